@@ -1,0 +1,82 @@
+# `make demo` runs the main job, `make test` the tests; each sets up what it needs first.
+#
+#   CAPTURES=PATH     your photos, for `make demo`    ARGS="..."   more for pytest or a benchmark
+#   PYTHON=PATH       another interpreter             NO_APT=1     install no system packages
+#   TORCH_INDEX=URL   other wheels of torch
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.PHONY: setup demo test test-slow lint
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+READY := $(VENV)/setup-done
+PYTHON ?= $(shell python3.11 -c "" 2>/dev/null && echo python3.11 || echo python3)
+NO_APT ?=
+TORCH_INDEX ?=
+CAPTURES ?=
+ARGS ?=
+
+setup: $(READY)
+
+demo: $(READY)
+	@$(BIN)/sim2cam demo --out runs/demo --overwrite $(if $(CAPTURES),--captures "$(CAPTURES)")
+
+test: $(READY)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 $(ARGS)
+
+test-slow: $(READY)
+	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy benchmarks
+	$(BIN)/lint-imports
+
+bench-%: $(READY)
+	@$(BIN)/python benchmarks/$*.py $(ARGS)
+	$(BIN)/python benchmarks/readme_tables.py
+
+$(READY): pyproject.toml constraints.txt Makefile $(BIN)/python
+	@$(HAS_TORCH) || $(INSTALL_TORCH)
+	echo "set-up: the other packages"
+	$(PIN_TORCH) > $(VENV)/constraints.txt
+	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev]"
+	$(HAS_OPENGL) || { $(call APT,$(MESA)); $(HAS_OPENGL); } || echo "$(NO_OPENGL)"
+	touch $@
+
+$(BIN)/python:
+	@if ! $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then
+	  echo "sim2cam needs Python 3.11 or later. Name one: make PYTHON=/path/to/python3.11"; exit 1
+	fi
+	if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 12))"; then
+	  echo "set-up: without Python 3.11, pip builds pybullet from its source (minutes, needs a"
+	  echo "        C++ compiler and Python's headers). To avoid it: make PYTHON=/path/to/python3.11"
+	fi
+	$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { $(call APT,$(VENV_PACKAGE)); }
+	$(PYTHON) -m venv --clear $(VENV)
+
+# A torch that is there and new enough stays, whatever its build.
+HAS_TORCH = $(BIN)/python -c 'import sys; from importlib.metadata import version; \
+	sys.exit([int(n) for n in version("torch").split(".")[:2]] < [2, 5])' 2>/dev/null
+INSTALL_TORCH = $(PIP) install $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)",-c constraints.txt) \
+	$$(grep -E "^torch(vision)?==" constraints.txt)
+PIN_TORCH = { $(PIP) list --format=freeze | grep -E "^torch(vision)?=="; \
+	grep -vE "^torch(vision)?==" constraints.txt; }
+
+# OpenGL without a display: Mesa's llvmpipe through EGL, or the driver of a GPU.
+MESA := libegl1 libgl1 libgl1-mesa-dri
+HAS_OPENGL = $(BIN)/python -c 'from sim2cam.pipeline.doctor import check_opengl; \
+	check = check_opengl(); print("set-up: OpenGL:", check.found); raise SystemExit(not check.ok)'
+NO_OPENGL := set-up: no OpenGL; renders come from pybullet's TinyRenderer
+
+VENV_PACKAGE = $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+APT_LINE = apt-get install -y --no-install-recommends $(1)
+APT = echo "set-up: missing here. Cure: $(APT_LINE)"; $(if $(NO_APT),true,\
+	if [ "$$(id -u)" = 0 ] && command -v apt-get; then \
+	export DEBIAN_FRONTEND=noninteractive; apt-get update && $(APT_LINE); fi)

@@ -1,0 +1,1 @@
+"""Frames to camera-like frames: transfers and a learned translator."""

@@ -1,0 +1,58 @@
+"""What enters a transfer, and what every transfer can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.dataset.sample import DEPTH_SCALE_M, Sample
+from sim2cam.errors import InputError
+from sim2cam.images import read_16bit, read_rgb
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An image with what the renderer knows about its pixels.
+
+    Attributes:
+        rgb: (height, width, 3).
+        depth_m: (height, width), metres along the optical axis, 0 where nothing is; None when
+            unknown.
+        ids: (height, width), instance ids, 0 for everything unlabelled; None when unknown.
+    """
+
+    rgb: NDArray[np.uint8]
+    depth_m: NDArray[np.float32] | None = None
+    ids: NDArray[np.uint16] | None = None
+
+
+class Transfer(Protocol):
+    """Changes how an image looks and leaves everything where it is, so its labels stay true."""
+
+    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns the changed image, RGB of the size of ``frame``; the same for an equal rng."""
+        ...
+
+
+def read_frame(sample: Sample) -> Frame:
+    """Returns the image of a sample with the buffers that the sample has.
+
+    Raises:
+        InputError: a file is missing or broken, or a buffer has another size than the image.
+    """
+    rgb = read_rgb(sample.rgb)
+    depth = None if sample.depth is None else read_16bit(sample.depth)
+    ids = None if sample.ids is None else read_16bit(sample.ids)
+    for path, buffer in ((sample.depth, depth), (sample.ids, ids)):
+        if path is not None and buffer is not None and buffer.shape != rgb.shape[:2]:
+            height, width = buffer.shape
+            raise InputError(
+                path,
+                f"{width}x{height} pixels, but its image {sample.rgb.name} has "
+                f"{rgb.shape[1]}x{rgb.shape[0]}. Render both again, or leave the buffer out.",
+            )
+    depth_m = None if depth is None else depth.astype(np.float32) * np.float32(DEPTH_SCALE_M)
+    return Frame(rgb, depth_m, ids)

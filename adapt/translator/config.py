@@ -1,0 +1,76 @@
+"""What a training of the translator is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim2cam.errors import UsageError
+
+LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
+
+
+@dataclass(frozen=True)
+class TranslatorConfig:
+    """A training of the translator; equal values give equal weights on one machine.
+
+    Attributes:
+        steps: of both networks.
+        seed: decides initial weights, patches, noise and augmentation.
+        batch: rendered patches a step, and as many of captures.
+        patch_px: side of the patches, cut at native scale; a multiple of 4.
+        width: channels of the generator at half size.
+        blocks: residual blocks of the generator.
+        use_buffers: give the generator depth and object masks where every render has them.
+        colour_bound: most that an entry of the colour matrix may leave the identity.
+        local_bound: most that the local residual may add, of a range of 1.
+        adversarial_weight: of the hinge loss, which pulls towards the captures.
+        identity_weight: of leaving captures as they are.
+        structure_weight: of keeping local contrast in its place.
+        range_weight: of staying between black and white.
+        gradient_penalty: R1 weight of the discriminator, applied every ``gradient_penalty_every``.
+        learning_rate_generator, learning_rate_discriminator: of Adam.
+        ema_decay: of the averaged weights, which are the result.
+        cache_bytes: budget of decoded images in memory, for each side; it decides speed only.
+    """
+
+    steps: int = 3000
+    seed: int = 0
+    batch: int = 4
+    patch_px: int = 128
+    width: int = 32
+    blocks: int = 4
+    use_buffers: bool = True
+    colour_bound: float = 0.3
+    local_bound: float = 0.2
+    adversarial_weight: float = 1.0
+    identity_weight: float = 2.0
+    structure_weight: float = 4.0
+    range_weight: float = 10.0
+    gradient_penalty: float = 1.0
+    gradient_penalty_every: int = 16
+    learning_rate_generator: float = 4e-4
+    learning_rate_discriminator: float = 6e-4
+    ema_decay: float = 0.999
+    cache_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        """Refuses values that cannot be trained with.
+
+        Raises:
+            UsageError: naming the value.
+        """
+        if self.patch_px < 32 or self.patch_px % 4:
+            raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
+        if self.width < 2 or self.width % 2:
+            raise UsageError(f"width must be even and 2 or more, not {self.width}")
+        for name in ("steps", "batch", "blocks", "gradient_penalty_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        for name in ("colour_bound", "local_bound"):
+            if not 0 < getattr(self, name) <= LARGEST_BOUND:
+                raise UsageError(
+                    f"{name} must be above 0 and at most {LARGEST_BOUND}, not {getattr(self, name)}"
+                )
+
+
+PRESETS = {"demo": TranslatorConfig(steps=250), "small": TranslatorConfig(steps=3000)}

@@ -1,0 +1,66 @@
+"""The discriminator: says of every small neighbourhood whether a camera took it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_SLOPE = 0.2
+
+
+class SpectralConv2d(nn.Conv2d):
+    """A convolution whose weight has spectral norm 1 (Miyato et al., 2018).
+
+    The norm follows by one power iteration a forward pass in training; its vector is part of the
+    state, so a resumed training goes on with the same one.
+    """
+
+    singular: Tensor
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int) -> None:
+        super().__init__(inputs, outputs, kernel, stride=stride, padding=1)
+        self.register_buffer("singular", torch.full((outputs,), outputs**-0.5))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Returns (n, outputs, h, w)."""
+        flat = self.weight.flatten(1)  # (outputs, inputs * kernel * kernel)
+        with torch.no_grad():
+            right = functional.normalize(flat.T @ self.singular, dim=0)
+            left = functional.normalize(flat @ right, dim=0)
+            if self.training:
+                self.singular = left
+        norm = left @ flat @ right
+        return functional.conv2d(features, self.weight / norm, self.bias, self.stride, self.padding)
+
+
+class PatchDiscriminator(nn.Module):
+    """PatchGAN with a receptive field of 38 px: it sees texture and light, not layout."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            [
+                SpectralConv2d(3, width, 4, stride=2),
+                SpectralConv2d(width, 2 * width, 4, stride=2),
+                SpectralConv2d(2 * width, 4 * width, 4, stride=2),
+            ]
+        )
+        self.head = SpectralConv2d(4 * width, 1, 3, stride=1)
+
+    def forward(self, rgb: Tensor) -> Tensor:
+        """Returns (n, 1, h / 8, w / 8), higher where the image (n, 3, h, w) looks captured."""
+        features = 2.0 * rgb - 1.0
+        for layer in self.layers:
+            features = functional.leaky_relu(layer(features), _SLOPE)
+        verdict: Tensor = self.head(features)
+        return verdict
+
+
+def initialise_discriminator(discriminator: PatchDiscriminator, rng: torch.Generator) -> None:
+    """Draws the weights (He et al., 2015)."""
+    for module in discriminator.modules():
+        if isinstance(module, SpectralConv2d):
+            nn.init.kaiming_normal_(module.weight, a=_SLOPE, generator=rng)
+            assert module.bias is not None
+            nn.init.zeros_(module.bias)

@@ -1,0 +1,168 @@
+"""The generator: one colour matrix for the whole image and a small residual at every pixel."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+STRIDE = 4  # sides of what enters the generator are multiples of this
+THUMBNAIL_PX = 32
+
+_SLOPE = 0.2
+
+
+class Translation(NamedTuple):
+    """What the generator makes of a batch.
+
+    Attributes:
+        raw: (n, 3, h, w), input, colour change and residual together; may leave 0 to 1.
+        colour: (n, 3, 4), change of the colour matrix and offset, within the colour bound.
+        local: (n, 3, h, w), the residual, within the local bound.
+    """
+
+    raw: Tensor
+    colour: Tensor
+    local: Tensor
+
+    @property
+    def rgb(self) -> Tensor:
+        """The image (n, 3, h, w), from 0 to 1."""
+        return self.raw.clamp(0.0, 1.0)
+
+
+class Generator(nn.Module):
+    """Changes the look of renders; exactly the identity until it has been trained.
+
+    Nothing is normalised by the image's own statistics: exposure stays, and a crop gets what the
+    whole image gets. Only addition and a matrix close to the identity reach the output, so edges
+    stay where they are.
+    """
+
+    def __init__(
+        self, *, buffers: int, width: int, blocks: int, colour_bound: float, local_bound: float
+    ) -> None:
+        super().__init__()
+        self.colour_bound = colour_bound
+        self.local_bound = local_bound
+        self.colour_head = ColourHead(width)
+        self.residual = Residual(buffers, width, blocks)
+
+    def forward(
+        self, rgb: Tensor, buffers: Tensor, noise: Tensor, thumbnail: Tensor
+    ) -> Translation:
+        """Returns the translation of a batch.
+
+        Args:
+            rgb: (n, 3, h, w), 0 to 1; h and w multiples of ``STRIDE``.
+            buffers: (n, b, h, w), about -1 to 1.
+            noise: (n, 1, h, w), standard normal.
+            thumbnail: (n, 3, THUMBNAIL_PX, THUMBNAIL_PX), the whole image that rgb was cut from.
+        """
+        colour = self.colour_bound * torch.tanh(self.colour_head(thumbnail))
+        local = self.local_bound * torch.tanh(self.residual(rgb, buffers, noise))
+        shift = torch.einsum("nij,njhw->nihw", colour[:, :, :3], rgb) + colour[:, :, 3, None, None]
+        return Translation(rgb + shift + local, colour, local)
+
+
+class ColourHead(nn.Module):
+    """Thumbnail (n, 3, s, s) to the change of a colour matrix (n, 3, 4), before its bound."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, width // 2, 3, stride=2, padding=1),
+            nn.LeakyReLU(_SLOPE),
+            nn.Conv2d(width // 2, width, 3, stride=2, padding=1),
+            nn.LeakyReLU(_SLOPE),
+        )
+        self.matrix = nn.Linear(width + 6, 12)
+
+    def forward(self, thumbnail: Tensor) -> Tensor:
+        """Returns (n, 3, 4), zero until trained."""
+        centred = 2.0 * thumbnail - 1.0
+        pooled = [
+            self.features(centred).mean(dim=(2, 3)),
+            centred.mean(dim=(2, 3)),
+            centred.std(dim=(2, 3)),
+        ]
+        matrix: Tensor = self.matrix(torch.cat(pooled, dim=1))
+        return matrix.view(-1, 3, 4)
+
+
+class Residual(nn.Module):
+    """Image, buffers and noise (n, c, h, w) to a residual (n, 3, h, w), before its bound.
+
+    Works at a quarter of the size. Going up is by interpolation and convolution, and the image
+    joins again at full size, so no grid appears and noise can be as fine as a pixel.
+    """
+
+    def __init__(self, buffers: int, width: int, blocks: int) -> None:
+        super().__init__()
+        inputs = 4 + buffers
+        self.to_half = _conv(4 * inputs, width)
+        self.to_quarter = _conv(width, 2 * width, stride=2)
+        self.blocks = nn.Sequential(*(Block(2 * width) for _ in range(blocks)))
+        self.back_to_half = _conv(2 * width, width)
+        self.narrow = nn.Conv2d(width, width // 2, 1)
+        self.to_full = _conv(width // 2 + inputs, width // 2)
+        self.head = _conv(width // 2, 3)
+
+    def forward(self, rgb: Tensor, buffers: Tensor, noise: Tensor) -> Tensor:
+        """Returns (n, 3, h, w), zero until trained."""
+        full = torch.cat([2.0 * rgb - 1.0, buffers, noise], dim=1)
+        half = _relu(self.to_half(functional.pixel_unshuffle(full, 2)))  # (n, width, h/2, w/2)
+        quarter = _relu(self.to_quarter(half))  # (n, 2 width, h/4, w/4)
+        quarter = self.blocks(quarter)
+        half = _relu(self.back_to_half(_double(quarter)) + half)
+        up = torch.cat([_double(self.narrow(half)), full], dim=1)
+        residual: Tensor = self.head(_relu(self.to_full(up)))
+        return residual
+
+
+class Block(nn.Module):
+    """Residual block (n, c, h, w) without normalisation."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = _conv(channels, channels)
+        self.second = _conv(channels, channels)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Returns the features with what the block adds."""
+        added: Tensor = self.second(_relu(self.first(features)))
+        return features + added
+
+
+def initialise_generator(generator: Generator, rng: torch.Generator) -> None:
+    """Draws the weights (He et al., 2015) and makes the generator the identity."""
+    for module in generator.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, a=_SLOPE, generator=rng)
+            _zero(module.bias)
+    for block in generator.residual.blocks:
+        assert isinstance(block, Block)
+        with torch.no_grad():
+            block.second.weight.mul_(0.1)  # stands in for normalisation: blocks start small
+    for head in (generator.colour_head.matrix, generator.residual.head):
+        _zero(head.weight)
+
+
+def _conv(inputs: int, outputs: int, *, stride: int = 1) -> nn.Conv2d:
+    # zeros around the image would be seen as an edge, and a frame appear in the output
+    return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, padding_mode="replicate")
+
+
+def _zero(parameter: Tensor | None) -> None:
+    if parameter is not None:
+        nn.init.zeros_(parameter)
+
+
+def _relu(features: Tensor) -> Tensor:
+    return functional.leaky_relu(features, _SLOPE)
+
+
+def _double(features: Tensor) -> Tensor:
+    return functional.interpolate(features, scale_factor=2.0, mode="bilinear", align_corners=False)

@@ -1,0 +1,60 @@
+"""What the translator is trained by; every loss is a scalar to be made small."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sim2cam.adapt.translator.discriminator import PatchDiscriminator
+
+
+def discriminator_hinge(real: Tensor, fake: Tensor) -> Tensor:
+    """Returns the hinge loss of verdicts (n, 1, h, w) about captures and translations."""
+    return functional.relu(1.0 - real).mean() + functional.relu(1.0 + fake).mean()
+
+
+def generator_hinge(fake: Tensor) -> Tensor:
+    """Returns how little the translations, by their verdicts (n, 1, h, w), pass as captures."""
+    return -fake.mean()
+
+
+def gradient_penalty(discriminator: PatchDiscriminator, real: Tensor) -> Tensor:
+    """Returns R1 (Mescheder et al., 2018): the squared gradient at captures (n, 3, h, w)."""
+    watched = real.detach().requires_grad_(True)
+    verdict = discriminator(watched).mean(dim=(1, 2, 3)).sum()
+    (gradient,) = torch.autograd.grad(verdict, watched, create_graph=True)
+    return gradient.square().sum(dim=(1, 2, 3)).mean()
+
+
+def structure_loss(
+    before: Tensor, after: Tensor, *, window_px: int = 9, least_contrast: float = 0.02
+) -> Tensor:
+    """Returns 1 minus the local correlation of each channel, where ``before`` has contrast.
+
+    Zero for any change of brightness and positive change of contrast of a channel; grows when
+    edges move, vanish, turn round or get a halo. Flat regions are free: texture and noise may
+    appear there.
+
+    Args:
+        before, after: (n, 3, h, w), 0 to 1.
+        window_px: side of the windows that are compared, odd.
+        least_contrast: standard deviation of a channel from which a window counts.
+    """
+    x, y = before, after
+    mean_x, mean_y = _box(x, window_px), _box(y, window_px)
+    variance_x = (_box(x * x, window_px) - mean_x**2).clamp(min=0.0)
+    variance_y = (_box(y * y, window_px) - mean_y**2).clamp(min=0.0)
+    covariance = _box(x * y, window_px) - mean_x * mean_y
+    correlation = covariance / (variance_x * variance_y + 1e-10).sqrt()
+    counts = (variance_x > least_contrast**2).to(x.dtype)
+    return ((1.0 - correlation) * counts).sum() / counts.sum().clamp(min=1.0)
+
+
+def range_loss(raw: Tensor) -> Tensor:
+    """Returns the mean distance of values (n, 3, h, w) from the range 0 to 1."""
+    return (functional.relu(raw - 1.0) + functional.relu(-raw)).mean()
+
+
+def _box(values: Tensor, window_px: int) -> Tensor:
+    return functional.avg_pool2d(values, window_px, stride=1)

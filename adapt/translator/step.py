@@ -1,0 +1,133 @@
+"""One step of the two networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sim2cam.adapt.translator.augment import augment
+from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.discriminator import PatchDiscriminator, initialise_discriminator
+from sim2cam.adapt.translator.generator import Generator, Translation, initialise_generator
+from sim2cam.adapt.translator.losses import (
+    discriminator_hinge,
+    generator_hinge,
+    gradient_penalty,
+    range_loss,
+    structure_loss,
+)
+from sim2cam.adapt.translator.patches import Batch, Patches
+from sim2cam.adapt.translator.translator import build_generator
+from sim2cam.seeds import integer_seed
+
+_BETAS = (0.5, 0.99)
+
+
+@dataclass(frozen=True)
+class Players:
+    """The two networks and their optimisers."""
+
+    generator: Generator
+    discriminator: PatchDiscriminator
+    generator_optimiser: torch.optim.Adam
+    discriminator_optimiser: torch.optim.Adam
+
+
+def build_players(
+    config: TranslatorConfig, buffers: tuple[str, ...], device: torch.device
+) -> Players:
+    """Returns both networks as they are at step 0, and their optimisers."""
+    generator = build_generator(config, buffers)
+    discriminator = PatchDiscriminator(config.width)
+    initialise_generator(generator, _rng(config, "translator/generator"))
+    initialise_discriminator(discriminator, _rng(config, "translator/discriminator"))
+    # torch's types do not know that Module.to takes a memory format alone
+    generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    discriminator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Players(
+        generator,
+        discriminator,
+        torch.optim.Adam(generator.parameters(), config.learning_rate_generator, _BETAS),
+        torch.optim.Adam(discriminator.parameters(), config.learning_rate_discriminator, _BETAS),
+    )
+
+
+def translate(generator: Generator, patches: Patches) -> Translation:
+    """Returns the translation of patches."""
+    translation: Translation = generator(
+        patches.rgb, patches.buffers, patches.noise, patches.thumbnail
+    )
+    return translation
+
+
+def update(
+    players: Players, batch: Batch, config: TranslatorConfig, step: int
+) -> dict[str, Tensor]:
+    """Updates the discriminator, then the generator; returns the scalars of both, detached."""
+    fake = translate(players.generator, batch.sim)
+    judged = update_discriminator(players, fake.rgb.detach(), batch, config, step)
+    return judged | update_generator(players, fake, batch, config)
+
+
+def update_discriminator(
+    players: Players, fake_rgb: Tensor, batch: Batch, config: TranslatorConfig, step: int
+) -> dict[str, Tensor]:
+    """Teaches the discriminator to tell captures from translations (n, 3, h, w)."""
+    discriminator = players.discriminator
+    real = augment(batch.real.rgb, batch.augmentation)
+    verdicts = discriminator(torch.cat([real, augment(fake_rgb, batch.augmentation)]))
+    on_real, on_fake = verdicts.chunk(2)
+    loss = discriminator_hinge(on_real, on_fake)
+    scalars = {
+        "discriminator": loss.detach(),
+        "discriminator_accuracy": torch.cat([on_real > 0, on_fake < 0]).float().mean(),
+    }
+    if step % config.gradient_penalty_every == 0:
+        penalty = gradient_penalty(discriminator, real)
+        weight = 0.5 * config.gradient_penalty * config.gradient_penalty_every
+        loss = loss + weight * penalty
+        scalars["gradient_penalty"] = penalty.detach()
+    players.discriminator_optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    players.discriminator_optimiser.step()
+    return scalars
+
+
+def update_generator(
+    players: Players, fake: Translation, batch: Batch, config: TranslatorConfig
+) -> dict[str, Tensor]:
+    """Teaches the generator to pass, to keep structure, and to leave captures alone."""
+    losses = generator_losses(players, fake, batch)
+    weights = {
+        "adversarial": config.adversarial_weight,
+        "identity": config.identity_weight,
+        "structure": config.structure_weight,
+        "range": config.range_weight,
+    }
+    total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+    players.generator_optimiser.zero_grad(set_to_none=True)
+    total.backward()  # type: ignore[no-untyped-call]
+    players.generator_optimiser.step()
+    change = (fake.rgb - batch.sim.rgb).abs().mean().detach()
+    scalars = {name: loss.detach() for name, loss in losses.items()}
+    return scalars | {"generator": total.detach(), "mean_change": change}
+
+
+def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[str, Tensor]:
+    """Returns the losses of translated renders, and of captures sent through the generator."""
+    players.discriminator.requires_grad_(False)
+    verdict = players.discriminator(augment(fake.rgb, batch.augmentation))
+    players.discriminator.requires_grad_(True)
+    kept = translate(players.generator, batch.real)
+    return {
+        "adversarial": generator_hinge(verdict),
+        "identity": (kept.rgb - batch.real.rgb).abs().mean(),
+        "structure": structure_loss(batch.sim.rgb, fake.rgb),
+        "range": range_loss(fake.raw),
+    }
+
+
+def _rng(config: TranslatorConfig, path: str) -> torch.Generator:
+    return torch.Generator().manual_seed(integer_seed(config.seed, path))

@@ -1,0 +1,113 @@
+"""The trained translator: whole images in, images of the same size out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.translator.buffers import buffer_channels, count_channels
+from sim2cam.adapt.translator.card import TranslatorCard, card_from_json
+from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.generator import STRIDE, Generator, Translation
+from sim2cam.adapt.translator.patches import thumbnail_of
+from sim2cam.training.device import find_device
+from sim2cam.training.weights import fill_network, load_weights, save_weights
+
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Gives renders the look of captures; a ``Transfer``.
+
+    Attributes:
+        generator: the network.
+        buffers: what it wants to know beside the image.
+        device: where the network is.
+    """
+
+    generator: Generator
+    buffers: tuple[str, ...]
+    device: torch.device
+
+    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns the translated image, RGB of the size of ``frame``.
+
+        Raises:
+            Sim2CamError: the frame lacks a buffer that the translator was trained with.
+        """
+        height, width = frame.rgb.shape[:2]
+        rgb = self.translate(frame, rng).rgb[0, :, :height, :width]
+        levels = (rgb.permute(1, 2, 0) * 255.0).round().to(torch.uint8)
+        return np.ascontiguousarray(levels.cpu().numpy())
+
+    @torch.inference_mode()
+    def translate(self, frame: Frame, rng: np.random.Generator) -> Translation:
+        """Returns what the generator makes of an image, of which the right and lower edge are
+        repeated up to a multiple of ``STRIDE``.
+
+        Raises:
+            Sim2CamError: the frame lacks a buffer that the translator was trained with.
+        """
+        rgb = _pad(np.ascontiguousarray(frame.rgb.transpose(2, 0, 1), np.float32) / 255.0)
+        buffers = _pad(buffer_channels(frame, self.buffers))
+        noise = rng.standard_normal((1, *rgb.shape[1:]), np.float32)
+        inputs = (rgb, buffers, noise, thumbnail_of(frame.rgb))
+        batch = [torch.from_numpy(values).to(self.device)[None] for values in inputs]
+        translation: Translation = self.generator(*batch)
+        return translation
+
+
+def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Generator:
+    """Returns the generator of a configuration, its weights not yet drawn."""
+    return Generator(
+        buffers=count_channels(buffers),
+        width=config.width,
+        blocks=config.blocks,
+        colour_bound=config.colour_bound,
+        local_bound=config.local_bound,
+    )
+
+
+def save_translator(path: Path, state: Mapping[str, Tensor], card: TranslatorCard) -> None:
+    """Writes the weights of a generator and their card.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    save_weights(path, state, card.to_json())
+
+
+def load_translator(path: Path, *, device: str = "cpu") -> Translator:
+    """Returns a translator, ready to be applied.
+
+    Args:
+        path: the folder of a training, or a weights file with its card beside it.
+        device: ``cpu``, ``cuda`` or ``cuda:i``.
+
+    Raises:
+        CheckpointError: a file is missing, broken, or does not belong to the other.
+        UsageError, BackendError: there is no such device.
+    """
+    place = find_device(device)
+    file = path / WEIGHTS if path.is_dir() else path
+    tensors, content = load_weights(file)
+    card = card_from_json(file.with_suffix(".json"), content)
+    generator = build_generator(card.config, card.buffers)
+    fill_network(file, generator, tensors)
+    # torch's types do not know that Module.to takes a memory format alone
+    generator.to(place).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Translator(generator.eval().requires_grad_(False), card.buffers, place)
+
+
+def _pad(channels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns (c, h, w) with the last row and column repeated up to a multiple of ``STRIDE``."""
+    height, width = channels.shape[1:]
+    return np.pad(channels, [(0, 0), (0, -height % STRIDE), (0, -width % STRIDE)], mode="edge")

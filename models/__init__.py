@@ -1,0 +1,1 @@
+"""Samples to perception models: networks, losses, training, prediction."""

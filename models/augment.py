@@ -1,0 +1,92 @@
+"""How a crop's colours, sharpness and noise are varied; the only use of albumentations."""
+
+from __future__ import annotations
+
+import os
+import random  # noqa: TID251 albumentations draws from one as well
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # it asks the network at import otherwise
+
+import albumentations as A  # noqa: N812, TID251
+import cv2
+
+
+class Photometric:
+    """Draws and applies a change of look that moves nothing; may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def __call__(self, rgb: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:
+        """Returns the changed image (height, width, 3); equal seeds give equal changes."""
+        if not hasattr(self._local, "compose"):
+            self._local.compose = _compose()
+        compose: A.Compose = self._local.compose
+        # one state for all: set_random_seed would start every transform from the same numbers
+        compose.set_random_state(np.random.default_rng(seed), random.Random(seed))
+        return np.asarray(compose(image=rgb)["image"], dtype=np.uint8)
+
+
+def _compose() -> A.Compose:
+    """Returns the changes in the order in which a camera makes them."""
+    return A.Compose([*_light(), *_optics(), *_sensor(), *_processing()])
+
+
+def _light() -> list[A.BasicTransform | A.BaseCompose]:
+    return [
+        A.RandomShadow(
+            shadow_roi=(0, 0, 1, 1),
+            num_shadows_limit=(1, 2),
+            shadow_intensity_range=(0.2, 0.6),
+            p=0.08,
+        ),
+        A.Illumination(intensity_range=(0.02, 0.2), p=0.1),
+        A.RandomBrightnessContrast((-0.25, 0.25), (-0.3, 0.3), p=0.7),
+    ]
+
+
+def _optics() -> list[A.BasicTransform | A.BaseCompose]:
+    softer = {"downscale": cv2.INTER_AREA, "upscale": cv2.INTER_LINEAR}
+    return [
+        A.OneOf(
+            [
+                A.GaussianBlur(blur_limit=0, sigma_limit=(0.3, 1.5), p=1),
+                A.MotionBlur(blur_limit=(3, 5), allow_shifted=False, p=0.5),
+                A.Downscale(scale_range=(0.5, 0.9), interpolation_pair=softer, p=0.5),
+            ],
+            p=0.35,
+        )
+    ]
+
+
+def _sensor() -> list[A.BasicTransform | A.BaseCompose]:
+    return [
+        A.OneOf(
+            [
+                A.GaussNoise(std_range=(0.005, 0.05), p=1),
+                A.GaussNoise(std_range=(0.005, 0.03), per_channel=False, p=0.5),
+                A.ISONoise(color_shift=(0.01, 0.04), intensity=(0.1, 0.4), p=0.5),
+            ],
+            p=0.35,
+        ),
+    ]
+
+
+def _processing() -> list[A.BasicTransform | A.BaseCompose]:
+    return [
+        A.OneOf(
+            [
+                A.RGBShift((-20, 20), (-20, 20), (-20, 20), p=0.5),
+                A.HueSaturationValue((-15, 15), (-40, 40), (-15, 15), p=1),
+                A.ToGray(p=0.08),
+            ],
+            p=0.6,
+        ),
+        A.RandomGamma((65, 150), p=0.35),
+        A.Sharpen(alpha=(0.1, 0.4), lightness=(0.9, 1.1), p=0.15),
+        A.ImageCompression(quality_range=(40, 95), p=0.35),
+    ]

@@ -1,0 +1,96 @@
+"""Batches of crops: what step k is trained on depends on nothing but the seed and k."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.models.augment import Photometric
+from sim2cam.models.crops import CropRules, draw_crop
+from sim2cam.models.parts import Parts
+from sim2cam.models.pictures import PictureStore
+from sim2cam.models.targets import Targets, targets_of
+from sim2cam.seeds import stream
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's data: images (n, h, w, 3) uint8 and their targets, stacked."""
+
+    rgb: NDArray[np.uint8]
+    targets: Targets
+
+
+class BatchMaker:
+    """Makes the batch of any step.
+
+    Args:
+        parts: data sets with their weights.
+        categories: names in the order of class indices.
+        rules: how crops are drawn.
+        batch: crops a step.
+        photometric: whether looks are varied.
+        seed: the run's seed.
+        cache_bytes: budget of decoded images.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        categories: tuple[str, ...],
+        rules: CropRules,
+        *,
+        batch: int,
+        photometric: bool,
+        seed: int,
+        cache_bytes: int,
+    ) -> None:
+        weights = np.array([weight for _, weight in parts], np.float64)
+        self._shares = weights / weights.sum()
+        self._sizes = [len(dataset.samples) for dataset, _ in parts]
+        self._store = PictureStore([d.samples for d, _ in parts], categories, cache_bytes)
+        self._rules = rules
+        self._batch = batch
+        self._seed = seed
+        self._photometric = Photometric() if photometric else None
+
+    def make(self, step: int) -> Batch:
+        """Returns the batch of a step.
+
+        Raises:
+            InputError: an image cannot be read.
+        """
+        made = [self._make_crop(step, slot) for slot in range(self._batch)]
+        names = ("heat", "heat_weight", "log_sides", "categories", "object_weight")
+        stacked = {name: np.stack([getattr(t, name) for _, t in made]) for name in names}
+        return Batch(np.stack([rgb for rgb, _ in made]), Targets(**stacked))
+
+    def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], Targets]:
+        rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
+        part = int(rng.choice(len(self._sizes), p=self._shares))
+        picture = self._store.get(part, int(rng.integers(self._sizes[part])))
+        crop = draw_crop(picture, self._rules, rng)
+        rgb = crop.rgb
+        if self._photometric is not None:
+            rgb = self._photometric(rgb, int(rng.integers(2**31)))
+        side = self._rules.crop_px
+        return rgb, targets_of(crop.boxes_xyxy, crop.categories, crop.ignored_xyxy, (side, side))
+
+
+def made_ahead(make: Callable[[int], T], steps: range, threads: int) -> Iterator[T]:
+    """Yields ``make(step)`` for every step in order, working ahead in the background."""
+    with ThreadPoolExecutor(threads) as pool:
+        pending = deque(pool.submit(make, step) for step in steps[: threads + 1])
+        for step in range(steps.start, steps.stop):
+            made = pending.popleft().result()
+            if step + threads + 1 < steps.stop:
+                pending.append(pool.submit(make, step + threads + 1))
+            yield made

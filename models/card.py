@@ -1,0 +1,81 @@
+"""What is told of a detector beside its weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam import __version__
+from sim2cam.errors import CheckpointError, did_you_mean
+from sim2cam.models.backbones import ARCHITECTURES
+from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
+from sim2cam.models.parts import PartRecord
+
+
+@dataclass(frozen=True)
+class DetectorCard:
+    """A detector in words.
+
+    Attributes:
+        architecture: a key of ``ARCHITECTURES``.
+        categories: names in the order of class indices.
+        steps: training steps done.
+        config: the training's configuration.
+        data: what it was trained on.
+        licence: of the weights, as an SPDX expression.
+        metrics: scores by what was scored, in the form of ``bench --json``.
+        kind, format: what the file is.
+        version: of sim2cam.
+        stored_as: type of the floating-point tensors in the file.
+        stride_px: side of a cell of its maps.
+        mean_rgb, std_rgb: normalisation of 8-bit pixels; buffers of the network hold the same.
+    """
+
+    architecture: str
+    categories: tuple[str, ...]
+    steps: int
+    config: dict[str, Any]
+    data: tuple[PartRecord, ...]
+    licence: str = "Apache-2.0"
+    metrics: dict[str, Any] = field(default_factory=dict)
+    kind: Literal["sim2cam detector"] = "sim2cam detector"
+    format: Literal[1] = 1
+    version: str = __version__
+    stored_as: Literal["float16"] = "float16"
+    stride_px: int = STRIDE_PX
+    mean_rgb: tuple[float, float, float] = MEAN_RGB
+    std_rgb: tuple[float, float, float] = STD_RGB
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the card as JSON values."""
+        return asdict(self)
+
+
+def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
+    """Returns the card that a JSON file holds.
+
+    Args:
+        path: the file, for the errors.
+        card: its content.
+
+    Raises:
+        CheckpointError: not a detector's card, a key missing or of the wrong type, or an unknown
+            architecture.
+    """
+    try:
+        read = TypeAdapter(DetectorCard).validate_python(card)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise CheckpointError(
+            path, f"not the card of a detector: {key}: {first['msg']}. Copy both files again."
+        ) from error
+    if read.architecture not in ARCHITECTURES:
+        hint = did_you_mean(read.architecture, ARCHITECTURES)
+        raise CheckpointError(path, f"architecture '{read.architecture}' is not known. {hint}")
+    if not read.categories or len(set(read.categories)) != len(read.categories):
+        raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
+    return read

@@ -1,0 +1,134 @@
+"""Crops of images at a random place, scale and turn, with their boxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import cos, exp, log, pi, sin
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.models.detector import MEAN_RGB
+from sim2cam.models.pictures import Picture
+
+CENTRED_SHARE = 0.8  # of the crops are laid around an object, the others anywhere
+OFF_CENTRE = 0.4  # an object lies at most this far from the crop's centre, in crops
+SMOOTH_BELOW = 0.75  # smaller scales would alias
+MIN_SIDE_PX = 6.0  # smaller objects are neither learned nor learned to be absent
+
+
+@dataclass(frozen=True)
+class CropRules:
+    """How crops are drawn.
+
+    Attributes:
+        crop_px: side of a crop.
+        scale_range: smallest and largest magnification; its logarithm is uniform.
+        quarter_turns: crops are turned by multiples of 90 degrees.
+        free_turns: images with instance ids are, half of the time, turned by any angle.
+        flips: half of the crops are mirrored.
+        min_visible: objects less visible than this are neither learned nor learned to be absent.
+    """
+
+    crop_px: int = 192
+    scale_range: tuple[float, float] = (0.6, 1.6)
+    quarter_turns: bool = True
+    free_turns: bool = True
+    flips: bool = True
+    min_visible: float = 0.25
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A square of an image.
+
+    Attributes:
+        rgb: (side, side, 3) uint8.
+        boxes_xyxy: objects whose centre lies inside, cut at the edge (n, 4), pixels.
+        categories: their class indices (n,).
+        ignored_xyxy: regions in which nothing is known (m, 4).
+    """
+
+    rgb: NDArray[np.uint8]
+    boxes_xyxy: NDArray[np.float64]
+    categories: NDArray[np.int64]
+    ignored_xyxy: NDArray[np.float64]
+
+
+def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> Crop:
+    """Returns a random crop of a picture."""
+    matrix = _draw_matrix(picture, rules, rng)
+    boxes = _moved_boxes(picture, matrix)
+    return Crop(_warp(picture.rgb, matrix, rules.crop_px), *_sort_boxes(picture, boxes, rules))
+
+
+def _draw_matrix(
+    picture: Picture, rules: CropRules, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Returns the affine map (2, 3) from edge-based pixels of the image to those of the crop."""
+    low, high = rules.scale_range
+    scale = exp(rng.uniform(log(low), log(high)))
+    turn = float(rng.integers(4)) * pi / 2 if rules.quarter_turns else 0.0
+    if rules.free_turns and picture.turns_freely and rng.random() < 0.5:
+        turn = rng.uniform(0, 2 * pi)
+    mirror = -1.0 if rules.flips and rng.random() < 0.5 else 1.0
+    c, s = round(cos(turn), 12), round(sin(turn), 12)  # exact for quarter turns
+    linear = scale * np.array([[c * mirror, -s], [s * mirror, c]])
+    centre = _draw_centre(picture, rules.crop_px / scale, rng)
+    return np.column_stack([linear, rules.crop_px / 2 - linear @ centre])
+
+
+def _draw_centre(
+    picture: Picture, reach_px: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Returns the crop's centre in the image; crops reach over the edge only where they must."""
+    size = np.array([picture.rgb.shape[1], picture.rgb.shape[0]], np.float64)
+    if len(picture.outlines) and rng.random() < CENTRED_SHARE:
+        outline = picture.outlines[int(rng.integers(len(picture.outlines)))]
+        middle = (outline.min(axis=0) + outline.max(axis=0)) / 2
+        centre = middle + rng.uniform(-OFF_CENTRE, OFF_CENTRE, 2) * reach_px
+    else:
+        centre = rng.uniform(0, 1, 2) * size
+    margin = np.minimum(reach_px / 2, size / 2)
+    return np.asarray(np.clip(centre, margin, size - margin))
+
+
+def _warp(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
+    scale = float(np.hypot(*matrix[:, 0]))
+    finer = 2 if scale < SMOOTH_BELOW else 1
+    centred = matrix * finer
+    # OpenCV puts integers at the pixels' centres
+    centred[:, 2] += centred[:, :2] @ (0.5, 0.5) - 0.5
+    warped = cv2.warpAffine(
+        rgb,
+        centred,
+        (side * finer, side * finer),
+        flags=cv2.INTER_LINEAR,
+        borderMode=cv2.BORDER_CONSTANT,
+        borderValue=MEAN_RGB,
+    )
+    if finer > 1:
+        warped = cv2.resize(warped, (side, side), interpolation=cv2.INTER_AREA)
+    return np.asarray(warped, dtype=np.uint8)
+
+
+def _moved_boxes(picture: Picture, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    moved = [outline @ matrix[:, :2].T + matrix[:, 2] for outline in picture.outlines]
+    boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in moved]
+    return np.array(boxes, np.float64).reshape(-1, 4)
+
+
+def _sort_boxes(
+    picture: Picture, boxes: NDArray[np.float64], rules: CropRules
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Returns the learned boxes, their categories, and the ignored boxes, all cut at the edge."""
+    side = rules.crop_px
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    inside = ((centres >= 0) & (centres < side)).all(axis=1)
+    whole_side = (boxes[:, 2:] - boxes[:, :2]).min(axis=1)
+    cut = boxes.clip(0, side)
+    touching = ((cut[:, 2:] - cut[:, :2]) > 0).all(axis=1)
+    known = ~picture.ignored & (picture.visible >= rules.min_visible) & (whole_side >= MIN_SIDE_PX)
+    learned = inside & known
+    return cut[learned], picture.categories[learned], cut[touching & ~learned]

@@ -1,0 +1,186 @@
+"""From a photo to what lies in it, with weights from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from sim2cam.dataset.sample import Dataset
+from sim2cam.geometry.boxes import pairwise_iou
+from sim2cam.images import read_rgb
+from sim2cam.measure.detection import Detection
+from sim2cam.models.card import DetectorCard, card_from_json
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
+from sim2cam.training.device import autocast, find_device
+from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
+
+SCORE_FLOOR = 0.05  # enough for a precision-recall curve; users choose a higher one
+MAX_DETECTIONS = 300
+DUPLICATE_IOU = 0.6
+PAD_TO_PX = 32
+
+
+@dataclass(frozen=True)
+class LoadedDetector:
+    """A detector that is ready to predict.
+
+    Attributes:
+        network: in evaluation mode, on its device.
+        card: what it is.
+    """
+
+    network: Detector
+    card: DetectorCard
+
+
+def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
+    """Returns the detector that a weights file and its card describe.
+
+    Raises:
+        CheckpointError: a file is missing or broken, or card and weights do not fit.
+        UsageError, BackendError: there is no such device.
+    """
+    tensors, words = load_weights(path)
+    card = card_from_json(card_path(path), words)
+    network = Detector(card.architecture, len(card.categories), torch.Generator())
+    fill_network(path, network, tensors)
+    network.eval().to(find_device(device))
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return LoadedDetector(network, card)
+
+
+def save_detector(path: Path, tensors: Mapping[str, Tensor], card: DetectorCard) -> None:
+    """Writes weights, in half precision, and their card.
+
+    Raises:
+        CheckpointError: the name does not end in ``.safetensors``.
+        OutputError: the folder cannot be written.
+    """
+    save_weights(path, tensors, card.to_json())
+
+
+def predict(
+    detector: LoadedDetector,
+    rgb: NDArray[np.uint8],
+    *,
+    score_floor: float = SCORE_FLOOR,
+    scale: float = 1.0,
+) -> tuple[Detection, ...]:
+    """Returns what lies in an image of any size, surest first.
+
+    Args:
+        detector: from ``load_detector``.
+        rgb: (height, width, 3) uint8.
+        score_floor: less sure ones are left out.
+        scale: magnification before the network, for objects of other sizes than it was trained on.
+    """
+    height, width = rgb.shape[:2]
+    maps = _run(detector.network, _scaled(rgb, scale))
+    boxes, scores, categories = decode(maps, score_floor)
+    found = boxes.numpy().astype(np.float64) / scale
+    found = found.clip(0, (width, height, width, height))
+    kept = _without_duplicates(found)
+    return tuple(
+        Detection(
+            category=detector.card.categories[int(categories[i])],
+            box_xyxy=(
+                float(found[i][0]),
+                float(found[i][1]),
+                float(found[i][2]),
+                float(found[i][3]),
+            ),
+            score=float(scores[i]),
+        )
+        for i in kept
+    )
+
+
+def predict_dataset(
+    detector: LoadedDetector,
+    dataset: Dataset,
+    *,
+    score_floor: float = SCORE_FLOOR,
+    scale: float = 1.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, tuple[Detection, ...]]:
+    """Returns what lies in every image of a data set, by the sample's name.
+
+    Args:
+        detector: from ``load_detector``.
+        dataset: labels are not looked at.
+        score_floor, scale: as for ``predict``.
+        progress: is told how many images of how many are done.
+
+    Raises:
+        InputError: an image cannot be read.
+    """
+    found = {}
+    for done, sample in enumerate(dataset.samples, 1):
+        found[sample.name] = predict(
+            detector, read_rgb(sample.rgb), score_floor=score_floor, scale=scale
+        )
+        if progress is not None:
+            progress(done, len(dataset.samples))
+    return found
+
+
+def decode(maps: Maps, score_floor: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns boxes (n, 4) in pixels, scores (n,) and class indices (n,) of the peaks of one image.
+
+    A score is the geometric mean of the probabilities of there being an object and of its category.
+    """
+    heat = maps.heat[0].float().sigmoid()  # (h, w)
+    peak = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
+    probability, category = maps.classes[0].float().softmax(0).max(0)  # (h, w) each
+    scores = torch.where(peak, (heat * probability).sqrt(), torch.zeros_like(heat)).flatten()
+    best, where = scores.topk(min(MAX_DETECTIONS, scores.numel()))
+    where, best = where[best >= score_floor], best[best >= score_floor]
+    columns = heat.shape[1]
+    centre = torch.stack([where % columns, where // columns], 1) * STRIDE_PX + STRIDE_PX / 2
+    sides = maps.log_sides[0].float().flatten(1)[:, where].T.exp() * UNIT_PX  # (n, 4)
+    boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
+    return boxes.cpu(), best.cpu(), category.flatten()[where].cpu()
+
+
+@torch.inference_mode()
+def _run(network: Detector, rgb: NDArray[np.uint8]) -> Maps:
+    height, width = rgb.shape[:2]
+    device = network.mean.device
+    image = torch.from_numpy(np.array(rgb)).to(device).permute(2, 0, 1)[None]
+    padded = network.mean.expand(1, 3, _rounded_up(height), _rounded_up(width)).clone(
+        memory_format=torch.channels_last
+    )
+    padded[:, :, :height, :width] = image
+    with autocast(device):
+        maps = network(padded)
+    rows, columns = -(-height // STRIDE_PX), -(-width // STRIDE_PX)
+    return Maps(*(values[..., :rows, :columns] for values in maps))
+
+
+def _rounded_up(side: int) -> int:
+    return -(-side // PAD_TO_PX) * PAD_TO_PX
+
+
+def _scaled(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
+    if scale == 1.0:
+        return rgb
+    smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(rgb, None, fx=scale, fy=scale, interpolation=smooth), np.uint8)
+
+
+def _without_duplicates(boxes_xyxy: NDArray[np.float64]) -> list[int]:
+    """Returns which boxes, sorted by falling score, are not mostly a surer one's."""
+    overlap = pairwise_iou(boxes_xyxy, boxes_xyxy) > DUPLICATE_IOU
+    kept: list[int] = []
+    for index in range(len(boxes_xyxy)):
+        if not overlap[index, kept].any():
+            kept.append(index)
+    return kept

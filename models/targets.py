@@ -1,0 +1,104 @@
+"""What the detector should have said of a crop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX
+
+SPREAD = 0.09  # standard deviation of the heat, in sides of the object
+MIN_SPREAD_CELLS = 0.45
+POSITIVE_HEAT = 0.5  # cells as hot as this also learn sides and category
+MIN_DISTANCE_PX = 0.5
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The maps of one crop of h by w cells, or with a leading axis, of several.
+
+    Attributes:
+        heat: 1 at the cell of an object's centre, falling off around it (h, w) float32.
+        heat_weight: 0 where nothing is learned of the heat, 1 elsewhere (h, w) float32.
+        log_sides: as ``Maps.log_sides`` (4, h, w) float32.
+        categories: class index (h, w) int64.
+        object_weight: weight of sides and category; the cells of one object sum to 1 and all
+            others are 0 (h, w) float32.
+    """
+
+    heat: NDArray[np.float32]
+    heat_weight: NDArray[np.float32]
+    log_sides: NDArray[np.float32]
+    categories: NDArray[np.int64]
+    object_weight: NDArray[np.float32]
+
+
+def targets_of(
+    boxes_xyxy: NDArray[np.float64],
+    categories: NDArray[np.int64],
+    ignored_xyxy: NDArray[np.float64],
+    size_px: tuple[int, int],
+) -> Targets:
+    """Returns the targets of a crop.
+
+    Args:
+        boxes_xyxy: the objects (n, 4), pixels of the crop; their centres lie inside it.
+        categories: their class indices (n,).
+        ignored_xyxy: regions in which nothing is known (m, 4).
+        size_px: (height, width) of the crop, multiples of ``STRIDE_PX``.
+    """
+    height, width = size_px[0] // STRIDE_PX, size_px[1] // STRIDE_PX
+    y, x = np.mgrid[:height, :width].astype(np.float64) + 0.5  # cell centres, in cells
+    heat = np.zeros((height, width))
+    log_sides = np.zeros((4, height, width))
+    owner = np.full((height, width), -1)
+    for index, box in enumerate(boxes_xyxy / STRIDE_PX):
+        bump = _bump(x, y, box)
+        hotter = bump > heat
+        heat[hotter] = bump[hotter]
+        owner[hotter] = np.where(bump[hotter] >= POSITIVE_HEAT, index, owner[hotter])
+        mine = hotter & (bump >= POSITIVE_HEAT)
+        distances = np.stack([x - box[0], y - box[1], box[2] - x, box[3] - y])[:, mine] * STRIDE_PX
+        log_sides[:, mine] = np.log(np.maximum(distances, MIN_DISTANCE_PX) / UNIT_PX)
+    return Targets(
+        heat=heat.astype(np.float32),
+        heat_weight=_heat_weight(ignored_xyxy, heat),
+        log_sides=log_sides.astype(np.float32),
+        categories=np.where(owner >= 0, np.append(categories, 0)[owner], 0).astype(np.int64),
+        object_weight=_object_weight(owner, heat, len(boxes_xyxy)),
+    )
+
+
+def _bump(
+    x: NDArray[np.float64], y: NDArray[np.float64], box: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns the heat of one object: a bell around the cell that holds its centre."""
+    height, width = x.shape
+    column = min(max(int((box[0] + box[2]) / 2), 0), width - 1)
+    row = min(max(int((box[1] + box[3]) / 2), 0), height - 1)
+    spread_x = max(SPREAD * (box[2] - box[0]), MIN_SPREAD_CELLS)
+    spread_y = max(SPREAD * (box[3] - box[1]), MIN_SPREAD_CELLS)
+    squared = ((x - column - 0.5) / spread_x) ** 2 + ((y - row - 0.5) / spread_y) ** 2
+    return np.asarray(np.exp(-0.5 * squared))
+
+
+def _heat_weight(
+    ignored_xyxy: NDArray[np.float64], heat: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    weight = np.ones(heat.shape, np.float32)
+    for x0, y0, x1, y1 in ignored_xyxy / STRIDE_PX:
+        rows = slice(max(int(np.floor(y0)), 0), max(int(np.ceil(y1)), 0))
+        columns = slice(max(int(np.floor(x0)), 0), max(int(np.ceil(x1)), 0))
+        weight[rows, columns] = 0
+    weight[heat >= POSITIVE_HEAT] = 1  # an object inside an ignored region is still an object
+    return weight
+
+
+def _object_weight(
+    owner: NDArray[np.intp], heat: NDArray[np.float64], n_objects: int
+) -> NDArray[np.float32]:
+    owned = np.where(owner >= 0, heat, 0.0)
+    total = np.bincount(owner.ravel() + 1, owned.ravel(), n_objects + 1)  # 0 is nobody
+    return (owned / np.maximum(total[owner + 1], 1e-9)).astype(np.float32)

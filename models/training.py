@@ -1,0 +1,352 @@
+"""Training a detector: a plain loop over batches that a seed and a step number decide."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sim2cam.errors import OutputError, Sim2CamError, UsageError, did_you_mean
+from sim2cam.models.backbones import ARCHITECTURES
+from sim2cam.models.batches import Batch, BatchMaker, made_ahead
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.crops import CropRules
+from sim2cam.models.detector import Detector
+from sim2cam.models.losses import TargetTensors, detector_losses
+from sim2cam.models.parts import Parts, check_parts, part_records
+from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
+from sim2cam.seeds import integer_seed
+from sim2cam.training.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    save_checkpoint,
+)
+from sim2cam.training.device import autocast, find_device
+from sim2cam.training.ema import WeightAverage
+from sim2cam.training.weights import write_whole
+
+CHECKPOINT = "checkpoint.safetensors"
+WEIGHTS = "weights.safetensors"
+METRICS = "metrics.jsonl"
+LOSS_WEIGHTS = {"heat": 1.0, "box": 1.0, "category": 1.0}
+LOADER_THREADS_BESIDE_CUDA = 6
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What decides a training, besides its data.
+
+    Attributes:
+        steps: how many batches.
+        seed: 0 or more.
+        architecture: a key of ``ARCHITECTURES``.
+        batch: crops a step.
+        crop_px: side of a crop, a multiple of 32.
+        scale_range: smallest and largest magnification of a crop.
+        quarter_turns, free_turns, flips: as ``CropRules`` has them.
+        min_visible: objects less visible than this are neither learned nor unlearned.
+        photometric: whether colours, sharpness and noise are varied.
+        learning_rate: at its highest, after the warm-up; it falls to 1 % along a cosine.
+        warmup_steps: rising linearly.
+        weight_decay: of kernels, decoupled.
+        clip_norm: largest norm of a gradient.
+        ema_decay: of the averaged weights, which are the result.
+        cache_bytes: budget of decoded images in memory; it decides speed only.
+    """
+
+    steps: int = 3000
+    seed: int = 0
+    architecture: str = "nano"
+    batch: int = 8
+    crop_px: int = 192
+    scale_range: tuple[float, float] = (0.6, 1.6)
+    quarter_turns: bool = True
+    free_turns: bool = True
+    flips: bool = True
+    min_visible: float = 0.25
+    photometric: bool = True
+    learning_rate: float = 2e-3
+    warmup_steps: int = 100
+    weight_decay: float = 0.02
+    clip_norm: float = 10.0
+    ema_decay: float = 0.998
+    cache_bytes: int = 3 << 30
+
+    def __post_init__(self) -> None:
+        """Refuses values that cannot be trained with.
+
+        Raises:
+            UsageError: naming the value.
+        """
+        if self.architecture not in ARCHITECTURES:
+            hint = did_you_mean(self.architecture, ARCHITECTURES)
+            raise UsageError(f"architecture '{self.architecture}' is not known. {hint}")
+        if self.crop_px < 32 or self.crop_px % 32:
+            raise UsageError(f"crop_px must be a multiple of 32, not {self.crop_px}")
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        if not 0 < self.scale_range[0] <= self.scale_range[1]:
+            raise UsageError(f"scale_range must rise from above 0, not {self.scale_range}")
+
+
+@dataclass(frozen=True)
+class TrainProgress:
+    """A line of the training's record.
+
+    Attributes:
+        step: steps done.
+        steps: steps in all.
+        losses: means since the last line: ``heat box category total``.
+        learning_rate: of the last step.
+        step_s: seconds a step since the last line, waiting for data included.
+    """
+
+    step: int
+    steps: int
+    losses: dict[str, float]
+    learning_rate: float
+    step_s: float
+
+
+def train_detector(
+    parts: Parts,
+    config: TrainConfig,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    progress: Callable[[TrainProgress], None] | None = None,
+    checkpoint_s: float = 30.0,
+    line_steps: int = 20,
+) -> LoadedDetector:
+    """Returns the detector whose averaged weights are then in ``run_dir/weights.safetensors``.
+
+    Args:
+        parts: labelled data sets with their weights.
+        config: everything else that decides the result.
+        run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
+        resume: goes on from the checkpoint, where there is one.
+        device: ``cpu``, ``cuda`` or ``cuda:i``.
+        progress: is told of every line of the record.
+        checkpoint_s: seconds between checkpoints.
+        line_steps: steps between lines of the record.
+
+    Raises:
+        InputError: the data cannot be trained on.
+        CheckpointError: the checkpoint is broken or of another training.
+        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
+        UsageError, BackendError: there is no such device.
+        Sim2CamError: the loss is no longer finite.
+    """
+    categories = check_parts(parts)
+    place = find_device(device)
+    records = part_records(parts)
+    identity = _identity(config, categories, [asdict(record) for record in records])
+    run = _Run(config, len(categories), place)
+    _open_run(run, run_dir, identity, resume=resume)
+    make = _batch_maker(parts, categories, config).make
+    threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
+    record = _Record(run_dir / METRICS, config.steps)
+    saved_at = time.monotonic()
+    for batch in made_ahead(make, range(run.step, config.steps), threads):
+        record.add(run.train_step(batch), run.learning_rate)
+        if run.step % line_steps and run.step < config.steps:
+            continue
+        line = record.write(run.step)
+        if run.step == config.steps or time.monotonic() - saved_at >= checkpoint_s:
+            save_checkpoint(run_dir / CHECKPOINT, run.checkpoint(identity))
+            saved_at = time.monotonic()
+        if progress is not None:
+            progress(line)
+    card = DetectorCard(config.architecture, categories, run.step, asdict(config), records)
+    save_detector(run_dir / WEIGHTS, run.average.state, card)
+    return load_detector(run_dir / WEIGHTS, device=device)
+
+
+class _Run:
+    """A training between two steps."""
+
+    def __init__(self, config: TrainConfig, n_categories: int, device: torch.device) -> None:
+        generator = torch.Generator().manual_seed(integer_seed(config.seed, "weights"))
+        self._config = config
+        self._device = device
+        self.network = Detector(config.architecture, n_categories, generator)
+        self.network.to(device)
+        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.average = WeightAverage(self.network, config.ema_decay)
+        self.optimizer = _optimizer(self.network, config)
+        self.step = 0
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the last step."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+        """Returns the losses of one more step."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = _learning_rate(self._config, self.step)
+        rgb = torch.from_numpy(batch.rgb).to(self._device).permute(0, 3, 1, 2)
+        targets = _to_device(batch, self._device)
+        self.network.train()
+        with autocast(self._device):
+            maps = self.network(rgb)
+        losses = detector_losses(maps, targets)
+        total = torch.stack([losses[name] * weight for name, weight in LOSS_WEIGHTS.items()]).sum()
+        self.optimizer.zero_grad(set_to_none=True)
+        total.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), self._config.clip_norm)
+        self.optimizer.step()
+        self.average.update(self.network, self.step)
+        self.step += 1
+        return {name: value.detach() for name, value in (losses | {"total": total}).items()}
+
+    def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
+        """Returns all that the next step depends on."""
+        groups = {
+            "network": self.network.state_dict(),
+            "average": self.average.state,
+            "optimizer": optimizer_tensors(self.network, self.optimizer),
+        }
+        tensors = {
+            f"{g}:{name}": value for g, named in groups.items() for name, value in named.items()
+        }
+        return Checkpoint(self.step, identity, tensors)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Becomes the training that the checkpoint was taken of."""
+        groups: dict[str, dict[str, Tensor]] = {"network": {}, "average": {}, "optimizer": {}}
+        for key, value in checkpoint.tensors.items():
+            group, _, name = key.partition(":")
+            groups[group][name] = value
+        self.network.load_state_dict(groups["network"])
+        self.average.load(groups["average"])
+        restore_optimizer(self.network, self.optimizer, groups["optimizer"])
+        self.step = checkpoint.step
+
+
+class _Record:
+    """The lines of ``metrics.jsonl``."""
+
+    def __init__(self, path: Path, steps: int) -> None:
+        self._path = path
+        self._steps = steps
+        self._losses: list[dict[str, Tensor]] = []
+        self._rate = 0.0
+        self._since = time.perf_counter()
+
+    def add(self, losses: dict[str, Tensor], rate: float) -> None:
+        self._losses.append(losses)
+        self._rate = rate
+
+    def write(self, step: int) -> TrainProgress:
+        """Returns the line since the last one, and appends it to the file."""
+        means = {
+            name: float(torch.stack([losses[name] for losses in self._losses]).mean())
+            for name in self._losses[0]
+        }
+        if not math.isfinite(means["total"]):
+            raise Sim2CamError(
+                f"the loss is no longer finite at step {step} ({means}). "
+                "Lower learning_rate, then train again with --overwrite."
+            )
+        now = time.perf_counter()
+        line = TrainProgress(
+            step, self._steps, means, self._rate, (now - self._since) / len(self._losses)
+        )
+        self._losses, self._since = [], now
+        _append(self._path, json.dumps(asdict(line)) + "\n")
+        return line
+
+
+def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
+    """Returns the training's record; empty when there is none, short of a line cut by a crash."""
+    path = run_dir / METRICS
+    if not path.is_file():
+        return ()
+    whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+    return tuple(TrainProgress(**json.loads(line)) for line in whole.splitlines())
+
+
+def _open_run(run: _Run, run_dir: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
+    path = run_dir / CHECKPOINT
+    if path.exists() and not resume:
+        raise OutputError(run_dir, "holds a training. Go on with --resume or choose another --out.")
+    if path.exists():
+        run.restore(load_checkpoint(path, identity))
+    kept = [line for line in read_metrics(run_dir) if line.step <= run.step]
+    text = "".join(json.dumps(asdict(line)) + "\n" for line in kept)
+    write_whole(run_dir / METRICS, text.encode())
+
+
+def _identity(
+    config: TrainConfig, categories: tuple[str, ...], data: list[dict[str, Any]]
+) -> dict[str, Any]:
+    decisive = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "cache_bytes"}
+    parts = {f"part {number}": part for number, part in enumerate(data, 1)}
+    return {"config": decisive, "categories": categories, "data": parts}
+
+
+def _batch_maker(parts: Parts, categories: tuple[str, ...], config: TrainConfig) -> BatchMaker:
+    rules = CropRules(
+        crop_px=config.crop_px,
+        scale_range=config.scale_range,
+        quarter_turns=config.quarter_turns,
+        free_turns=config.free_turns,
+        flips=config.flips,
+        min_visible=config.min_visible,
+    )
+    return BatchMaker(
+        parts,
+        categories,
+        rules,
+        batch=config.batch,
+        photometric=config.photometric,
+        seed=config.seed,
+        cache_bytes=config.cache_bytes,
+    )
+
+
+def _optimizer(network: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    parameters = list(network.parameters())
+    kernels = [p for p in parameters if p.ndim > 1]
+    others = [p for p in parameters if p.ndim <= 1]
+    groups = [
+        {"params": kernels, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+
+
+def _learning_rate(config: TrainConfig, step: int) -> float:
+    warmup = min(config.warmup_steps, config.steps // 2)
+    if step < warmup:
+        return config.learning_rate * (step + 1) / warmup
+    share = (step - warmup) / max(config.steps - warmup, 1)
+    return config.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+def _to_device(batch: Batch, device: torch.device) -> TargetTensors:
+    moved = {f.name: getattr(batch.targets, f.name) for f in fields(batch.targets)}
+    return TargetTensors(**{n: torch.from_numpy(v).to(device) for n, v in moved.items()})
+
+
+def _append(path: Path, text: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OutputError(
+            path,
+            f"cannot be written ({error.strerror}). Free some disk space, then run with --resume.",
+        ) from error

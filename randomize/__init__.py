@@ -1,0 +1,1 @@
+"""Chance to scenes: distributions, groups of factors, domains, layouts."""

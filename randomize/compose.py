@@ -1,0 +1,295 @@
+"""Composing: from drawn values to a scene. No chance here; equal draws give equal scenes."""
+
+from __future__ import annotations
+
+import colorsys
+import math
+
+import numpy as np
+
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
+from sim2cam.randomize.draw import Draw
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.light import Environment, Lamp
+from sim2cam.scene.material import Color, Material, Texture
+from sim2cam.scene.scene import Body, Scene
+
+_GROUND_SIDE_M = 6.0
+_WALL_THICKNESS_M = 0.004
+_MAT_THICKNESS_M = 0.002
+_MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
+_REFERENCE_DIE_M = 0.016
+_REFERENCE_WIDTH_PX = 640
+_UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
+
+
+def compose(drawn: Draw, width: int, height: int) -> Scene:
+    """Returns the scene, not yet settled, with its cameras of width x height pixels."""
+    things = [*_dice(drawn), *_distractors(drawn)]
+    bodies = (*_supports(drawn), *_stack_apart(things, drawn))
+    cameras = tuple(_camera(drawn, view, width, height) for view in range(drawn.views))
+    return Scene(bodies, _environment(drawn), cameras)
+
+
+def _supports(drawn: Draw) -> list[Body]:
+    ground = Body(
+        "table", Ground(_GROUND_SIDE_M), _material(drawn, "table"), Pose(), is_fixed=True
+    )
+    surface = drawn.text("layout/surface")
+    if surface == "table":
+        return [ground]
+    side = drawn.number("layout/surface_side_m")
+    size = (side, side * drawn.number("layout/aspect"))
+    mat = _slab(
+        "mat", (*size, _MAT_THICKNESS_M), (0.0, 0.0, _MAT_THICKNESS_M / 2), _material(drawn, "mat")
+    )
+    return [ground, mat] if surface == "mat" else [ground, mat, *_walls(drawn, size)]
+
+
+def _walls(drawn: Draw, size: tuple[float, float]) -> list[Body]:
+    height, thick = drawn.number("layout/wall_m"), _WALL_THICKNESS_M
+    material = _material(drawn, "wall")
+    x, y = (size[0] + thick) / 2, (size[1] + thick) / 2
+    along_x, along_y = (size[0] + 2 * thick, thick, height), (thick, size[1], height)
+    return [
+        _slab("wall/0", along_x, (0.0, y, height / 2), material),
+        _slab("wall/1", along_x, (0.0, -y, height / 2), material),
+        _slab("wall/2", along_y, (x, 0.0, height / 2), material),
+        _slab("wall/3", along_y, (-x, 0.0, height / 2), material),
+    ]
+
+
+def _slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) -> Body:
+    return Body(name, Box(size_m), material, Pose(_UPRIGHT, position_m), is_fixed=True)
+
+
+def _dice(drawn: Draw) -> list[Body]:
+    return [_die(drawn, i) for i in range(drawn.count("layout/die_count"))]
+
+
+def _die(drawn: Draw, i: int) -> Body:
+    shape = f"die/{i}"
+    look = 0 if drawn.flag("layout/same_look") else i
+    edge = drawn.number(f"{shape}/edge_m")
+    body, pips = _die_colors(drawn, look)
+    asset = Die(
+        edge_m=edge,
+        rounding=drawn.number(f"die/{look}/rounding"),
+        corner_cut=drawn.number(f"die/{look}/corner_cut"),
+        pips=Pips(
+            drawn.text(f"die/{look}/pip_shape"),  # type: ignore[arg-type]
+            drawn.number(f"die/{look}/pip_radius"),
+            drawn.number(f"die/{look}/pip_spread"),
+            drawn.number(f"die/{look}/pip_depth"),
+            pips,
+        ),
+        mirrored=drawn.flag(f"die/{look}/mirrored"),
+    )
+    angle, share = drawn.number(f"{shape}/azimuth_rad"), drawn.number(f"{shape}/share")
+    speed = share * drawn.number("layout/speed_m_s")
+    spin = share * drawn.number("layout/spin_rad_s")
+    return Body(
+        f"die/{i}",
+        asset,
+        _material(drawn, f"die_surface/{look}", body),
+        Pose(_rotation(drawn, shape), _place(drawn, shape, "throw_radius", "throw_angle_rad")),
+        mass_kg=drawn.number(f"{shape}/density_kg_m3") * edge**3,
+        friction=drawn.number(f"{shape}/friction"),
+        restitution=drawn.number(f"{shape}/restitution"),
+        velocity_m_s=(speed * math.cos(angle), speed * math.sin(angle), 0.0),
+        spin_rad_s=(-spin * math.sin(angle), spin * math.cos(angle), 0.3 * spin),
+        is_target=True,
+    )
+
+
+def _distractors(drawn: Draw) -> list[Body]:
+    return [_distractor(drawn, i) for i in range(drawn.count("layout/distractor_count"))]
+
+
+def _distractor(drawn: Draw, i: int) -> Body:
+    path = f"distractor/{i}"
+    size = drawn.number(f"{path}/size_m")
+    tall = max(_MIN_HEIGHT_M, size * drawn.number(f"{path}/flatness"))
+    shapes: dict[str, Asset] = {
+        "box": Box((size, size * drawn.number(f"{path}/slimness"), tall)),
+        "cylinder": Cylinder(size / 2, tall),
+        "sphere": Sphere(size / 2),
+    }
+    yaw = drawn.number(f"{path}/yaw_rad")
+    return Body(
+        path,
+        shapes[drawn.text(f"{path}/shape")],
+        _material(drawn, f"distractor_surface/{i}"),
+        Pose((math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)), _place(drawn, path, "radius", "angle_rad")),
+        mass_kg=0.05,
+        friction=0.9,
+        restitution=0.0,
+    )
+
+
+def _place(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
+    r = drawn.number("layout/region_m") * drawn.number(f"{path}/{radius}")
+    turn = drawn.number(f"{path}/{angle}")
+    return r * math.cos(turn), r * math.sin(turn), 0.0
+
+
+def _stack_apart(bodies: list[Body], drawn: Draw) -> list[Body]:
+    """Lifts bodies so that no bounding spheres overlap when they are let go; distractors lowest."""
+    placed: list[tuple[np.ndarray, float]] = []
+    lifted: list[Body] = []
+    limit = _inner_limit(drawn)
+    for body in sorted(bodies, key=lambda b: b.is_target):
+        radius = _bounding_radius(body.asset)
+        x, y = np.clip(body.pose.position_m[:2], -limit + radius, limit - radius)
+        floor = drawn.number("layout/drop_height_m") if body.is_target else 0.0
+        z = floor + radius + _MAT_THICKNESS_M + 0.001
+        for centre, other in placed:
+            gap = (radius + other + 0.001) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
+            if gap > 0 and abs(z - centre[2]) < math.sqrt(gap):
+                z = centre[2] + math.sqrt(gap)
+        centre = np.array([x, y, z])
+        placed.append((centre, radius))
+        placed.sort(key=lambda p: float(p[0][2]))
+        lifted.append(_at(body, centre))
+    return lifted
+
+
+def _inner_limit(drawn: Draw) -> np.ndarray:
+    """Returns the half sides (2,) inside which bodies are let go: those of the tray, if there is one."""
+    if drawn.text("layout/surface") != "tray":
+        return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
+    side = drawn.number("layout/surface_side_m")
+    return np.array([side, side * drawn.number("layout/aspect")]) / 2
+
+
+def _at(body: Body, centre: np.ndarray) -> Body:
+    from dataclasses import replace
+
+    return replace(body, pose=Pose(body.pose.rotation_wxyz, vec3(centre)))
+
+
+def _bounding_radius(asset: Asset) -> float:
+    match asset:
+        case Die():
+            return asset.edge_m * math.sqrt(3) / 2
+        case Box():
+            return math.hypot(*asset.size_m) / 2
+        case Cylinder():
+            return math.hypot(asset.radius_m, asset.height_m / 2)
+        case Sphere():
+            return asset.radius_m
+        case Ground():
+            return asset.side_m
+
+
+def _rotation(drawn: Draw, path: str) -> Quaternion:
+    """Returns a uniform rotation from three uniform numbers (Shoemake 1992)."""
+    a, b, c = (drawn.number(f"{path}/rotation_{name}") for name in "abc")
+    outer, inner = math.sqrt(a), math.sqrt(1 - a)
+    b, c = 2 * math.pi * b, 2 * math.pi * c
+    return (outer * math.cos(c), inner * math.sin(b), inner * math.cos(b), outer * math.sin(c))
+
+
+def _material(drawn: Draw, path: str, first: Color | None = None) -> Material:
+    texture = Texture(
+        drawn.text(f"{path}/family"),  # type: ignore[arg-type]
+        first or _hsv(drawn, path, ""),
+        _hsv(drawn, path, "second_"),
+        drawn.number(f"{path}/scale_m"),
+        drawn.number(f"{path}/contrast"),
+        drawn.number(f"{path}/sharpness"),
+        drawn.count(f"{path}/seed"),
+    )
+    return Material(texture, drawn.number(f"{path}/roughness"), drawn.number(f"{path}/specular"))
+
+
+def _hsv(drawn: Draw, path: str, prefix: str) -> Color:
+    hue, saturation, value = (
+        drawn.number(f"{path}/{prefix}{name}") for name in ("hue", "saturation", "value")
+    )
+    return _linear(colorsys.hsv_to_rgb(hue % 1.0, saturation, value))
+
+
+def _linear(srgb: tuple[float, float, float]) -> Color:
+    """Returns linear RGB of sRGB by IEC 61966-2-1."""
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in srgb)
+    return r, g, b
+
+
+def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
+    """Returns the linear colours of body and pips, at least ``pip_contrast`` apart."""
+    tones: dict[str, Color] = {"white": (0.8, 0.8, 0.76), "black": (0.02, 0.02, 0.02)}
+    path = f"die_color/{i}"
+    body = tones.get(drawn.text(f"{path}/body_tone")) or _hsv(drawn, f"die_surface/{i}", "")
+    pips = tones.get(drawn.text(f"{path}/pip_tone")) or _hsv(drawn, path, "pip_")
+    away = tones["black" if sum(body) > 0.9 else "white"]
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        mixed = tuple((1 - share) * p + share * a for p, a in zip(pips, away, strict=True))
+        if math.dist(mixed, body) >= drawn.number(f"{path}/pip_contrast"):
+            break
+    return body, (mixed[0], mixed[1], mixed[2])
+
+
+def _environment(drawn: Draw) -> Environment:
+    zenith = _tint(drawn.number("light/warmth"), drawn.number("light/sky_level"))
+    horizon = drawn.number("light/horizon")
+    lamps = tuple(_lamp(drawn, f"lamp/{i}") for i in range(drawn.count("light/lamp_count")))
+    return Environment(zenith, vec3(np.multiply(zenith, horizon)), lamps)
+
+
+def _lamp(drawn: Draw, path: str) -> Lamp:
+    up, turn = drawn.number(f"{path}/elevation_rad"), drawn.number(f"{path}/azimuth_rad")
+    return Lamp(
+        (math.cos(up) * math.cos(turn), math.cos(up) * math.sin(turn), math.sin(up)),
+        drawn.number(f"{path}/radius_rad"),
+        _tint(drawn.number(f"{path}/warmth"), drawn.number(f"{path}/level")),
+    )
+
+
+def _tint(warmth: float, level: float) -> Color:
+    """Returns a light's linear colour: halving blue against red for one step of warmth."""
+    return level * 2 ** (0.35 * warmth), level, level * 2 ** (-0.65 * warmth)
+
+
+def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
+    path = f"view/{view}"
+    focal_px = width / 2 / math.tan(drawn.number(f"{path}/fov_rad") / 2)
+    die_px = drawn.number(f"{path}/die_px") * width / _REFERENCE_WIDTH_PX
+    distance = focal_px * _REFERENCE_DIE_M / die_px
+    tilt, turn = drawn.number(f"{path}/tilt_rad"), drawn.number(f"{path}/azimuth_rad")
+    x, y, _ = _place(drawn, path, "aim_radius", "aim_angle_rad")
+    reach = distance * math.sin(tilt)
+    eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
+    pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))
+    return Camera(pose, width, height, _lens(drawn, view, focal_px, width, height), _sensor(drawn, view))
+
+
+def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> BrownConrady:
+    path = f"lens/{view}"
+    centre = (
+        (width - 1) / 2 + width * drawn.number(f"{path}/shift_x"),
+        (height - 1) / 2 + width * drawn.number(f"{path}/shift_y"),
+    )
+    coefficients = (drawn.number(f"{path}/{name}") for name in ("k1", "k2", "p1", "p2"))
+    return BrownConrady(focal_px, focal_px, *centre, *coefficients)
+
+
+def _sensor(drawn: Draw, view: int) -> Sensor:
+    exposure, sensor = f"exposure/{view}", f"sensor/{view}"
+    return Sensor(
+        exposure_ev=drawn.number(f"{exposure}/exposure_ev"),
+        red_gain=drawn.number(f"{exposure}/red_gain"),
+        blue_gain=drawn.number(f"{exposure}/blue_gain"),
+        vignetting=drawn.number(f"{sensor}/vignetting"),
+        blur_px=drawn.number(f"{sensor}/blur_px"),
+        full_well_e=drawn.number(f"{sensor}/full_well_e"),
+        read_noise_e=drawn.number(f"{sensor}/read_noise_e"),
+        denoise=drawn.number(f"{sensor}/denoise"),
+        tone_contrast=drawn.number(f"{sensor}/tone_contrast"),
+        saturation=drawn.number(f"{sensor}/saturation"),
+        sharpening=drawn.number(f"{sensor}/sharpening"),
+        jpeg_quality=drawn.count(f"{sensor}/jpeg_quality"),
+        noise_seed=drawn.count(f"{sensor}/noise_seed"),
+    )

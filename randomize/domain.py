@@ -1,0 +1,240 @@
+"""A domain: every factor of a tabletop scene with the distribution it is drawn from.
+
+A group is a frozen dataclass whose fields are distributions. Its factors are drawn from streams of
+their own, named ``group/factor`` (``die/3/edge_m`` for the fourth die), so that adding a factor or
+redrawing a group changes nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim2cam.randomize.distributions import Distribution
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many objects there are, and how they come to lie.
+
+    Attributes:
+        die_count: number of dice.
+        distractor_count: number of other things.
+        surface: ``table``, ``mat`` (on the table) or ``tray`` (with walls).
+        region_m: radius in which the dice are dropped.
+        drop_height_m: height of the lowest one.
+        speed_m_s, spin_rad_s: how fast they are thrown, sideways and around.
+        surface_side_m: side of mat or tray.
+        aspect: its other side, over the first.
+        wall_m: height of the tray's walls.
+        same_look: whether all dice look like the first one.
+    """
+
+    die_count: Distribution
+    distractor_count: Distribution
+    surface: Distribution
+    region_m: Distribution
+    drop_height_m: Distribution
+    speed_m_s: Distribution
+    spin_rad_s: Distribution
+    surface_side_m: Distribution
+    aspect: Distribution
+    wall_m: Distribution
+    same_look: Distribution
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern."""
+
+    family: Distribution
+    hue: Distribution
+    saturation: Distribution
+    value: Distribution
+    second_hue: Distribution
+    second_saturation: Distribution
+    second_value: Distribution
+    scale_m: Distribution
+    contrast: Distribution
+    sharpness: Distribution
+    roughness: Distribution
+    specular: Distribution
+    seed: Distribution
+
+
+@dataclass(frozen=True)
+class DieShape:
+    """Shape and mechanics of one die; lengths over its edge except ``edge_m``.
+
+    Attributes:
+        throw_angle_rad, throw_radius: where in the region it is dropped.
+        azimuth_rad, share: direction and share of the layout's speed and spin.
+        rotation_a, rotation_b, rotation_c: three numbers of 0 to 1 that make a uniform rotation.
+    """
+
+    edge_m: Distribution
+    rounding: Distribution
+    corner_cut: Distribution
+    mirrored: Distribution
+    pip_shape: Distribution
+    pip_radius: Distribution
+    pip_spread: Distribution
+    pip_depth: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+    throw_angle_rad: Distribution
+    throw_radius: Distribution
+    azimuth_rad: Distribution
+    share: Distribution
+    rotation_a: Distribution
+    rotation_b: Distribution
+    rotation_c: Distribution
+
+
+@dataclass(frozen=True)
+class DieColor:
+    """Tones of one die: ``white``, ``black`` or ``color`` (then by hue, saturation, value).
+
+    Attributes:
+        pip_contrast: least distance between body and pips in linear RGB; pips nearer than that are
+            moved towards white or black.
+    """
+
+    body_tone: Distribution
+    pip_tone: Distribution
+    pip_hue: Distribution
+    pip_saturation: Distribution
+    pip_value: Distribution
+    pip_contrast: Distribution
+
+
+@dataclass(frozen=True)
+class Distractor:
+    """A thing that is not to be found.
+
+    Attributes:
+        shape: ``box``, ``cylinder`` or ``sphere``.
+        size_m: its longest side.
+        flatness: height over that.
+        slimness: second side over the first.
+        radius, angle_rad: where it is dropped, the radius over that of the dice.
+    """
+
+    shape: Distribution
+    size_m: Distribution
+    flatness: Distribution
+    slimness: Distribution
+    radius: Distribution
+    angle_rad: Distribution
+    yaw_rad: Distribution
+
+
+@dataclass(frozen=True)
+class Light:
+    """Sky and lamps; levels are relative, the camera's meter sets the exposure.
+
+    Attributes:
+        lamp_count: number of lamps.
+        sky_level: radiance of the zenith.
+        horizon: radiance of the horizon over that of the zenith.
+        warmth: -1 blue to 1 orange.
+    """
+
+    lamp_count: Distribution
+    sky_level: Distribution
+    horizon: Distribution
+    warmth: Distribution
+
+
+@dataclass(frozen=True)
+class LampPlace:
+    """One lamp of the light."""
+
+    level: Distribution
+    elevation_rad: Distribution
+    azimuth_rad: Distribution
+    radius_rad: Distribution
+    warmth: Distribution
+
+
+@dataclass(frozen=True)
+class View:
+    """Where a camera stands.
+
+    Attributes:
+        die_px: side of a 16 mm die in the middle of a picture 640 pixels wide; sets the distance.
+        fov_rad: horizontal field of view.
+        tilt_rad: angle off the vertical.
+        azimuth_rad, roll_rad: direction it looks from; turn of the image.
+        aim_radius, aim_angle_rad: the point looked at, the radius over that of the dice.
+    """
+
+    die_px: Distribution
+    fov_rad: Distribution
+    tilt_rad: Distribution
+    azimuth_rad: Distribution
+    roll_rad: Distribution
+    aim_radius: Distribution
+    aim_angle_rad: Distribution
+
+
+@dataclass(frozen=True)
+class Lens:
+    """Brown-Conrady coefficients, and the principal point off the centre over the width."""
+
+    k1: Distribution
+    k2: Distribution
+    p1: Distribution
+    p2: Distribution
+    shift_x: Distribution
+    shift_y: Distribution
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What the camera's automatics leave wrong; see ``scene.camera.Sensor``."""
+
+    exposure_ev: Distribution
+    red_gain: Distribution
+    blue_gain: Distribution
+
+
+@dataclass(frozen=True)
+class SensorFactors:
+    """Noise, sharpness, tone and compression; see ``scene.camera.Sensor``."""
+
+    vignetting: Distribution
+    blur_px: Distribution
+    full_well_e: Distribution
+    read_noise_e: Distribution
+    denoise: Distribution
+    tone_contrast: Distribution
+    saturation: Distribution
+    sharpening: Distribution
+    jpeg_quality: Distribution
+    noise_seed: Distribution
+
+
+@dataclass(frozen=True)
+class Domain:
+    """All groups of a tabletop scene with dice.
+
+    ``die``, ``die_color``, ``die_surface``, ``distractor``, ``distractor_surface`` and ``lamp`` are
+    drawn for each instance, ``view``, ``lens``, ``exposure`` and ``sensor`` for each view.
+    """
+
+    layout: Layout
+    die: DieShape
+    die_color: DieColor
+    die_surface: Surface
+    table: Surface
+    mat: Surface
+    wall: Surface
+    light: Light
+    lamp: LampPlace
+    distractor: Distractor
+    distractor_surface: Surface
+    view: View
+    lens: Lens
+    exposure: Exposure
+    sensor: SensorFactors

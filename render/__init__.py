@@ -1,0 +1,1 @@
+"""Scenes to frames: assets, textures, physics, rasterizers, optics, sensor, labels."""

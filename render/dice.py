@@ -1,0 +1,126 @@
+"""Dice: a rounded cube, its marks, and the atlas that holds its six faces."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.render.textures import encode_srgb, paint
+from sim2cam.scene.asset import Die, Pips
+from sim2cam.scene.material import Texture
+
+Floats = NDArray[np.float64]
+
+TILE_PX = 72
+_PADDING_PX = 3
+_COLUMNS, _ROWS = 3, 2
+
+_SPOTS: dict[str, tuple[tuple[int, int], ...]] = {
+    "1": ((0, 0),),
+    "2": ((-1, -1), (1, 1)),
+    "3": ((-1, -1), (0, 0), (1, 1)),
+    "4": ((-1, -1), (-1, 1), (1, -1), (1, 1)),
+    "5": ((-1, -1), (-1, 1), (0, 0), (1, -1), (1, 1)),
+    "6": ((-1, -1), (-1, 0), (-1, 1), (1, -1), (1, 0), (1, 1)),
+}
+
+
+def die_surface(die: Die) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.int64]]:
+    """Returns vertices_m (n, 3), normals (n, 3), tangents (n, 3), uvs (n, 2) and faces (m, 3)."""
+    bend = min(die.rounding, 0.49) * 2
+    line = np.array([-1, -1 + 0.3 * bend, -1 + bend, -0.3, 0.3, 1 - bend, 1 - 0.3 * bend, 1.0])
+    u, v = (g.ravel() for g in np.meshgrid(np.sort(line), np.sort(line)))
+    n = len(line)
+    row, column = np.mgrid[: n - 1, : n - 1]
+    low = (row * n + column).ravel()
+    grid = np.concatenate([np.stack([low, low + 1, low + n + 1], 1), np.stack([low, low + n + 1, low + n], 1)])
+    points, normals, tangents, uvs, faces = [], [], [], [], []
+    for number, (value, normal) in enumerate(die.face_normals().items()):
+        tangent, bitangent = _axes(np.array(normal))
+        cube = np.array(normal) + u[:, None] * tangent + v[:, None] * bitangent  # (n * n, 3)
+        on_die, outward = _rounded(cube, die)
+        points.append(on_die)
+        normals.append(outward)
+        tangents.append(np.tile(tangent, (len(u), 1)))
+        uvs.append(_atlas_uv(value, u, v))
+        faces.append(grid + number * len(u))
+    return np.vstack(points), np.vstack(normals), np.vstack(tangents), np.vstack(uvs), np.vstack(faces)
+
+
+def die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Returns the atlas of colours (sRGB) and that of normals in tangent space, uint8 (h, w, 3).
+
+    Row 0 is v = 0. The pattern is solid: it runs on over the edges.
+    """
+    colors = np.zeros((_ROWS * TILE_PX, _COLUMNS * TILE_PX, 3))
+    normals = np.zeros_like(colors)
+    inner = TILE_PX - 2 * _PADDING_PX
+    line = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) / inner * 2 - 1
+    u, v = np.meshgrid(line, line)
+    for value, normal in die.face_normals().items():
+        tangent, bitangent = _axes(np.array(normal))
+        cube = np.array(normal) + u[..., None] * tangent + v[..., None] * bitangent
+        cover, height = _marks(value, u, v, die.pips, 2 / inner)
+        body = paint(texture, cube * die.edge_m / 2)
+        left, top = _tile_corner(value)
+        window = np.s_[top : top + TILE_PX, left : left + TILE_PX]
+        colors[window] = body + cover[..., None] * (np.array(die.pips.color) - body)
+        normals[window] = _normals_of(height, 2 / inner)
+    return encode_srgb(colors), np.round((normals + 1) * 127.5).astype(np.uint8)
+
+
+def _axes(normal: Floats) -> tuple[Floats, Floats]:
+    """Returns two axes in the face that make a right-handed frame with its normal."""
+    tangent = np.roll(np.abs(normal), 1)
+    return tangent, np.cross(normal, tangent)
+
+
+def _rounded(cube: Floats, die: Die) -> tuple[Floats, Floats]:
+    """Returns points (metres) and normals of the die below points (n, 3) of the cube [-1, 1]^3."""
+    bend = min(die.rounding, 0.49) * 2
+    core = np.clip(cube, -(1 - bend), 1 - bend)
+    outward = cube - core
+    outward /= np.linalg.norm(outward, axis=1, keepdims=True)
+    points = core + bend * outward
+    ball = math.sqrt(3) - (math.sqrt(3) - math.sqrt(2)) * die.corner_cut
+    reach = np.linalg.norm(points, axis=1, keepdims=True)
+    cut = reach > ball
+    points = np.where(cut, points * ball / reach, points)
+    outward = np.where(cut, points / ball, outward)
+    return points * die.edge_m / 2, outward
+
+
+def _tile_corner(value: str) -> tuple[int, int]:
+    row, column = divmod(int(value) - 1, _COLUMNS)
+    return column * TILE_PX, row * TILE_PX
+
+
+def _atlas_uv(value: str, u: Floats, v: Floats) -> Floats:
+    left, top = _tile_corner(value)
+    inner = TILE_PX - 2 * _PADDING_PX
+    x = left + _PADDING_PX + (u + 1) / 2 * inner
+    y = top + _PADDING_PX + (v + 1) / 2 * inner
+    return np.stack([x / (_COLUMNS * TILE_PX), y / (_ROWS * TILE_PX)], axis=1)
+
+
+def _marks(value: str, u: Floats, v: Floats, pips: Pips, texel: float) -> tuple[Floats, Floats]:
+    """Returns how much of each texel is mark (0 to 1) and its height, both over the half edge."""
+    cover, height = np.zeros_like(u), np.zeros_like(u)
+    radius = 2 * pips.radius
+    for x, y in _SPOTS[value]:
+        du, dv = u - 2 * pips.spread * x, v - 2 * pips.spread * y
+        away = np.maximum(abs(du), abs(dv)) if pips.shape == "square" else np.hypot(du, dv)
+        disc = np.clip((radius - away) / texel + 0.5, 0, 1)
+        if pips.shape == "ring":
+            disc *= np.clip((away - 0.45 * radius) / texel + 0.5, 0, 1)
+        cover = np.maximum(cover, disc)
+        height -= 2 * pips.depth * np.clip(1 - (away / radius) ** 2, 0, None)
+    return cover, height
+
+
+def _normals_of(height: Floats, texel: float) -> Floats:
+    down, right = np.gradient(height, texel)
+    normals = np.stack([-right, -down, np.ones_like(height)], axis=-1)
+    return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))

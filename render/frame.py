@@ -1,0 +1,79 @@
+"""One frame: a settled scene and one of its cameras to a picture with its labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.render.optics import view_maps, warp_color, warp_labels
+from sim2cam.render.physics import upward_face
+from sim2cam.render.rasterizer import BITS_PER_WORD, LabelBuffer, Rasterizer, label_numbers
+from sim2cam.render.sensor import expose_to_jpeg
+from sim2cam.scene.asset import Die
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.scene import Body, Scene
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A picture and its ground truth, pixel by pixel through the same lens.
+
+    Attributes:
+        jpeg: the picture's file.
+        depth_m: (h, w) float32, 0 where nothing is.
+        ids: (h, w) uint16 instance ids, 0 for everything unlabelled.
+        objects: labels of every object with at least one visible pixel.
+    """
+
+    jpeg: bytes
+    depth_m: NDArray[np.float32]
+    ids: NDArray[np.uint16]
+    objects: tuple[ObjectLabel, ...]
+
+
+def shoot(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> Frame:
+    """Returns the frame that a camera takes of the scene loaded in the rasterizer."""
+    color, label = view_maps(camera)
+    radiance = warp_color(rasterizer.radiance(color.view), color)
+    labels = warp_labels(rasterizer.labels(label.view), label)
+    return Frame(
+        expose_to_jpeg(radiance, camera.sensor), labels.depth_m, labels.ids,
+        annotate(scene, camera, labels),
+    )  # fmt: skip
+
+
+def annotate(scene: Scene, camera: Camera, labels: LabelBuffer) -> tuple[ObjectLabel, ...]:
+    """Returns the labels of all visible objects, in the order of their ids."""
+    bodies = {body.name: body for body in scene.bodies}
+    found = [
+        _label(bodies[name], number, camera, labels)
+        for name, number in label_numbers(scene).items()
+    ]
+    return tuple(label for label in found if label is not None)
+
+
+def _label(body: Body, number: int, camera: Camera, labels: LabelBuffer) -> ObjectLabel | None:
+    visible = labels.ids == number
+    box = box_of_mask(visible)
+    if box is None:
+        return None
+    word, bit = divmod(number - 1, BITS_PER_WORD)
+    whole = (labels.cover[..., word] >> np.uint32(bit)) & 1 > 0
+    area = int(visible.sum())
+    return ObjectLabel(
+        category=_category(body),
+        box_xyxy=box,
+        area_px=area,
+        box_amodal_xyxy=box_of_mask(whole),
+        visible_fraction=area / int(whole.sum()),
+        instance_id=number,
+        pose=camera.pose.inverse() @ body.pose,
+    )
+
+
+def _category(body: Body) -> str:
+    return upward_face(body.asset, body.pose)[0] if isinstance(body.asset, Die) else body.asset.kind

@@ -1,0 +1,140 @@
+"""Triangle meshes of the built-in shapes, in metres, in the object's frame."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.render.dice import die_surface
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
+
+Floats = NDArray[np.float64]
+
+_ROUND_SEGMENTS = 40
+_SPHERE_RINGS = 20
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A surface made of triangles, counter-clockwise seen from outside.
+
+    Attributes:
+        vertices_m: (n, 3).
+        normals: (n, 3) unit vectors.
+        tangents: (n, 3) unit vectors along which u grows.
+        uvs: (n, 2); in metres for shapes with a plane texture, in 0..1 for those with an atlas.
+        faces: (m, 3) indices.
+    """
+
+    vertices_m: Floats
+    normals: Floats
+    tangents: Floats
+    uvs: Floats
+    faces: NDArray[np.int64]
+
+
+def mesh_of(asset: Asset) -> Mesh:
+    """Returns the mesh of an asset."""
+    match asset:
+        case Die():
+            return Mesh(*die_surface(asset))
+        case Box():
+            return _box(asset)
+        case Cylinder():
+            return _cylinder(asset)
+        case Sphere():
+            return _sphere(asset)
+        case Ground():
+            return _ground(asset)
+
+
+def _box(box: Box) -> Mesh:
+    parts = []
+    for axis in range(3):
+        for sign in (-1.0, 1.0):
+            normal, tangent = np.eye(3)[axis] * sign, np.eye(3)[(axis + 1) % 3]
+            bitangent = np.cross(normal, tangent)
+            corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
+            points = normal / 2 + corners[:, :1] * tangent + corners[:, 1:] * bitangent
+            points = points * box.size_m
+            parts.append(_patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]]))
+    return _joined(parts)
+
+
+def _ground(ground: Ground) -> Mesh:
+    half = ground.side_m / 2
+    points = np.array([[-half, -half, 0], [half, -half, 0], [half, half, 0], [-half, half, 0]])
+    x, y, z = np.eye(3)
+    return _patch(points, z, x, y, [[0, 1, 2], [0, 2, 3]])
+
+
+def _cylinder(cylinder: Cylinder) -> Mesh:
+    angle = np.linspace(0, 2 * math.pi, _ROUND_SEGMENTS + 1)
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    x, y, z = np.eye(3)
+    caps = []
+    for sign in (-1.0, 1.0):
+        rim = np.column_stack([ring * cylinder.radius_m, np.full(len(ring), sign * cylinder.height_m / 2)])
+        points = np.vstack([[0, 0, sign * cylinder.height_m / 2], rim])
+        fan = [[0, i, i + 1][:: int(sign)] for i in range(1, len(ring))]
+        caps.append(_patch(points, sign * z, x, y, fan))
+    return _joined([*caps, _lathe(ring, angle, cylinder)])
+
+
+def _lathe(ring: Floats, angle: Floats, cylinder: Cylinder) -> Mesh:
+    normals = np.column_stack([ring, np.zeros(len(ring))])
+    tangents = np.column_stack([-ring[:, 1], ring[:, 0], np.zeros(len(ring))])
+    heights = (-cylinder.height_m / 2, cylinder.height_m / 2)
+    points = [np.column_stack([ring * cylinder.radius_m, np.full(len(ring), h)]) for h in heights]
+    uvs = [np.column_stack([angle * cylinder.radius_m, np.full(len(ring), h)]) for h in heights]
+    return Mesh(
+        np.vstack(points), np.tile(normals, (2, 1)), np.tile(tangents, (2, 1)), np.vstack(uvs),
+        _grid_faces(2, len(ring)),
+    )  # fmt: skip
+
+
+def _sphere(sphere: Sphere) -> Mesh:
+    around, down = np.meshgrid(
+        np.linspace(0, 2 * math.pi, _ROUND_SEGMENTS + 1),
+        np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
+    )
+    around, down = around.ravel(), down.ravel()
+    normals = np.stack(
+        [np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], axis=1
+    )
+    tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
+    uvs = np.stack([around, math.pi - down], axis=1) * sphere.radius_m
+    faces = _grid_faces(_SPHERE_RINGS + 1, _ROUND_SEGMENTS + 1)
+    return Mesh(normals * sphere.radius_m, normals, tangents, uvs, faces)
+
+
+def _grid_faces(rows: int, columns: int) -> NDArray[np.int64]:
+    """Returns two triangles for each cell of a grid of vertices, row by row."""
+    row, column = np.mgrid[: rows - 1, : columns - 1]
+    corner = (row * columns + column).ravel()
+    near, far = corner + 1, corner + columns + 1
+    return np.concatenate(
+        [np.stack([corner, near, far], 1), np.stack([corner, far, corner + columns], 1)]
+    ).astype(np.int64)
+
+
+def _patch(
+    points: Floats, normal: Floats, tangent: Floats, bitangent: Floats, faces: list[list[int]]
+) -> Mesh:
+    uvs = np.stack([points @ tangent, points @ bitangent], axis=1)
+    n = len(points)
+    return Mesh(points, np.tile(normal, (n, 1)), np.tile(tangent, (n, 1)), uvs, np.array(faces))
+
+
+def _joined(parts: list[Mesh]) -> Mesh:
+    starts = np.cumsum([0, *(len(p.vertices_m) for p in parts[:-1])])
+    return Mesh(
+        np.vstack([p.vertices_m for p in parts]),
+        np.vstack([p.normals for p in parts]),
+        np.vstack([p.tangents for p in parts]),
+        np.vstack([p.uvs for p in parts]),
+        np.vstack([p.faces + start for p, start in zip(parts, starts, strict=True)]),
+    )

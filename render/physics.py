@@ -1,0 +1,168 @@
+"""Physics: bodies fall, collide and come to rest in Bullet; what it did is measured and returned."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pybullet
+from pybullet_utils.bullet_client import BulletClient
+
+from sim2cam.geometry.poses import Pose
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
+from sim2cam.scene.scene import Body, Scene
+
+GRAVITY_M_S2 = 9.81
+MAX_PENETRATION_M = 1e-3
+MAX_REST_SPEED_M_S = 5e-3
+MAX_TILT_RAD = math.radians(5)
+"""A die whose upper face leans further than this has no clear value; its scene is drawn again."""
+
+_SCALE = 20.0  # Bullet is made for bodies of 0.1 to 10 units, dice are 0.016 m
+_STEP_S = 1 / 240
+_BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
+_CHECK_EVERY = 24
+_CALM_CHECKS = 2
+_MAX_SECONDS = 6.0
+_ROLLING_M = {"cylinder": 5e-4, "sphere": 2e-3}  # on flat faces it makes bodies jitter
+_GROUND_DEPTH_M = 0.5
+_FALLEN_OFF_M = 2.0
+
+
+@dataclass(frozen=True)
+class PhysicsCertificate:
+    """How a scene came to rest.
+
+    Attributes:
+        seconds: simulated time.
+        rest_speed_m_s: speed of the fastest body at the end.
+        penetration_m: deepest overlap of two bodies at the end.
+        tilt_rad: how far the most leaning labelled body is off lying flat.
+        rejection: why the scene cannot be used; None when it can.
+    """
+
+    seconds: float
+    rest_speed_m_s: float
+    penetration_m: float
+    tilt_rad: float
+    rejection: str | None
+
+
+def settle(scene: Scene) -> tuple[Scene, PhysicsCertificate]:
+    """Returns the scene at rest, and how it got there. Deterministic."""
+    client = BulletClient(pybullet.DIRECT)
+    try:
+        return _settle(scene, client)
+    finally:
+        client.disconnect()
+
+
+def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
+    """Returns the value of the die's upper face, and its angle off the vertical in radians."""
+    faces = die.face_normals()
+    ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
+    best = int(np.argmax(ups))
+    return list(faces)[best], float(math.acos(min(1.0, ups[best])))
+
+
+def _settle(scene: Scene, client: BulletClient) -> tuple[Scene, PhysicsCertificate]:
+    client.setGravity(0, 0, -GRAVITY_M_S2 * _SCALE)
+    client.setPhysicsEngineParameter(
+        fixedTimeStep=_STEP_S,
+        numSolverIterations=60,
+        deterministicOverlappingPairs=1,
+        restitutionVelocityThreshold=_BOUNCE_FROM_M_S * _SCALE,
+    )
+    handles = {body.name: _add(client, body) for body in scene.bodies}
+    moving = [b for b in scene.bodies if not b.is_fixed]
+    calm, seconds, speed = 0, 0.0, 0.0
+    while seconds < _MAX_SECONDS and calm < _CALM_CHECKS:
+        for _ in range(_CHECK_EVERY):
+            client.stepSimulation()
+        seconds += _CHECK_EVERY * _STEP_S
+        speed = max((_speed(client, handles[b.name]) for b in moving), default=0.0)
+        calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
+    settled = replace(scene, bodies=tuple(_moved(client, b, handles[b.name]) for b in scene.bodies))
+    return settled, _certify(settled, seconds, speed, _penetration(client))
+
+
+def _certify(scene: Scene, seconds: float, speed: float, penetration: float) -> PhysicsCertificate:
+    targets = [b for b in scene.bodies if isinstance(b.asset, Die) and b.is_target]
+    tilt = max((upward_face(b.asset, b.pose)[1] for b in targets if isinstance(b.asset, Die)), default=0.0)
+    away = max((math.hypot(*b.pose.position_m) for b in targets), default=0.0)
+    reasons = {
+        f"still moving at {speed:.3f} m/s after {seconds:.1f} s": speed >= MAX_REST_SPEED_M_S,
+        f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
+        f"a die leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
+        f"a die ended {away:.1f} m away": away > _FALLEN_OFF_M,
+    }
+    rejection = next((reason for reason, holds in reasons.items() if holds), None)
+    return PhysicsCertificate(seconds, speed, penetration, tilt, rejection)
+
+
+def _add(client: BulletClient, body: Body) -> int:
+    w, x, y, z = body.pose.rotation_wxyz
+    handle = client.createMultiBody(
+        0.0 if body.is_fixed else body.mass_kg,
+        _collider(client, body.asset),
+        -1,
+        np.multiply(body.pose.position_m, _SCALE),
+        (x, y, z, w),
+    )
+    rolling = _ROLLING_M.get(body.asset.kind, 0.0) * _SCALE
+    client.changeDynamics(
+        handle, -1, lateralFriction=body.friction, restitution=body.restitution,
+        rollingFriction=rolling, spinningFriction=rolling, linearDamping=0.02, angularDamping=0.05,
+    )  # fmt: skip
+    if not body.is_fixed:
+        client.resetBaseVelocity(
+            handle, np.multiply(body.velocity_m_s, _SCALE).tolist(), list(body.spin_rad_s)
+        )
+    return int(handle)
+
+
+def _collider(client: BulletClient, asset: Asset) -> int:
+    match asset:
+        case Die():  # as a cube: rounding bends its way, not how it lies, and cubes rest without jitter
+            half = [asset.edge_m * _SCALE / 2] * 3
+            shape = client.createCollisionShape(pybullet.GEOM_BOX, halfExtents=half)
+        case Box():
+            half = np.multiply(asset.size_m, _SCALE / 2)
+            shape = client.createCollisionShape(pybullet.GEOM_BOX, halfExtents=half.tolist())
+        case Cylinder():
+            shape = client.createCollisionShape(
+                pybullet.GEOM_CYLINDER, radius=asset.radius_m * _SCALE, height=asset.height_m * _SCALE
+            )
+        case Sphere():
+            shape = client.createCollisionShape(pybullet.GEOM_SPHERE, radius=asset.radius_m * _SCALE)
+        case Ground():
+            half = asset.side_m * _SCALE / 2
+            shape = client.createCollisionShape(
+                pybullet.GEOM_BOX,
+                halfExtents=[half, half, _GROUND_DEPTH_M * _SCALE],
+                collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * _SCALE],
+            )
+    return int(shape)
+
+
+def _speed(client: BulletClient, handle: int) -> float:
+    """Returns linear speed in m/s plus the rim speed that the spin gives a body of 1 cm."""
+    linear, angular = client.getBaseVelocity(handle)
+    return math.hypot(*linear) / _SCALE + 0.01 * math.hypot(*angular)
+
+
+def _penetration(client: BulletClient) -> float:
+    """Returns the deepest overlap in metres, 0 or more."""
+    client.performCollisionDetection()
+    depths = [-contact[8] / _SCALE for contact in client.getContactPoints()]
+    return max([0.0, *depths])
+
+
+def _moved(client: BulletClient, body: Body, handle: int) -> Body:
+    if body.is_fixed:
+        return body
+    position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
+    px, py, pz = (float(c) / _SCALE for c in position)
+    pose = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
+    return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))

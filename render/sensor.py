@@ -1,0 +1,92 @@
+"""The sensor: linear radiance to the bytes of a JPEG, in the order a camera does it.
+
+Light falls off towards the corners and is blurred; electrons are counted with shot and read noise
+(Poisson and Gaussian, EMVA 1288); the camera balances white, filters noise, applies its tone curve
+and sharpens.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.render.textures import encode_srgb
+from sim2cam.scene.camera import Sensor
+
+Floats = NDArray[np.float32]
+
+METERED_LEVEL = 0.4
+"""Linear level that the meter gives the picture's upper middle: bright, as phones expose."""
+
+_METERED_QUANTILE = 0.6
+_HIGHLIGHT_QUANTILE = 0.97
+_HIGHLIGHT_LEVEL = 0.9  # the meter darkens rather than lose more than the brightest few per cent
+_MIDDLE_GREY = 0.18
+_SHARPENING_SIGMA_PX = 1.0
+
+
+def develop(radiance: Floats, sensor: Sensor) -> NDArray[np.uint8]:
+    """Returns the picture (h, w, 3) RGB uint8 before compression. Deterministic."""
+    light = _blurred(radiance * _falloff(radiance.shape, sensor.vignetting), sensor.blur_px)
+    exposed = light * _meter(light) * 2**sensor.exposure_ev
+    noisy = _filtered(_counted(exposed, sensor), sensor.denoise)
+    balanced = noisy * np.array([sensor.red_gain, 1.0, sensor.blue_gain], np.float32)
+    toned = _toned(balanced, sensor.tone_contrast, sensor.saturation)
+    return _sharpened(encode_srgb(toned), sensor.sharpening)
+
+
+def expose_to_jpeg(radiance: Floats, sensor: Sensor) -> bytes:
+    """Returns the JPEG file of the picture."""
+    return images.encode_jpeg(develop(radiance, sensor), sensor.jpeg_quality)
+
+
+def _falloff(shape: tuple[int, ...], strength: float) -> Floats:
+    """Returns relative light (h, w, 1): 1 in the middle, 1 - strength in the corners."""
+    y, x = np.mgrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
+    return (1 - strength * (x * x + y * y) / 2)[..., None].astype(np.float32)
+
+
+def _blurred(light: Floats, sigma_px: float) -> Floats:
+    if sigma_px <= 0:
+        return light
+    return np.asarray(cv2.GaussianBlur(light, (0, 0), sigma_px), dtype=np.float32)
+
+
+def _meter(light: Floats) -> float:
+    levels = np.quantile(light[::4, ::4].mean(axis=-1), [_METERED_QUANTILE, _HIGHLIGHT_QUANTILE])
+    middle, high = np.maximum(levels, 1e-6)
+    return float(min(METERED_LEVEL / middle, _HIGHLIGHT_LEVEL / high))
+
+
+def _counted(exposed: Floats, sensor: Sensor) -> Floats:
+    """Returns what the sensor counts; the Poisson law is drawn as a normal one of its variance."""
+    rng = np.random.default_rng(sensor.noise_seed)
+    clipped = np.clip(exposed, 0, 1)
+    variance = clipped / sensor.full_well_e + (sensor.read_noise_e / sensor.full_well_e) ** 2
+    noise = rng.standard_normal(clipped.shape, dtype=np.float32)
+    return np.asarray(np.clip(clipped + noise * np.sqrt(variance), 0, 1), dtype=np.float32)
+
+
+def _filtered(noisy: Floats, strength: float) -> Floats:
+    """Mixes in a median-filtered picture, which is what cheap in-camera filters look like."""
+    if strength <= 0:
+        return noisy
+    smooth = cv2.medianBlur(np.ascontiguousarray(noisy), 3)
+    return np.asarray(noisy + strength * (smooth - noisy), dtype=np.float32)
+
+
+def _toned(linear: Floats, contrast: float, saturation: float) -> Floats:
+    """Applies a power law through middle grey, rolled off at white, and scales colour strength."""
+    curved = _MIDDLE_GREY * (np.maximum(linear, 0) / _MIDDLE_GREY) ** np.float32(contrast)
+    rolled = np.where(curved < 0.8, curved, 0.8 + 0.2 * (1 - np.exp(-(curved - 0.8) / 0.2)))
+    grey = rolled.mean(axis=-1, keepdims=True)
+    return np.asarray(np.clip(grey + saturation * (rolled - grey), 0, 1), dtype=np.float32)
+
+
+def _sharpened(picture: NDArray[np.uint8], weight: float) -> NDArray[np.uint8]:
+    if weight <= 0:
+        return picture
+    soft = cv2.GaussianBlur(picture, (0, 0), _SHARPENING_SIGMA_PX)
+    return np.asarray(cv2.addWeighted(picture, 1 + weight, soft, -weight, 0), dtype=np.uint8)

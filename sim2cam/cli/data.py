@@ -1,0 +1,161 @@
+"""Commands that make, check, show and export data sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from sim2cam.cli.options import Folder, Talk
+from sim2cam.errors import Sim2CamError, UsageError
+
+
+@dataclass(frozen=True)
+class Render:
+    """Settle scenes of a recipe and render them with labels."""
+
+    recipe: tyro.conf.Positional[str]
+    """Name of a shipped recipe (dice), or a .toml file."""
+    out: Path
+    """Folder of the data set."""
+    count: int
+    """Number of pictures."""
+    seed: int = 0
+    """Decides every draw; 0 is a seed like any other."""
+    size: str | None = None
+    """WIDTHxHEIGHT in pixels, instead of the recipe's."""
+    channels: str | None = None
+    """Of depth,ids, comma-separated, instead of the recipe's."""
+    workers: int = 1
+    """Processes; the bytes are the same with any number."""
+    dry_run: bool = False
+    """Only say how long it would take and how large it would be, from four trial pictures."""
+    folder: Folder = field(default_factory=Folder)
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Renders the data set."""
+        from sim2cam.pipeline.generate import estimate, generate
+        from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.render.rasterizer import rasterizer
+
+        if self.count < 1:
+            raise UsageError(f"--count must be 1 or more, not {self.count}")
+        if self.workers < 1:
+            raise UsageError(f"--workers must be 1 or more, not {self.workers}")
+        if self.seed < 0:
+            raise UsageError(f"--seed must be 0 or more, not {self.seed}")
+        recipe = load_recipe(self.recipe)
+        render = recipe.render
+        if self.size is not None:
+            width, height = _size(self.size)
+            render = _checked(render, width=width, height=height)
+        if self.channels is not None:
+            names = tuple(name for name in self.channels.split(",") if name)
+            render = _checked(render, channels=names)
+        recipe = replace(recipe, render=render)
+        console = self.talk.console()
+        console.say(f"renderer: {rasterizer().name}")
+        if self.dry_run:
+            plan = estimate(recipe, count=self.count, seed=self.seed, workers=self.workers)
+            console.result(plan) if self.talk.json else console.table(
+                f"{plan['shards']} shards, about {plan['seconds']:.0f} s and {plan['gigabytes']:.3f} GB"
+            )
+            return
+        dataset = generate(
+            recipe,
+            self.out,
+            count=self.count,
+            seed=self.seed,
+            workers=self.workers,
+            resume=self.folder.resume,
+            overwrite=self.folder.overwrite,
+            progress=console.progress("rendering"),
+        )
+        objects = sum(len(sample.objects or ()) for sample in dataset.samples)
+        console.say(f"{self.out}: {len(dataset.samples)} pictures, {objects} objects")
+        if self.talk.json:
+            console.result({"pictures": len(dataset.samples), "objects": objects})
+
+
+@dataclass(frozen=True)
+class Check:
+    """Check that a data set is whole and its labels agree with one another."""
+
+    data: tyro.conf.Positional[Path]
+    """Folder of the data set."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Reports every problem; fails if there is one."""
+        from sim2cam.dataset.check import check_dataset
+
+        report = check_dataset(self.data)
+        console = self.talk.console()
+        if self.talk.json:
+            console.result(report.to_json())
+        for problem in report.problems:
+            console.say(f"{problem.sample}: {problem.what}")
+        if report.problems:
+            raise Sim2CamError(f"{self.data}: {len(report.problems)} problems in {report.samples} samples.")
+        console.say(f"{self.data}: {report.samples} samples, {report.objects} objects, no problem")
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Write a page that shows a data set or captures with their labels."""
+
+    data: tyro.conf.Positional[Path]
+    """Folder of the data set, or COCO file of captures."""
+    out: Path | None = None
+    """The page; inspect.html beside the data without it."""
+    limit: int | None = 200
+    """Most samples on the page."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Writes the page."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.report.inspect import write_inspect_page
+
+        dataset = read_captures(self.data)
+        beside = self.data.with_name(f"{self.data.stem}-inspect.html")
+        page = write_inspect_page(dataset, self.out or beside, limit=self.limit)
+        self.talk.console().say(f"page: {page}")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a data set in a format that other tools read."""
+
+    data: tyro.conf.Positional[Path]
+    """Folder of the data set."""
+    out: Path
+    """Folder to write."""
+    format: Literal["coco"] = "coco"
+    """COCO: images/ and annotations.json with boxes and masks."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Writes the export."""
+        from sim2cam.dataset.coco import write_coco
+        from sim2cam.dataset.reader import read_dataset
+
+        write_coco(read_dataset(self.data), self.out)
+        self.talk.console().say(f"{self.format}: {self.out}")
+
+
+def _size(text: str) -> tuple[int, int]:
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise UsageError(f"--size {text}: give WIDTHxHEIGHT in pixels, as 640x480.")
+    return int(parts[0]), int(parts[1])
+
+
+def _checked(render: RenderOptions, **changes: object) -> RenderOptions:  # type: ignore[name-defined]  # noqa: F821
+    try:
+        return replace(render, **changes)
+    except ValueError as error:
+        raise UsageError(str(error)) from error

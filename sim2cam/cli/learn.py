@@ -1,0 +1,254 @@
+"""Commands that train translators and detectors, and score them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from sim2cam.cli.console import Console
+from sim2cam.cli.options import Folder, Talk
+from sim2cam.errors import UsageError
+
+
+@dataclass(frozen=True)
+class AdaptTrain:
+    """Learn the look of captures, from their pixels alone."""
+
+    sim: Path
+    """Rendered data set."""
+    real: Path
+    """Captures: a COCO file (its labels are not read) or a folder of pictures."""
+    out: Path
+    """Run folder."""
+    method: Literal["translator", "reinhard", "fourier"] = "translator"
+    """The learned translator, or a transfer without a network."""
+    recipe: str = "dice"
+    """Its [adapt] section configures the translator."""
+    steps: int | None = None
+    """Training steps, instead of the recipe's."""
+    seed: int | None = None
+    """Instead of the recipe's."""
+    limit: int | None = None
+    """Read only so many captures."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    workers: int = 2
+    """Threads."""
+    folder: Folder = field(default_factory=Folder)
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Trains, or fits."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.reader import read_dataset
+        from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.pipeline.translate import fit_plain_transfer, train_network
+        from sim2cam.training.device import use_threads
+
+        console = self.talk.console()
+        use_threads(self.workers)
+        real = read_captures(self.real).take(self.limit)
+        if self.method != "translator":
+            fit_plain_transfer(real, self.method, self.out, overwrite=self.folder.overwrite)
+        else:
+            config = load_recipe(self.recipe).adapt
+            config = replace(config, **_given(steps=self.steps, seed=self.seed))
+            sim = read_dataset(self.sim)
+            clear_run(self.out, self.folder)
+            train_network(
+                sim,
+                real,
+                config,
+                self.out,
+                resume=self.folder.resume,
+                device=self.device,
+                progress=_steps(console, "translator"),
+            )
+        console.say(f"{self.method}: {self.out}")
+
+
+@dataclass(frozen=True)
+class AdaptApply:
+    """Translate a rendered data set; the labels stay as they are."""
+
+    translator: tyro.conf.Positional[Path]
+    """Run folder of adapt train."""
+    data: Path
+    """Rendered data set."""
+    out: Path
+    """Folder of the translated data set."""
+    seed: int = 0
+    """Decides what is drawn for every picture."""
+    limit: int | None = None
+    """Translate only so many pictures."""
+    workers: int = 1
+    """Processes."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    folder: Folder = field(default_factory=Folder)
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Translates."""
+        from sim2cam.dataset.reader import read_dataset
+        from sim2cam.pipeline.translate import apply_transfer
+
+        console = self.talk.console()
+        dataset = apply_transfer(
+            self.translator,
+            read_dataset(self.data).take(self.limit),
+            self.out,
+            seed=self.seed,
+            workers=self.workers,
+            device=self.device,
+            resume=self.folder.resume,
+            overwrite=self.folder.overwrite,
+            progress=console.progress("translating"),
+        )
+        console.say(f"{self.out}: {len(dataset.samples)} pictures")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a detector on one or several data sets."""
+
+    recipe: tyro.conf.Positional[str]
+    """Name of a shipped recipe (dice), or a .toml file; its [train] section configures."""
+    data: tuple[Path, ...]
+    """Labelled data sets: rendered, translated, or captures."""
+    out: Path
+    """Run folder."""
+    weights: tuple[float, ...] = ()
+    """Share of each data set in the mix; all alike without it."""
+    steps: int | None = None
+    """Training steps, instead of the recipe's."""
+    seed: int | None = None
+    """Instead of the recipe's."""
+    limit: int | None = None
+    """Read only so many samples of each data set."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    workers: int = 2
+    """Threads."""
+    folder: Folder = field(default_factory=Folder)
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Trains."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.models.training import WEIGHTS, train_detector
+        from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.training.device import use_threads
+
+        if self.weights and len(self.weights) != len(self.data):
+            raise UsageError(
+                f"--weights has {len(self.weights)} numbers for {len(self.data)} data sets; give one each."
+            )
+        console = self.talk.console()
+        use_threads(self.workers)
+        config = replace(load_recipe(self.recipe).train, **_given(steps=self.steps, seed=self.seed))
+        shares = self.weights or (1.0,) * len(self.data)
+        sets = [read_captures(path).take(self.limit) for path in self.data]
+        clear_run(self.out, self.folder)
+        train_detector(
+            tuple(zip(sets, shares, strict=True)),
+            config,
+            self.out,
+            resume=self.folder.resume,
+            device=self.device,
+            progress=_steps(console, "detector"),
+        )
+        console.say(f"weights: {self.out / WEIGHTS}")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Score a detector on labelled captures."""
+
+    weights: tyro.conf.Positional[Path]
+    """Weights file (.safetensors)."""
+    captures: Path
+    """COCO file, or folder of a data set."""
+    map: tuple[str, ...] = ()
+    """REAL=SIM for categories whose names differ."""
+    ignore: bool = False
+    """Leave out objects of categories that the detector does not know."""
+    limit: int | None = None
+    """Read only so many captures."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    workers: int = 2
+    """Threads."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Prints the scores."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.models.prediction import load_detector
+        from sim2cam.pipeline.bench import bench
+        from sim2cam.training.device import use_threads
+
+        console = self.talk.console()
+        use_threads(self.workers)
+        detector = load_detector(self.weights, device=self.device)
+        result = bench(
+            detector,
+            read_captures(self.captures).take(self.limit),
+            renamed=_pairs(self.map),
+            ignore_unmatched=self.ignore,
+            progress=console.progress("predicting"),
+        )
+        if self.talk.json:
+            console.result(result.score.to_json())
+        else:
+            console.table(score_table({self.weights.name: result.score}))
+
+
+def score_table(scores: dict[str, Any]) -> str:
+    """Returns scores with their intervals, a line for each detector."""
+    names = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
+    width = max(len(label) for label in scores)
+    head = " " * width + "".join(f"  {title:>20}" for title in names.values())
+    lines = [head]
+    for label, score in scores.items():
+        cells = [getattr(score, name) for name in names]
+        texts = [f"{c.value:.3f} ({c.low:.3f}-{c.high:.3f})" for c in cells]
+        lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
+    return "\n".join(lines)
+
+
+def clear_run(run_dir: Path, folder: Folder) -> None:
+    """Empties a run folder where that was asked for; one that holds anything else is refused."""
+    from sim2cam.training.checkpoint import remove_run
+
+    if folder.overwrite:
+        remove_run(run_dir)
+
+
+def _steps(console: Console, what: str) -> Callable[[Any], None]:
+    """Returns a callback for the training's lines; it shows steps and loss."""
+    counter = console.progress(what)
+
+    def tell(line: Any) -> None:
+        counter(line.step, line.steps)
+        console.detail(f"{what}: step {line.step}, {line}")
+
+    return tell
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        real, equals, sim = text.partition("=")
+        if not (real and equals and sim):
+            raise UsageError(f"--map {text}: give REAL=SIM, the two names of a category.")
+        pairs[real] = sim
+    return pairs

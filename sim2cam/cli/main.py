@@ -1,0 +1,63 @@
+"""The command ``sim2cam``: parses, runs, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import tyro
+
+from sim2cam import __version__
+from sim2cam.cli.data import Check, Export, Inspect, Render
+from sim2cam.cli.demo import Demo
+from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
+from sim2cam.cli.show import Doctor, Report
+from sim2cam.errors import Sim2CamError, UsageError
+
+_Adapt = (
+    Annotated[AdaptTrain, tyro.conf.subcommand("train")]
+    | Annotated[AdaptApply, tyro.conf.subcommand("apply")]
+)
+_Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Inspect, tyro.conf.subcommand("inspect")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+)
+_STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given == ["--version"]:
+        sys.stdout.write(f"sim2cam {__version__}\n")
+        return 0
+    command: Any = tyro.cli(
+        _Command,  # type: ignore[arg-type]
+        prog="sim2cam",
+        description="Turn simulated scenes into perception models that work on your camera.",
+        args=given,
+        config=_STYLE,
+    )
+    try:
+        command.execute()
+    except UsageError as error:
+        return _fail(error, 2)
+    except Sim2CamError as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nsim2cam: interrupted. Run the same command with --resume to go on.\n")
+        return 130
+    return 0
+
+
+def _fail(error: Sim2CamError, code: int) -> int:
+    sys.stderr.write(f"sim2cam: {error}\n")
+    return code

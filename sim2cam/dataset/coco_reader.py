@@ -1,0 +1,281 @@
+"""Reading COCO detection files: boxes come out upright, like the pixels that ``images`` returns."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam import images
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
+from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import Box, xywh_to_xyxy
+
+# EXIF orientation: mirrored in x, mirrored in y, then x and y exchanged, to stand upright
+_TO_UPRIGHT = {
+    1: (False, False, False),
+    2: (True, False, False),
+    3: (True, True, False),
+    4: (False, True, False),
+    5: (False, False, True),
+    6: (False, True, True),
+    7: (True, True, True),
+    8: (True, False, True),
+}
+
+
+@dataclass(frozen=True)
+class _Image:
+    id: int | str
+    file_name: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class _Category:
+    id: int
+    name: str
+
+
+@dataclass(frozen=True)
+class _Annotation:
+    image_id: int | str
+    category_id: int
+    bbox: list[float]
+    area: float | None = None
+    iscrowd: bool = False
+
+
+@dataclass(frozen=True)
+class _File:
+    images: list[_Image]
+    categories: list[_Category]
+    annotations: list[_Annotation] | None = None
+
+
+@dataclass(frozen=True)
+class _Photo:
+    """An image of the list and what its file says: size (width, height) as stored, orientation."""
+
+    entry: _Image
+    path: Path
+    stored: tuple[int, int]
+    orientation: int
+
+    @property
+    def listed(self) -> tuple[int, int]:
+        return self.entry.width, self.entry.height
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        exchanged = _TO_UPRIGHT[self.orientation][2]
+        return self.stored[::-1] if exchanged else self.stored
+
+
+_FILE: TypeAdapter[_File] = TypeAdapter(_File)
+
+
+def read_coco(path: Path, origin: Origin) -> Dataset:
+    """Returns the images and labels of a COCO file, in its order; images lie beside the file.
+
+    Boxes are turned upright with the pixels where the listed size is that of the file as stored.
+    An orientation that leaves the size alone does not tell: it then follows the other images.
+    Without a list of annotations, the images are unlabelled (``objects`` is None).
+
+    Raises:
+        InputError: the file is missing, not COCO or contradicts itself, or an image is missing, not
+            an image, or of another size.
+    """
+    file = _parse(path)
+    categories = _category_names(path, file)
+    photos = [_photo(path, entry) for entry in _checked_images(path, file)]
+    labelled_upright = any(p.listed == p.upright != p.stored for p in photos)
+    labels = _by_image(path, file)
+    samples = []
+    for photo in photos:
+        as_stored = photo.listed == photo.stored
+        turned = as_stored and not (labelled_upright and photo.stored == photo.upright)
+        objects = tuple(
+            _label(path, number, annotation, photo, categories, turned)
+            for number, annotation in labels[photo.entry.id]
+        )
+        samples.append(
+            Sample(
+                name=photo.entry.file_name,
+                rgb=photo.path,
+                width=photo.upright[0],
+                height=photo.upright[1],
+                objects=None if file.annotations is None else objects,
+                origin=origin,
+                scene_index=len(samples),
+            )
+        )
+    return Dataset(path.parent, tuple(categories.values()), tuple(samples))
+
+
+def _parse(path: Path) -> _File:
+    try:
+        tables = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(path, "no such file. Check the path.") from error
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"not JSON ({error}). Export the annotations again.") from error
+    missing = (
+        [key for key in ("images", "categories") if key not in tables] if _is_map(tables) else []
+    )
+    if missing or not _is_map(tables):
+        raise InputError(
+            path,
+            f"not a COCO file: there is no list '{(missing or ['images'])[0]}' in it. "
+            "Export the annotations as COCO detection.",
+        )
+    try:
+        return _FILE.validate_python(tables)
+    except ValidationError as error:
+        raise InputError(path, _explain(error)) from error
+
+
+def _is_map(tables: Any) -> bool:
+    return isinstance(tables, dict)
+
+
+def _explain(error: ValidationError) -> str:
+    """Returns the first problem in one line: ``images[3].width: ... (found "a").``."""
+    first = error.errors()[0]
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
+    place = "".join(steps).removeprefix(".").removesuffix(".int").removesuffix(".str")
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{place} is missing. Export the annotations as COCO detection."
+    shown = json.dumps(first["input"], default=str)[:80]
+    return f"{place}: {first['msg']} (found {shown}). Correct the file."
+
+
+def _category_names(path: Path, file: _File) -> dict[int, str]:
+    """Returns the names by id, in the order of ids."""
+    names: dict[int, str] = {}
+    for category in sorted(file.categories, key=lambda c: c.id):
+        if category.id in names:
+            raise InputError(path, f"two categories have the id {category.id}. Give each its own.")
+        if category.name in names.values():
+            raise InputError(
+                path, f"two categories are named '{category.name}'. Merge them or rename one."
+            )
+        names[category.id] = category.name
+    return names
+
+
+def _checked_images(path: Path, file: _File) -> list[_Image]:
+    if not file.images:
+        raise InputError(path, "its list of images is empty. Export it with the images.")
+    ids: set[int | str] = set()
+    names: set[PurePosixPath] = set()
+    for entry in file.images:
+        name = PurePosixPath(entry.file_name)
+        if entry.id in ids:
+            raise InputError(path, f"two images have the id {entry.id}. Give each its own.")
+        if name in names:
+            raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
+        if name.is_absolute() or ".." in name.parts or not name.parts:
+            raise InputError(
+                path,
+                f"image '{entry.file_name}' lies outside the folder of this file. Put the images "
+                "beside it and name them relative to it.",
+            )
+        ids.add(entry.id)
+        names.add(name)
+    return file.images
+
+
+def _photo(path: Path, entry: _Image) -> _Photo:
+    image = path.parent / entry.file_name
+    orientation = images.read_orientation(image)
+    width, height = images.read_size(image)
+    exchanged = _TO_UPRIGHT[orientation][2]
+    photo = _Photo(entry, image, (height, width) if exchanged else (width, height), orientation)
+    if photo.listed not in (photo.stored, photo.upright):
+        raise InputError(
+            path,
+            f"image {entry.file_name} is {width}x{height} pixels, not "
+            f"{entry.width}x{entry.height} as listed. Export the annotations of this very image.",
+        )
+    return photo
+
+
+def _by_image(path: Path, file: _File) -> dict[int | str, list[tuple[int, _Annotation]]]:
+    """Returns the annotations, numbered as they stand in the file, by the id of their image."""
+    known = {entry.id for entry in file.images}
+    found: dict[int | str, list[tuple[int, _Annotation]]] = defaultdict(list)
+    for number, annotation in enumerate(file.annotations or ()):
+        if annotation.image_id not in known:
+            raise InputError(
+                path,
+                f"annotations[{number}] is of image_id {json.dumps(annotation.image_id)}, which is "
+                "not in the list of images. List the image or remove the annotation.",
+            )
+        found[annotation.image_id].append((number, annotation))
+    return found
+
+
+def _label(
+    path: Path,
+    number: int,
+    annotation: _Annotation,
+    photo: _Photo,
+    categories: dict[int, str],
+    turned: bool,
+) -> ObjectLabel:
+    place = f"annotations[{number}] (image {photo.entry.file_name})"
+    if annotation.category_id not in categories:
+        known = ", ".join(f"{i} ({name})" for i, name in categories.items())
+        raise InputError(
+            path, f"{place}: no category has the id {annotation.category_id}. Allowed: {known}."
+        )
+    problem = _box_problem(annotation.bbox, photo, turned) or _area_problem(annotation.area)
+    if problem:
+        raise InputError(path, f"{place}: {problem} Correct or remove the annotation.")
+    x, y, width, height = annotation.bbox
+    box = xywh_to_xyxy((x, y, width, height))
+    return ObjectLabel(
+        category=categories[annotation.category_id],
+        box_xyxy=_upright(box, photo) if turned else box,
+        area_px=width * height if annotation.area is None else annotation.area,
+        is_crowd=annotation.iscrowd,
+    )
+
+
+def _box_problem(bbox: list[float], photo: _Photo, turned: bool) -> str | None:
+    if len(bbox) != 4 or not all(math.isfinite(value) for value in bbox):
+        return f"bbox {bbox} must be four finite numbers: x, y, width, height."
+    x, y, width, height = bbox
+    if width <= 0 or height <= 0:
+        return f"bbox {bbox} must have a width and a height above 0."
+    columns, rows = photo.stored if turned else photo.upright
+    if x >= columns or y >= rows or x + width <= 0 or y + height <= 0:
+        return f"bbox {bbox} lies outside the image of {columns}x{rows} pixels."
+    return None
+
+
+def _area_problem(area: float | None) -> str | None:
+    if area is None or (math.isfinite(area) and area >= 0):
+        return None
+    return f"area {area} must be a finite number, 0 or more."
+
+
+def _upright(box_xyxy: Box, photo: _Photo) -> Box:
+    """Returns where a box of the stored pixels lies in the upright ones."""
+    x0, y0, x1, y1 = box_xyxy
+    width, height = photo.stored
+    mirrored_x, mirrored_y, exchanged = _TO_UPRIGHT[photo.orientation]
+    if mirrored_x:
+        x0, x1 = width - x1, width - x0
+    if mirrored_y:
+        y0, y1 = height - y1, height - y0
+    return (y0, x0, y1, x1) if exchanged else (x0, y0, x1, y1)

@@ -1,0 +1,101 @@
+"""What a data set holds, whether it was rendered, translated or photographed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose
+
+Origin = Literal["sim", "adapted", "real", "stand-in"]
+
+
+@dataclass(frozen=True)
+class ObjectLabel:
+    """One labelled object of an image.
+
+    Attributes:
+        category: its name.
+        box_xyxy: tight box of the visible part (for photos, the box as it was drawn), pixels.
+        box_amodal_xyxy: tight box of the whole object as if nothing stood before it, cut at the
+            image's edge; None when unknown.
+        visible_fraction: visible pixels over all pixels the object would cover, 0 to 1; None when
+            unknown.
+        area_px: visible pixels (for photos, the area as it was given).
+        instance_id: its value in the ids image; None without one.
+        pose: the object's frame in the camera frame; None when unknown.
+        is_crowd: the box covers a group; neither trained on nor scored.
+    """
+
+    category: str
+    box_xyxy: Box
+    area_px: float
+    box_amodal_xyxy: Box | None = None
+    visible_fraction: float | None = None
+    instance_id: int | None = None
+    pose: Pose | None = None
+    is_crowd: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One image with its labels and where it comes from.
+
+    Attributes:
+        name: unique in its data set.
+        rgb: the image file.
+        width, height: size in pixels, upright.
+        objects: the labels; empty when there are none, None when the image was never labelled.
+        origin: how the image was made.
+        depth: 16-bit PNG of depth along the optical axis, ``DEPTH_SCALE_M`` metres a step, 0 where
+            nothing is; None without one.
+        ids: 16-bit PNG of instance ids, 0 for everything unlabelled; None without one.
+        lens: the lens, where it is known.
+        scene_index: samples of one scene share it; splits keep them together.
+        digest: SHA-256 over image and labels; empty for captures.
+        parent: digest of the sample that this one was translated from; None for the first of its line.
+    """
+
+    name: str
+    rgb: Path
+    width: int
+    height: int
+    objects: tuple[ObjectLabel, ...] | None
+    origin: Origin
+    depth: Path | None = None
+    ids: Path | None = None
+    lens: BrownConrady | None = None
+    scene_index: int = 0
+    digest: str = ""
+    parent: str | None = None
+
+
+DEPTH_SCALE_M = 1e-4  # metres a step of the 16-bit depth image: 6.5 m at most
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A read data set or set of captures.
+
+    Attributes:
+        root: its folder, or that of its list of images.
+        categories: names, in order; the index in this tuple is the class index of models.
+        samples: in a fixed order.
+    """
+
+    root: Path
+    categories: tuple[str, ...]
+    samples: tuple[Sample, ...]
+
+    def take(self, limit: int | None) -> Dataset:
+        """Returns the first ``limit`` samples; all when None."""
+        return replace(self, samples=self.samples[:limit])
+
+    def only(self, names: Iterable[str]) -> Dataset:
+        """Returns the samples with these names."""
+        wanted = set(names)
+        return replace(self, samples=tuple(s for s in self.samples if s.name in wanted))

@@ -1,0 +1,1 @@
+"""Poses, lenses, boxes: pure functions and values, the lowest floor."""

@@ -1,0 +1,40 @@
+"""Axis-aligned boxes, as COCO has them: pixel i covers [i, i + 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Box = tuple[float, float, float, float]
+
+
+def box_of_mask(mask: NDArray[np.bool_]) -> Box | None:
+    """Returns the tight (x0, y0, x1, y1) of a mask (height, width), None when it is empty."""
+    rows = np.flatnonzero(mask.any(axis=1))
+    if not len(rows):
+        return None
+    columns = np.flatnonzero(mask.any(axis=0))
+    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+
+
+def xyxy_to_xywh(box: Box) -> Box:
+    """Returns (x, y, width, height), the form of COCO files."""
+    x0, y0, x1, y1 = box
+    return x0, y0, x1 - x0, y1 - y0
+
+
+def xywh_to_xyxy(box: Box) -> Box:
+    """Returns (x0, y0, x1, y1)."""
+    x, y, width, height = box
+    return x, y, x + width, y + height
+
+
+def pairwise_iou(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the intersection over union (n, m) of boxes (n, 4), (m, 4); 0 if both are empty."""
+    low = np.maximum(a_xyxy[:, None, :2], b_xyxy[None, :, :2])
+    high = np.minimum(a_xyxy[:, None, 2:], b_xyxy[None, :, 2:])
+    shared = np.clip(high - low, 0, None).prod(axis=-1)  # (n, m)
+    area_a = np.clip(a_xyxy[:, 2:] - a_xyxy[:, :2], 0, None).prod(axis=-1)
+    area_b = np.clip(b_xyxy[:, 2:] - b_xyxy[:, :2], 0, None).prod(axis=-1)
+    union = area_a[:, None] + area_b[None, :] - shared
+    return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))

@@ -1,0 +1,85 @@
+"""Rigid poses. Quaternions are (w, x, y, z); metres; right-handed frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+Vec3 = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where a frame stands in its parent: ``x_parent = R x + position_m``.
+
+    Attributes:
+        rotation_wxyz: unit quaternion of R.
+        position_m: origin of the frame, in the parent, metres.
+    """
+
+    rotation_wxyz: Quaternion = (1.0, 0.0, 0.0, 0.0)
+    position_m: Vec3 = (0.0, 0.0, 0.0)
+
+    @classmethod
+    def from_matrix(cls, matrix: NDArray[np.float64]) -> Pose:
+        """Returns the pose of a homogeneous (4, 4) matrix."""
+        x, y, z, w = Rotation.from_matrix(matrix[:3, :3]).as_quat()
+        return cls((float(w), float(x), float(y), float(z)), vec3(matrix[:3, 3]))
+
+    @classmethod
+    def looking_at(cls, eye_m: Vec3, target_m: Vec3, roll_rad: float) -> Pose:
+        """Returns an OpenCV camera (x right, y down, z forward) at the eye, looking at the target.
+
+        At roll 0 the image's up is the world's z; straight down, it is the world's y.
+
+        Raises:
+            ValueError: eye and target are the same point.
+        """
+        forward = np.subtract(target_m, eye_m)
+        distance_m = np.linalg.norm(forward)
+        if distance_m == 0:
+            raise ValueError(f"a camera at {eye_m} cannot look at its own place")
+        forward = forward / distance_m
+        up = np.array([0.0, 0.0, 1.0]) if abs(forward[2]) < 0.9999 else np.array([0.0, 1.0, 0.0])
+        right = np.cross(forward, up)
+        right /= np.linalg.norm(right)
+        axes = np.stack([right, np.cross(forward, right), forward], axis=1)  # columns x, y, z
+        matrix = np.eye(4)
+        matrix[:3, :3] = axes @ Rotation.from_euler("z", roll_rad).as_matrix()
+        matrix[:3, 3] = eye_m
+        return cls.from_matrix(matrix)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Returns the homogeneous (4, 4) matrix to the parent frame."""
+        matrix = np.eye(4)
+        matrix[:3, :3] = self.rotation().as_matrix()
+        matrix[:3, 3] = self.position_m
+        return matrix
+
+    def rotation(self) -> Rotation:
+        """Returns the rotation to the parent frame."""
+        w, x, y, z = self.rotation_wxyz
+        return Rotation.from_quat((x, y, z, w))
+
+    def inverse(self) -> Pose:
+        """Returns the pose of the parent in this frame."""
+        back = self.rotation().inv()
+        x, y, z, w = back.as_quat()
+        return Pose((float(w), float(x), float(y), float(z)), vec3(-back.apply(self.position_m)))
+
+    def __matmul__(self, other: Pose) -> Pose:
+        """Returns the composition: first ``other``, then this."""
+        return Pose.from_matrix(self.matrix() @ other.matrix())
+
+    def apply(self, points_m: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns points (n, 3) of this frame, in the parent frame."""
+        return np.asarray(self.rotation().apply(points_m) + np.asarray(self.position_m))
+
+
+def vec3(values: NDArray[np.float64]) -> Vec3:
+    """Returns three plain floats."""
+    return float(values[0]), float(values[1]), float(values[2])

@@ -1,0 +1,171 @@
+"""The only place that opens or writes an image.
+
+Colour images are RGB uint8 of shape (height, width, 3). Files are read with Pillow, which refuses
+truncated data where OpenCV returns a grey rest, and written with OpenCV, which is faster.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from sim2cam.errors import InputError, OutputError
+
+MAX_PIXELS = 64_000_000
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+
+_FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
+_ORIENTATION_TAG = 0x0112
+_TRANSPOSING = (5, 6, 7, 8)
+_BROKEN = (OSError, SyntaxError, ValueError)  # what Pillow raises on damaged files
+
+
+def read_size(path: Path) -> tuple[int, int]:
+    """Returns (width, height) in pixels as shown upright, from the header where that is enough.
+
+    Raises:
+        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+    """
+    with _open(path) as image:
+        width, height = image.size
+        return (height, width) if _orientation(path, image) in _TRANSPOSING else (width, height)
+
+
+def read_orientation(path: Path) -> int:
+    """Returns the EXIF orientation of a file, 1 (upright) to 8.
+
+    Raises:
+        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+    """
+    with _open(path) as image:
+        return _orientation(path, image)
+
+
+def read_rgb(path: Path) -> NDArray[np.uint8]:
+    """Returns the image upright (EXIF applied), RGB uint8 (height, width, 3).
+
+    Sixteen-bit greys are scaled to eight; transparency is laid over white.
+
+    Raises:
+        InputError: the file is missing, truncated, not an image, of floating point, or larger than
+            ``MAX_PIXELS``.
+    """
+    with _open(path) as image:
+        if image.mode == "F":
+            raise InputError(path, "floating-point pixels have no known range. Convert it to PNG.")
+        try:
+            upright = ImageOps.exif_transpose(image)
+            if upright.mode.startswith("I"):
+                grey = np.asarray(upright).astype(np.float64) / 257.0
+                upright = Image.fromarray(np.round(grey).clip(0, 255).astype(np.uint8))
+            if "A" in upright.getbands() or "transparency" in upright.info:
+                rgba = upright.convert("RGBA")
+                upright = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+            return np.ascontiguousarray(np.asarray(upright.convert("RGB")))
+        except _BROKEN as error:
+            raise _not_whole(path, error) from error
+
+
+def read_16bit(path: Path) -> NDArray[np.uint16]:
+    """Returns a single-channel 16-bit PNG (height, width), as depth and instance ids are stored.
+
+    Raises:
+        InputError: the file is missing, truncated or not a 16-bit image of one channel.
+    """
+    with _open(path) as image:
+        if image.mode not in ("I;16", "I"):
+            raise InputError(
+                path, f"expected a 16-bit image of one channel, found mode {image.mode}."
+            )
+        try:
+            return np.asarray(image).astype(np.uint16)
+        except _BROKEN as error:
+            raise _not_whole(path, error) from error
+
+
+def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
+    """Returns the JPEG file of an RGB image at a quality from 1 to 100 (4:2:0 chroma)."""
+    bgr = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR)
+    return _encode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
+
+
+def decode_jpeg(data: bytes) -> NDArray[np.uint8]:
+    """Returns the RGB image (height, width, 3) of a JPEG file that this module encoded.
+
+    Raises:
+        ValueError: the bytes are not an image.
+    """
+    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    if decoded is None:
+        raise ValueError(f"{len(data)} bytes that are not a JPEG file")
+    return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
+    """Returns the PNG file of an RGB uint8 image or of a single-channel 8 or 16-bit one."""
+    stored = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
+    return _encode(".png", stored, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a whole file.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise OutputError(path, f"cannot be written ({error.strerror}). {_cure(error)}") from error
+
+
+def _cure(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Free some disk space, then run again with --resume."
+    return "Choose another --out or change its permissions."
+
+
+def _encode(suffix: str, pixels: NDArray[Any], options: list[int]) -> bytes:
+    done, data = cv2.imencode(suffix, pixels, options)
+    if not done:
+        raise ValueError(f"cannot encode {pixels.dtype} {pixels.shape} as {suffix}")
+    return bytes(data.tobytes())
+
+
+def _open(path: Path) -> Image.Image:
+    try:
+        image = Image.open(path, formats=_FORMATS)
+    except FileNotFoundError as error:
+        raise InputError(path, "no such image. Check the path, or what the list names.") from error
+    except Image.DecompressionBombError as error:
+        raise InputError(path, f"more than {MAX_PIXELS} pixels. Scale it down.") from error
+    except UnidentifiedImageError as error:
+        raise InputError(path, f"not an image ({', '.join(_FORMATS)} can be read).") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise InputError(path, f"cannot be read ({error.strerror}).") from error
+        raise _not_whole(path, error) from error
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        image.close()
+        raise InputError(path, f"{width}x{height}: more than {MAX_PIXELS} pixels. Scale it down.")
+    return image
+
+
+def _orientation(path: Path, image: Image.Image) -> int:
+    try:
+        value = image.getexif().get(_ORIENTATION_TAG, 1)
+    except _BROKEN as error:
+        raise _not_whole(path, error) from error
+    return int(value) if value in range(1, 9) else 1
+
+
+def _not_whole(path: Path, error: Exception) -> InputError:
+    return InputError(path, f"not a whole image ({error}). Copy the file again.")

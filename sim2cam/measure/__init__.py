@@ -1,0 +1,1 @@
+"""Numbers and their uncertainty: matching, average precision, bootstrap."""

@@ -1,0 +1,114 @@
+"""How sure a number is: resampled images, paired differences, many comparisons at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.95
+DETECTABLE_SIGMAS = 2.8  # a difference of this many standard errors is found with 80 % power
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its 95 % interval.
+
+    Attributes:
+        value: of all images.
+        ci95: lower and upper end.
+    """
+
+    value: float
+    ci95: tuple[float, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns ``{"value": v, "ci95": [low, high]}``."""
+        return {"value": self.value, "ci95": list(self.ci95)}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one run is than another on the same images.
+
+    Attributes:
+        value: first minus second.
+        ci95: lower and upper end of the 95 % interval.
+        p_value: two-sided, of there being no difference.
+        standard_error: of the value.
+    """
+
+    value: float
+    ci95: tuple[float, float]
+    p_value: float
+    standard_error: float
+
+    @property
+    def detectable(self) -> float:
+        """The smallest difference that as many images show in four of five repetitions."""
+        return DETECTABLE_SIGMAS * self.standard_error
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values."""
+        return {
+            "value": self.value,
+            "ci95": list(self.ci95),
+            "p_value": self.p_value,
+            "detectable": self.detectable,
+        }
+
+
+def resampled_counts(n: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Returns how often each of n images is in each resample (draws, n); rows sum to n."""
+    return rng.multinomial(n, np.full(n, 1 / n), size=draws)
+
+
+def estimate(value: float, resampled: NDArray[np.float64]) -> Estimate:
+    """Returns a value with the percentile interval of its resamples (draws,); NaNs are left out."""
+    return Estimate(value, _interval(resampled))
+
+
+def difference(
+    first: float,
+    second: float,
+    first_resampled: NDArray[np.float64],
+    second_resampled: NDArray[np.float64],
+) -> Difference:
+    """Returns the paired difference of two numbers.
+
+    Args:
+        first, second: of all images.
+        first_resampled, second_resampled: of the same resamples of images (draws,).
+    """
+    differences = first_resampled - second_resampled
+    differences = differences[np.isfinite(differences)]
+    n = len(differences)
+    tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
+    return Difference(
+        value=first - second,
+        ci95=_interval(differences),
+        p_value=min(1.0, 2 * (tail + 1) / (n + 1)),
+        standard_error=float(differences.std(ddof=1)) if n > 1 else float("nan"),
+    )
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Returns p-values that hold for all comparisons together (Holm 1979), in the given order."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
+        adjusted[index] = highest
+    return tuple(adjusted)
+
+
+def _interval(resampled: NDArray[np.float64]) -> tuple[float, float]:
+    finite = resampled[np.isfinite(resampled)]
+    if not len(finite):
+        return float("nan"), float("nan")
+    low, high = np.quantile(finite, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)

@@ -1,0 +1,381 @@
+"""How well detections fit labelled images: average precision with intervals, and plain counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from faster_coco_eval import COCO, COCOeval_faster
+from numpy.typing import NDArray
+
+from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import Box, pairwise_iou, xyxy_to_xywh
+from sim2cam.measure.bootstrap import Difference, Estimate, difference, estimate, resampled_counts
+from sim2cam.measure.matching import IOU_THRESHOLDS, CategoryMatches, match
+
+DRAWS = 1000
+ERROR_IOU = 0.5
+ERROR_SCORE = 0.5  # surer detections are counted as errors where they are wrong
+_ALL = range(len(IOU_THRESHOLDS))
+_AT_50, _AT_75 = 0, 5
+
+
+class LabelledObject(Protocol):
+    """What is needed of an object's label; ``dataset.ObjectLabel`` has it."""
+
+    @property
+    def category(self) -> str:
+        """Its name."""
+
+    @property
+    def box_xyxy(self) -> Box:
+        """Its box, pixels."""
+
+    @property
+    def is_crowd(self) -> bool:
+        """Whether the box covers a group, which is not scored."""
+
+
+class LabelledImage(Protocol):
+    """What is needed of an image; ``dataset.Sample`` has it."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the images."""
+
+    @property
+    def objects(self) -> Sequence[LabelledObject] | None:
+        """Its labels; None when it was never labelled."""
+
+
+class LabelledImages(Protocol):
+    """What is needed of labelled captures; ``dataset.Dataset`` has it."""
+
+    @property
+    def root(self) -> Path:
+        """Where they lie, for the errors."""
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def samples(self) -> Sequence[LabelledImage]:
+        """The images."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One object that a detector found.
+
+    Attributes:
+        category: its name.
+        box_xyxy: its box, pixels.
+        score: how sure the detector is, 0 to 1.
+    """
+
+    category: str
+    box_xyxy: Box
+    score: float
+
+
+Predictions = Mapping[str, Sequence[Detection]]
+
+
+@dataclass(frozen=True)
+class ImageErrors:
+    """What is wrong in one image among detections surer than ``ERROR_SCORE``.
+
+    Attributes:
+        name: of the image.
+        objects: labelled objects, groups left out.
+        right: objects that were found with their category.
+        wrong_category: objects that were found, but as something else.
+        missed: objects that were not found.
+        false: detections where no object is.
+    """
+
+    name: str
+    objects: int
+    right: int
+    wrong_category: int
+    missed: int
+    false: int
+
+    @property
+    def errors(self) -> int:
+        """All of them."""
+        return self.wrong_category + self.missed + self.false
+
+
+@dataclass(frozen=True)
+class DetectionScore:
+    """How well detections fit labelled images.
+
+    Attributes:
+        ap: mean average precision over categories and IoU thresholds 0.50 to 0.95.
+        ap50, ap75: the same at one threshold.
+        agnostic_ap50: at 0.50, all categories taken as one.
+        category_ap50: at 0.50 for each category that has objects.
+        images: what is wrong in every image.
+    """
+
+    ap: Estimate
+    ap50: Estimate
+    ap75: Estimate
+    agnostic_ap50: Estimate
+    category_ap50: dict[str, Estimate]
+    images: tuple[ImageErrors, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        return {
+            "ap": self.ap.to_json(),
+            "ap50": self.ap50.to_json(),
+            "ap75": self.ap75.to_json(),
+            "agnostic_ap50": self.agnostic_ap50.to_json(),
+            "category_ap50": {name: e.to_json() for name, e in self.category_ap50.items()},
+            "images": len(self.images),
+            "objects": sum(image.objects for image in self.images),
+        }
+
+
+class MatchedRun:
+    """Detections matched to labels once, ready to be scored on any resample of the images.
+
+    Args:
+        dataset: labelled images.
+        predictions: by the image's name.
+
+    Raises:
+        InputError: no image, an image without labels or without an entry in ``predictions``, or a
+            detection of an unknown category.
+    """
+
+    def __init__(self, dataset: LabelledImages, predictions: Predictions) -> None:
+        _check(dataset, predictions)
+        self.n_images = len(dataset.samples)
+        self._categories = {
+            name: _match_category(dataset, predictions, name) for name in dataset.categories
+        }
+        self._agnostic = _match_category(dataset, predictions, None)
+
+    def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Returns ``ap ap50 ap75 agnostic_ap50`` and ``ap50/NAME``, (draws,); NaN if undefined.
+
+        Args:
+            counts: how often each image is in each resample (draws, images).
+        """
+        precision = {n: m.average_precision(counts, _ALL) for n, m in self._categories.items()}
+        stacked = np.stack(list(precision.values()))  # (categories, draws, thresholds)
+        found = {
+            "ap": _mean_defined(stacked.mean(axis=2)),
+            "ap50": _mean_defined(stacked[:, :, _AT_50]),
+            "ap75": _mean_defined(stacked[:, :, _AT_75]),
+            "agnostic_ap50": self._agnostic.average_precision(counts, [_AT_50])[:, 0],
+        }
+        return found | {f"ap50/{name}": p[:, _AT_50] for name, p in precision.items()}
+
+
+def evaluate(
+    dataset: LabelledImages,
+    predictions: Predictions,
+    *,
+    rng: np.random.Generator,
+    draws: int = DRAWS,
+) -> DetectionScore:
+    """Returns how well predictions fit, with 95 % bootstrap intervals over images.
+
+    Args:
+        dataset: labelled images; groups neither count as found nor as missed.
+        predictions: by the image's name, with an entry, perhaps empty, for every image.
+        rng: draws the resamples.
+        draws: how many.
+
+    Raises:
+        InputError: as ``MatchedRun``, or there is no object at all.
+    """
+    run = MatchedRun(dataset, predictions)
+    if not any(not label.is_crowd for sample in dataset.samples for label in sample.objects or ()):
+        raise InputError(dataset.root, "no labelled object to score against.")
+    values = _coco_values(dataset, predictions)
+    resampled = run.scores(resampled_counts(run.n_images, draws, rng))
+    estimates = {name: estimate(value, resampled[name]) for name, value in values.items()}
+    return DetectionScore(
+        ap=estimates["ap"],
+        ap50=estimates["ap50"],
+        ap75=estimates["ap75"],
+        agnostic_ap50=estimates["agnostic_ap50"],
+        category_ap50={
+            name: estimates[f"ap50/{name}"]
+            for name in dataset.categories
+            if f"ap50/{name}" in estimates
+        },
+        images=count_errors(dataset, predictions),
+    )
+
+
+def compare(
+    first: Sequence[MatchedRun],
+    second: Sequence[MatchedRun],
+    *,
+    metric: str,
+    rng: np.random.Generator,
+    draws: int = DRAWS,
+) -> Difference:
+    """Returns how much better the first runs are than the second, paired over images.
+
+    Args:
+        first, second: runs on the same images, for instance one a seed; their means count.
+        metric: a key of ``MatchedRun.scores``.
+        rng: draws the resamples.
+        draws: how many.
+    """
+    n = first[0].n_images
+    counts = np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
+    a = np.mean([run.scores(counts)[metric] for run in first], axis=0)
+    b = np.mean([run.scores(counts)[metric] for run in second], axis=0)
+    return difference(float(a[0]), float(b[0]), a[1:], b[1:])
+
+
+def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[ImageErrors, ...]:
+    """Returns what is wrong in every image, in order."""
+    return tuple(
+        _image_errors(sample.name, sample.objects or (), predictions[sample.name])
+        for sample in dataset.samples
+    )
+
+
+def _check(dataset: LabelledImages, predictions: Predictions) -> None:
+    if not dataset.samples:
+        raise InputError(dataset.root, "no images to score.")
+    for sample in dataset.samples:
+        if sample.objects is None:
+            raise InputError(dataset.root, f"image {sample.name} has no labels to score against.")
+        if sample.name not in predictions:
+            raise InputError(dataset.root, f"image {sample.name} was not predicted.")
+        for found in predictions[sample.name]:
+            if found.category not in dataset.categories:
+                raise InputError(
+                    dataset.root,
+                    f"the detector knows category '{found.category}', which is not among "
+                    f"{', '.join(dataset.categories)}.",
+                )
+
+
+def _match_category(
+    dataset: LabelledImages, predictions: Predictions, category: str | None
+) -> CategoryMatches:
+    """Returns the matches of one category; of all taken as one when None."""
+    images = []
+    for sample in dataset.samples:
+        found = [d for d in predictions[sample.name] if category in (None, d.category)]
+        truth = [o for o in sample.objects or () if category in (None, o.category)]
+        images.append(
+            match(
+                _boxes(found),
+                np.array([d.score for d in found], np.float64),
+                _boxes(truth),
+                np.array([o.is_crowd for o in truth], np.bool_),
+            )
+        )
+    return CategoryMatches(images)
+
+
+def _boxes(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
+    return np.array([b.box_xyxy for b in boxed], np.float64).reshape(-1, 4)
+
+
+def _mean_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the mean over the categories that have objects, of (categories, draws)."""
+    defined = np.isfinite(precision)
+    n = defined.sum(axis=0)
+    total = np.where(defined, precision, 0.0).sum(axis=0)
+    return np.asarray(np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0))
+
+
+def _coco_values(dataset: LabelledImages, predictions: Predictions) -> dict[str, float]:
+    """Returns the values that faster-coco-eval gives; categories without objects are left out."""
+    by_category = _coco_precision(dataset, predictions, dataset.categories)  # (t, categories)
+    as_one = _coco_precision(dataset, predictions, None)
+    defined = by_category[0] > -1
+    values = {
+        "ap": float(by_category[:, defined].mean()),
+        "ap50": float(by_category[_AT_50, defined].mean()),
+        "ap75": float(by_category[_AT_75, defined].mean()),
+        "agnostic_ap50": float(as_one[_AT_50, 0]),
+    }
+    named = zip(dataset.categories, by_category[_AT_50], strict=True)
+    return values | {f"ap50/{name}": float(value) for name, value in named if value > -1}
+
+
+def _coco_precision(
+    dataset: LabelledImages, predictions: Predictions, categories: tuple[str, ...] | None
+) -> NDArray[np.float64]:
+    """Returns average precision (thresholds, categories), -1 without objects; as one when None."""
+    numbers = {name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)}
+    truth = COCO(
+        {
+            "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
+            "categories": [{"id": i, "name": str(i)} for i in sorted(set(numbers.values()))],
+            "annotations": _coco_annotations(dataset, numbers),
+        }
+    )
+    results = [
+        {
+            "image_id": i,
+            "category_id": numbers[found.category],
+            "bbox": list(xyxy_to_xywh(found.box_xyxy)),
+            "score": found.score,
+        }
+        for i, sample in enumerate(dataset.samples, 1)
+        for found in predictions[sample.name]
+    ]
+    scorer = COCOeval_faster(truth, truth.loadRes(results), "bbox")
+    scorer.params.maxDets = [100]
+    scorer.params.areaRng, scorer.params.areaRngLbl = [[0, 1e10]], ["all"]
+    scorer.evaluate()
+    scorer.accumulate()
+    precision = np.asarray(scorer.eval["precision"], np.float64)[:, :, :, 0, 0]
+    return np.asarray(precision.mean(axis=1))
+
+
+def _coco_annotations(dataset: LabelledImages, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
+    annotations: list[dict[str, Any]] = []
+    for i, sample in enumerate(dataset.samples, 1):
+        for label in sample.objects or ():
+            box = xyxy_to_xywh(label.box_xyxy)
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": i,
+                    "category_id": numbers[label.category],
+                    "bbox": list(box),
+                    "area": box[2] * box[3],
+                    "iscrowd": int(label.is_crowd),
+                }
+            )
+    return annotations
+
+
+def _image_errors(
+    name: str, objects: Sequence[LabelledObject], found: Sequence[Detection]
+) -> ImageErrors:
+    sure = sorted((d for d in found if d.score >= ERROR_SCORE), key=lambda d: -d.score)
+    overlap = pairwise_iou(_boxes(sure), _boxes(objects))
+    crowd = np.array([o.is_crowd for o in objects], np.bool_)
+    free = ~crowd
+    right = wrong = false = 0
+    for index, detection in enumerate(sure):
+        fitting = np.where(free, overlap[index], 0.0)
+        if len(objects) and fitting.max() >= ERROR_IOU:
+            best = int(fitting.argmax())
+            free[best] = False
+            hit = objects[best].category == detection.category
+            right, wrong = right + hit, wrong + (not hit)
+        elif not (crowd & (overlap[index] >= ERROR_IOU)).any():
+            false += 1
+    return ImageErrors(name, int((~crowd).sum()), right, wrong, int(free.sum()), false)

@@ -1,0 +1,151 @@
+"""Which detections are right, and average precision from it, by COCO's rules.
+
+Matching is done once for an image and is kept, so that any resample of images is scored by
+weighting what was matched; the values are those of pycocotools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_DETECTIONS = 100  # an image and category, as COCO counts
+IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
+_RECALLS = np.linspace(0.0, 1.0, 101)
+_EPSILON = np.spacing(1.0)
+_CHUNK = 4_000_000  # numbers in memory at once
+
+
+@dataclass(frozen=True)
+class ImageMatches:
+    """The detections of one category in one image, surest first.
+
+    Attributes:
+        scores: (n,).
+        right: matched to an object that counts, by IoU threshold (t, n).
+        counted: neither matched to a group (t, n).
+        objects: objects that count.
+    """
+
+    scores: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    counted: NDArray[np.bool_]
+    objects: int
+
+
+def match(
+    found_xyxy: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    truth_xyxy: NDArray[np.float64],
+    crowd: NDArray[np.bool_],
+) -> ImageMatches:
+    """Returns the matches of one category in one image.
+
+    Args:
+        found_xyxy: detected boxes (n, 4).
+        scores: theirs (n,).
+        truth_xyxy: labelled boxes (m, 4).
+        crowd: which of these are groups (m,).
+    """
+    order = np.argsort(-scores, kind="mergesort")[:MAX_DETECTIONS]
+    last = np.argsort(crowd, kind="mergesort")  # groups come last
+    truth_crowd = crowd[last]
+    overlap = _overlap(found_xyxy[order], truth_xyxy[last], truth_crowd)
+    right = np.zeros((len(IOU_THRESHOLDS), len(order)), np.bool_)
+    counted = np.ones_like(right)
+    for level, threshold in enumerate(IOU_THRESHOLDS):
+        taken = np.zeros(len(truth_crowd), np.bool_)
+        for index in range(len(order)):
+            partner = _partner(overlap[index], threshold, taken, truth_crowd)
+            if partner is not None:
+                taken[partner] = True
+                right[level, index] = not truth_crowd[partner]
+                counted[level, index] = not truth_crowd[partner]
+    return ImageMatches(scores[order], right, counted, int((~crowd).sum()))
+
+
+class CategoryMatches:
+    """All images' matches of one category, surest first.
+
+    Args:
+        images: in a fixed order.
+    """
+
+    def __init__(self, images: Sequence[ImageMatches]) -> None:
+        scores = np.concatenate([image.scores for image in images])
+        order = np.argsort(-scores, kind="mergesort")
+        owner = np.repeat(np.arange(len(images)), [len(image.scores) for image in images])
+        self._owner = owner[order]
+        self._right = np.concatenate([image.right for image in images], axis=1)[:, order]
+        self._counted = np.concatenate([image.counted for image in images], axis=1)[:, order]
+        self._objects = np.array([image.objects for image in images], np.int64)
+
+    def average_precision(
+        self, counts: NDArray[np.int64], levels: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Returns the average precision (draws, levels); NaN where no object is drawn.
+
+        Args:
+            counts: how often each image is in each resample (draws, images).
+            levels: indices of ``IOU_THRESHOLDS``.
+        """
+        found = np.full((len(counts), len(levels)), np.nan)
+        size = max(1, _CHUNK // max(1, len(self._owner)))
+        for start in range(0, len(counts), size):
+            part = counts[start : start + size]
+            objects = part @ self._objects
+            weights = part[:, self._owner].astype(np.float64)
+            for column, level in enumerate(levels):
+                found[start : start + size, column] = self._precision(weights, objects, level)
+        return found
+
+    def _precision(
+        self, weights: NDArray[np.float64], objects: NDArray[np.int64], level: int
+    ) -> NDArray[np.float64]:
+        right, counted = self._right[level], self._counted[level]
+        seen = np.cumsum(weights * counted, axis=1)[:, right]
+        hits = np.cumsum(weights[:, right], axis=1)
+        precision = hits / (seen + _EPSILON)
+        # a recall's precision is the best at this or a higher recall
+        best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+        best = np.column_stack([best, np.zeros(len(best))])
+        values = np.full(len(weights), np.nan)
+        for draw in np.flatnonzero(objects):
+            at = np.searchsorted(hits[draw] / objects[draw], _RECALLS, side="left")
+            values[draw] = best[draw, at].mean()
+        return values
+
+
+def _overlap(
+    found_xyxy: NDArray[np.float64], truth_xyxy: NDArray[np.float64], crowd: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Returns the IoU (n, m); for groups the share of the detection that lies inside."""
+    # sides are taken first, as COCO stores them, so that ties at a threshold round as COCO's do
+    found_size = found_xyxy[:, 2:] - found_xyxy[:, :2]
+    truth_size = truth_xyxy[:, 2:] - truth_xyxy[:, :2]
+    low = np.maximum(found_xyxy[:, None, :2], truth_xyxy[None, :, :2])
+    high = np.minimum(
+        (found_xyxy[:, :2] + found_size)[:, None], (truth_xyxy[:, :2] + truth_size)[None]
+    )
+    shared = np.clip(high - low, 0, None).prod(axis=-1)
+    found_area, truth_area = found_size.prod(axis=-1)[:, None], truth_size.prod(axis=-1)[None]
+    union = np.where(crowd, found_area, found_area + truth_area - shared)
+    return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
+
+
+def _partner(
+    overlap: NDArray[np.float64],
+    threshold: float,
+    taken: NDArray[np.bool_],
+    crowd: NDArray[np.bool_],
+) -> int | None:
+    """Returns the free object that overlaps most, or else a group; the later one of equals."""
+    for kind in (~crowd & ~taken, crowd):
+        fitting = np.flatnonzero(kind & (overlap >= min(threshold, 1 - 1e-10)))
+        if len(fitting):
+            best = overlap[fitting]
+            return int(fitting[len(best) - 1 - np.argmax(best[::-1])])
+    return None

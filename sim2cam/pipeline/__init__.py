@@ -1,0 +1,1 @@
+"""Stages run over many samples; returns values, writes no pages."""

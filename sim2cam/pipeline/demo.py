@@ -1,0 +1,220 @@
+"""The main job, small and from scratch: generate, translate, train, bench. All of it is on disk."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sim2cam.adapt.translator.training import MIN_CAPTURES
+from sim2cam.dataset.captures import CaptureSets, split_captures
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.errors import InputError
+from sim2cam.measure.detection import Detection, DetectionScore, evaluate
+from sim2cam.models.prediction import load_detector
+from sim2cam.models.training import WEIGHTS, train_detector
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, BenchResult, bench
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.pipeline.translate import apply_transfer, train_network
+from sim2cam.render.rasterizer import rasterizer
+from sim2cam.seeds import stream
+from sim2cam.training.device import use_threads
+
+RECIPE = "dice-demo"
+STANDIN = SHIPPED / "standin"
+PICTURES = 240
+TRANSLATED = 120
+RESULT = "demo.json"
+
+ProgressFor = Callable[[str], Callable[[int, int], None]]
+"""Gives a counter for a stage; counters are called with done and total."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of the demo and how long it took."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What a demo left on disk.
+
+    Attributes:
+        root: its folder, with ``sim``, ``adapted`` and ``translator`` (when there was a translation)
+            and ``detector``.
+        stages: in order.
+        notes: what a reader has to know.
+        trained: the detector that this run trained.
+        shipped: the weights that ship, on the same captures; None when they are not there.
+        captures_origin: ``real`` or ``stand-in``.
+        style: the unlabelled captures.
+        environment: machine, versions, renderer.
+    """
+
+    root: Path
+    stages: tuple[Stage, ...]
+    notes: tuple[str, ...]
+    trained: BenchResult
+    shipped: BenchResult | None
+    captures_origin: str
+    style: Dataset
+    environment: dict[str, Any]
+
+
+def run_demo(
+    root: Path, captures: Path | None, *, seed: int, workers: int, progress: ProgressFor
+) -> DemoResult:
+    """Runs the main job in an empty folder and returns what came of it.
+
+    Args:
+        root: where everything goes.
+        captures: as for ``split_captures``; the stand-in camera that ships when None.
+        seed: decides every draw.
+        workers: processes and threads.
+        progress: gives each stage its counter.
+
+    Raises:
+        Sim2CamError: any stage failed.
+    """
+    recipe = load_recipe(RECIPE)
+    sets = _captures(captures)
+    use_threads(workers)
+    stages: list[Stage] = []
+    with _timed(stages, "generate"):
+        sim = generate(
+            recipe, root / "sim", count=PICTURES, seed=seed, workers=workers,
+            resume=False, overwrite=False, progress=progress("generate"),
+        )  # fmt: skip
+    parts = [(sim, 1.0)]
+    if len(sets.style.samples) >= MIN_CAPTURES:
+        with _timed(stages, "translate"):
+            train_network(
+                sim, sets.style, recipe.adapt, root / "translator", resume=False, device="cpu",
+                progress=_by_step(progress("translate: train")),
+            )  # fmt: skip
+            adapted = apply_transfer(
+                root / "translator", sim.take(TRANSLATED), root / "adapted", seed=seed,
+                workers=workers, device="cpu", resume=False, overwrite=False,
+                progress=progress("translate: apply"),
+            )  # fmt: skip
+            use_threads(workers)
+        parts.append((adapted, 1.0))
+    with _timed(stages, "train"):
+        train_detector(
+            tuple(parts), recipe.train, root / "detector", progress=_by_step(progress("train"))
+        )
+    with _timed(stages, "bench"):
+        found = _bench_both(root, sets.test, progress("bench"))
+    _write_result(root, captures, sets, stages, found, workers)
+    return read_demo(root)
+
+
+def read_demo(root: Path) -> DemoResult:
+    """Returns what a demo left in its folder.
+
+    Raises:
+        InputError: there is no finished demo in it.
+    """
+    path = root / RESULT
+    if not path.is_file():
+        raise InputError(root, f"no finished demo: there is no {RESULT} in it.")
+    facts = json.loads(path.read_text())
+    sets = _captures(Path(facts["captures"]) if facts["captures"] else None)
+    results = {name: _result(sets.test, found) for name, found in facts["found"].items()}
+    return DemoResult(
+        root=root,
+        stages=tuple(Stage(**stage) for stage in facts["stages"]),
+        notes=tuple(facts["notes"]),
+        trained=results["trained"],
+        shipped=results.get("shipped"),
+        captures_origin=sets.test.samples[0].origin,
+        style=sets.style,
+        environment=facts["environment"],
+    )
+
+
+def read_parts(result: DemoResult) -> tuple[Dataset, Dataset | None]:
+    """Returns the rendered and, when there was a translation, the translated data set."""
+    adapted = result.root / "adapted"
+    return read_dataset(result.root / "sim"), read_dataset(adapted) if adapted.is_dir() else None
+
+
+def _captures(path: Path | None) -> CaptureSets:
+    return split_captures(STANDIN, origin="stand-in") if path is None else split_captures(path)
+
+
+def _bench_both(
+    root: Path, test: Dataset, progress: Callable[[int, int], None]
+) -> dict[str, BenchResult]:
+    trained = load_detector(root / "detector" / WEIGHTS)
+    found = {"trained": bench(trained, test, progress=progress)}
+    shipped = SHIPPED_WEIGHTS / "dice.safetensors"
+    if shipped.is_file():
+        found["shipped"] = bench(load_detector(shipped), test)
+    return found
+
+
+def _write_result(
+    root: Path,
+    captures: Path | None,
+    sets: CaptureSets,
+    stages: Sequence[Stage],
+    found: Mapping[str, BenchResult],
+    workers: int,
+) -> None:
+    notes = []
+    if len(sets.style.samples) < MIN_CAPTURES:
+        notes.append(
+            f"{len(sets.style.samples)} captures to take the look from, fewer than {MIN_CAPTURES}: "
+            "no translation, the detector was trained on renders alone."
+        )
+    if captures is None:
+        notes.append("No captures were given: scores are on the stand-in camera that ships.")
+    if "shipped" not in found:
+        notes.append("No weights ship with this copy.")
+    facts = {
+        "captures": str(captures.resolve()) if captures else None,
+        "stages": [asdict(stage) for stage in stages],
+        "notes": notes,
+        "found": {
+            name: {image: [asdict(d) for d in detections] for image, detections in r.predictions.items()}
+            for name, r in found.items()
+        },
+        "scores": {name: r.score.to_json() for name, r in found.items()},
+        "environment": environment_facts(rasterizer().name, workers),
+    }
+    write_json(root / RESULT, facts)
+
+
+def _result(test: Dataset, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> BenchResult:
+    predictions = {
+        name: tuple(
+            Detection(d["category"], tuple(d["box_xyxy"]), d["score"]) for d in detections
+        )
+        for name, detections in found.items()
+    }
+    score: DetectionScore = evaluate(test, predictions, rng=stream(0, "bench"))
+    return BenchResult(test, predictions, score)
+
+
+@contextmanager
+def _timed(stages: list[Stage], name: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    stages.append(Stage(name, round(time.monotonic() - start, 1)))
+
+
+def _by_step(counter: Callable[[int, int], None]) -> Callable[[Any], None]:
+    """Returns a training's callback that moves a counter of steps."""
+    return lambda line: counter(line.step, line.steps)

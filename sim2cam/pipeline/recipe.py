@@ -1,0 +1,168 @@
+"""Recipes: the one configuration file, as frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.dataset.writer import SAMPLES_PER_SHARD
+from sim2cam.errors import RecipeError, UsageError, did_you_mean
+from sim2cam.models.training import TrainConfig
+from sim2cam.randomize.distributions import Distribution
+from sim2cam.randomize.domain import Domain
+
+SHIPPED = Path(__file__).parents[1] / "recipes"
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """What is made of each scene.
+
+    Attributes:
+        width, height: pixels.
+        views: cameras that look at each scene; 1, 2, 4, 8 or 16.
+        channels: what is written beside the picture, of ``depth`` and ``ids``.
+    """
+
+    width: int = 640
+    height: int = 640
+    views: int = 4
+    channels: tuple[str, ...] = ("depth", "ids")
+
+    def __post_init__(self) -> None:
+        if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):
+            raise ValueError(f"width and height must be 16 to 4096, not {self.width}x{self.height}")
+        if self.views < 1 or SAMPLES_PER_SHARD % self.views:
+            raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
+        unknown = set(self.channels) - {"depth", "ids"}
+        if unknown:
+            raise ValueError(f"unknown channel {did_you_mean(unknown.pop(), ['depth', 'ids'])}")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that is decided about a run.
+
+    Attributes:
+        name: of the recipe.
+        categories: names, in order.
+        domain: what is random, and how.
+        render: size, views and channels.
+        adapt: the translator's training.
+        train: the detector's training.
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    domain: Domain
+    render: RenderOptions = RenderOptions()
+    adapt: TranslatorConfig = TranslatorConfig()
+    train: TrainConfig = TrainConfig()
+
+    def rendering_facts(self) -> dict[str, Any]:
+        """Returns, as JSON values, what decides the bytes of the rendered data set."""
+        whole = json.loads(_ADAPTER.dump_json(self))
+        return {key: whole[key] for key in ("name", "categories", "domain", "render")}
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of the rendering facts."""
+        return hashlib.sha256(json.dumps(self.rendering_facts(), sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Returns the recipe as JSON, for another process."""
+        return _ADAPTER.dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Recipe:
+        """Returns the recipe of ``to_json``."""
+        return _ADAPTER.validate_json(text)
+
+
+_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
+
+
+def load_recipe(name_or_path: str) -> Recipe:
+    """Returns a recipe by its path, or a shipped one by its name.
+
+    A recipe with ``base = "dice"`` changes only what it names.
+
+    Raises:
+        UsageError: there is no such recipe.
+        RecipeError: the file is not TOML, or holds a wrong key, type or range.
+    """
+    path = _find(name_or_path)
+    try:
+        return _ADAPTER.validate_python(_with_base(path, set()))
+    except ValidationError as error:
+        raise RecipeError(path, _explain(error)) from error
+    except UsageError as error:
+        raise RecipeError(path, str(error)) from error
+
+
+def _find(name_or_path: str) -> Path:
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        if path.is_file():
+            return path
+        raise UsageError(f"{path}: no such recipe file.")
+    shipped = {p.stem: p for p in SHIPPED.glob("*.toml")}
+    if name_or_path not in shipped:
+        raise UsageError(
+            f"no recipe '{name_or_path}'. {did_you_mean(name_or_path, shipped)}; or give a .toml file."
+        )
+    return shipped[name_or_path]
+
+
+def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
+    """Returns the tables of a recipe laid over those of the one that it is based on."""
+    if path in seen:
+        raise RecipeError(path, "its bases lead back to itself.")
+    try:
+        tables = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(path, f"not TOML: {error}.") from error
+    base = tables.pop("base", None)
+    if base is None:
+        return tables
+    beside = path.parent / str(base)
+    return _overlaid(_with_base(beside if beside.is_file() else _find(str(base)), seen | {path}), tables)
+
+
+def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Lays tables over tables; a distribution (a table with ``kind``) is replaced whole."""
+    merged = dict(under)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(under.get(key), dict) and "kind" not in value
+        merged[key] = _overlaid(under[key], value) if both else value
+    return merged
+
+
+def _explain(error: ValidationError) -> str:
+    """Returns the first problem in one line: the key, what is wrong, and what is allowed."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    if first["type"] == "unexpected_keyword_argument":
+        owner, name = place[:-1], place[-1]
+        return f"unknown key '{'.'.join(place)}'. {did_you_mean(name, _keys_at(owner))}"
+    if first["type"] in ("missing", "missing_argument"):
+        return f"key '{'.'.join(place)}' is missing."
+    message = first["msg"].removeprefix("Value error, ")
+    shown = json.dumps(first["input"], default=str)
+    return f"'{'.'.join(place)}': {message} (found {shown[:80]})."
+
+
+def _keys_at(place: list[str]) -> list[str]:
+    """Returns the keys that a table of the recipe may have."""
+    kinds = {get_args(get_type_hints(c)["kind"])[0]: c for c in get_args(get_args(Distribution)[0])}
+    owner: Any = Recipe
+    for part in place:
+        owner = kinds[part] if part in kinds else get_type_hints(owner)[part]
+    return [f.name for f in dataclasses.fields(owner)]

@@ -1,0 +1,1 @@
+"""Every HTML page, made from values."""

@@ -1,0 +1,103 @@
+"""Shapes as specs; render turns them into meshes. Metres, in the object's own frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sim2cam.scene.material import Color
+
+PipShape = Literal["round", "ring", "square"]
+
+DIE_FACES: dict[str, tuple[float, float, float]] = {
+    "1": (0.0, 0.0, 1.0),
+    "2": (0.0, 1.0, 0.0),
+    "3": (1.0, 0.0, 0.0),
+    "4": (-1.0, 0.0, 0.0),
+    "5": (0.0, -1.0, 0.0),
+    "6": (0.0, 0.0, -1.0),
+}
+"""Outward normal of each face in the frame of a die that is not mirrored; opposites sum to seven."""
+
+
+@dataclass(frozen=True)
+class Pips:
+    """The marks of a die.
+
+    Attributes:
+        shape: outline.
+        radius: over the die's edge.
+        spread: distance of the outer marks from the centre of the face, over the die's edge.
+        depth: how deep they are cut, over the die's edge.
+        color: linear RGB.
+    """
+
+    shape: PipShape
+    radius: float
+    spread: float
+    depth: float
+    color: Color
+
+
+@dataclass(frozen=True)
+class Die:
+    """A six-sided die; its category is the face that lies up.
+
+    Attributes:
+        edge_m: side length.
+        rounding: radius of edges, over the side length.
+        corner_cut: how much of the corners a concentric sphere takes away, 0 none, 1 down to the
+            middle of the edges.
+        mirrored: the other chirality (faces 3 and 4 exchanged).
+    """
+
+    edge_m: float
+    rounding: float
+    corner_cut: float
+    pips: Pips
+    mirrored: bool
+    kind: Literal["die"] = "die"
+
+    def face_normals(self) -> dict[str, tuple[float, float, float]]:
+        """Returns the outward normal of each face, by its value, in the die's frame."""
+        if not self.mirrored:
+            return DIE_FACES
+        return DIE_FACES | {"3": DIE_FACES["4"], "4": DIE_FACES["3"]}
+
+
+@dataclass(frozen=True)
+class Box:
+    """A cuboid with sides along the axes, centred on the origin."""
+
+    size_m: tuple[float, float, float]
+    kind: Literal["box"] = "box"
+
+
+@dataclass(frozen=True)
+class Cylinder:
+    """A cylinder along z, centred on the origin."""
+
+    radius_m: float
+    height_m: float
+    kind: Literal["cylinder"] = "cylinder"
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """A ball around the origin."""
+
+    radius_m: float
+    kind: Literal["sphere"] = "sphere"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """An endless table: the plane z = 0, drawn as a square of this side."""
+
+    side_m: float
+    kind: Literal["ground"] = "ground"
+
+
+Asset = Annotated[Die | Box | Cylinder | Sphere | Ground, Field(discriminator="kind")]

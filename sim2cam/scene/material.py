@@ -1,0 +1,53 @@
+"""Surfaces as specs; render turns them into pixels. Colours are linear RGB reflectance, 0 to 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Color = tuple[float, float, float]
+
+TextureFamily = Literal[
+    "plain", "value", "fbm", "worley", "marble", "wood", "speckle", "scratches", "stains",
+    "checker", "gradient",
+]  # fmt: skip
+TEXTURE_FAMILIES: tuple[str, ...] = get_args(TextureFamily)
+
+
+@dataclass(frozen=True)
+class Texture:
+    """A procedural colour pattern between two colours.
+
+    Attributes:
+        family: the kind of pattern.
+        color_a, color_b: the two colours.
+        scale_m: size of the largest feature in metres.
+        contrast: 0 shows ``color_a`` alone, 1 the full way to ``color_b``.
+        sharpness: 0 soft transitions, 1 hard edges.
+        seed: which of the family's patterns.
+    """
+
+    family: TextureFamily
+    color_a: Color
+    color_b: Color
+    scale_m: float
+    contrast: float
+    sharpness: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Material:
+    """How a surface answers to light: a dielectric or metal with GGX roughness.
+
+    Attributes:
+        texture: its colour.
+        roughness: 0.05 (mirror-like) to 1 (matt).
+        specular: reflectance at normal incidence, 0.02 to 0.08 for dielectrics.
+        metallic: 0 dielectric, 1 metal (then the colour tints the reflection).
+    """
+
+    texture: Texture
+    roughness: float
+    specular: float = 0.04
+    metallic: float = 0.0

@@ -1,0 +1,71 @@
+"""A scene: everything a picture is made from, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam.errors import Sim2CamError
+from sim2cam.geometry.poses import Pose, Vec3
+from sim2cam.scene.asset import Asset
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.light import Environment
+from sim2cam.scene.material import Material
+
+
+@dataclass(frozen=True)
+class Body:
+    """A rigid object.
+
+    Attributes:
+        name: unique in the scene.
+        asset: its shape.
+        material: its surface.
+        pose: the object's frame in the world.
+        is_fixed: never moves, has no mass.
+        mass_kg: mass of one that moves.
+        friction, restitution: Coulomb coefficient and bounce, as Bullet combines them.
+        velocity_m_s, spin_rad_s: linear and angular velocity in the world.
+        is_target: labelled, by the category that its asset shows.
+    """
+
+    name: str
+    asset: Asset
+    material: Material
+    pose: Pose
+    is_fixed: bool = False
+    mass_kg: float = 0.0
+    friction: float = 0.5
+    restitution: float = 0.2
+    velocity_m_s: Vec3 = (0.0, 0.0, 0.0)
+    spin_rad_s: Vec3 = (0.0, 0.0, 0.0)
+    is_target: bool = False
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Bodies, light and the cameras that look at them."""
+
+    bodies: tuple[Body, ...]
+    environment: Environment
+    cameras: tuple[Camera, ...]
+
+    def to_json(self) -> str:
+        """Returns the scene as JSON; ``from_json`` gives an equal one back."""
+        return _ADAPTER.dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Scene:
+        """Returns the scene of a JSON text.
+
+        Raises:
+            Sim2CamError: the text is not a scene.
+        """
+        try:
+            return _ADAPTER.validate_json(text)
+        except ValidationError as error:
+            raise Sim2CamError(f"not a scene: {error}") from error
+
+
+_ADAPTER: TypeAdapter[Scene] = TypeAdapter(Scene)

@@ -1,0 +1,1 @@
+"""What every training shares: checkpoints that resume exactly, weight averages, weight files."""

@@ -1,0 +1,125 @@
+"""Weights that ship: a safetensors file and, beside it, a JSON card that says what they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from sim2cam.errors import CheckpointError, OutputError
+
+SUFFIX = ".safetensors"
+
+
+def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
+    """Writes a weights file and its card; floats are stored in half precision.
+
+    Raises:
+        CheckpointError: another suffix than ``.safetensors``.
+        OutputError: the folder cannot be written.
+    """
+    _check_suffix(path)
+    halved = {
+        name: (value.half() if value.is_floating_point() else value).detach().cpu().contiguous()
+        for name, value in tensors.items()
+    }
+    text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
+    write_whole(path, save(halved))
+    write_whole(card_path(path), text.encode())
+
+
+def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Returns the tensors, floats in single precision on the CPU, and the card.
+
+    Raises:
+        CheckpointError: either file is missing or broken, or the suffix is another.
+    """
+    _check_suffix(path)
+    if not path.is_file():
+        raise CheckpointError(path, "no such weights. Check the path, or train them first.")
+    try:
+        stored = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            path, f"not a whole safetensors file ({error}). Copy or train it again."
+        ) from error
+    tensors = {n: v.float() if v.is_floating_point() else v for n, v in stored.items()}
+    return tensors, _load_card(card_path(path))
+
+
+def card_path(path: Path) -> Path:
+    """Returns where the card of a weights file lies: ``dice.json`` beside ``dice.safetensors``."""
+    return path.with_suffix(".json")
+
+
+def fill_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Gives a network its weights.
+
+    Raises:
+        CheckpointError: a tensor is missing, not used, not finite or of another shape.
+    """
+    wanted = network.state_dict()
+    for name in sorted(wanted.keys() | tensors.keys()):
+        if name not in tensors:
+            raise CheckpointError(path, f"tensor {name} is missing, which its card asks for.")
+        if name not in wanted:
+            raise CheckpointError(path, f"tensor {name} is not part of what its card describes.")
+        if tensors[name].shape != wanted[name].shape:
+            raise CheckpointError(
+                path,
+                f"tensor {name} has the shape {tuple(tensors[name].shape)}, but its card asks for "
+                f"{tuple(wanted[name].shape)}.",
+            )
+        if not torch.isfinite(tensors[name]).all():
+            raise CheckpointError(path, f"tensor {name} holds values that are not finite.")
+    network.load_state_dict(dict(tensors))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file under a temporary name, then puts it in place in one step.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise OutputError(
+            path,
+            f"cannot be written ({error.strerror}). Choose another --out or free some disk space.",
+        ) from error
+
+
+def _check_suffix(path: Path) -> None:
+    if path.suffix != SUFFIX:
+        raise CheckpointError(
+            path, f"weights end in {SUFFIX}, not in '{path.suffix}'. Nothing else is opened."
+        )
+
+
+def _load_card(path: Path) -> dict[str, Any]:
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            path, "the card of the weights is missing. Copy both files."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(path, f"not a JSON card ({error}). Copy both files again.") from error
+    if not isinstance(card, dict):
+        raise CheckpointError(
+            path, "not a JSON card: an object is expected. Copy both files again."
+        )
+    return card

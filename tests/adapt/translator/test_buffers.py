@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.translator.buffers import buffer_channels, buffers_of, count_channels
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.errors import Sim2CamError
+
+RGB = np.zeros((4, 5, 3), np.uint8)
+
+
+def dataset_of(*paths: tuple[str | None, str | None]) -> Dataset:
+    samples = [
+        Sample(
+            str(index),
+            Path("a.png"),
+            5,
+            4,
+            None,
+            "sim",
+            depth=None if depth is None else Path(depth),
+            ids=None if ids is None else Path(ids),
+        )
+        for index, (depth, ids) in enumerate(paths)
+    ]
+    return Dataset(Path(), (), tuple(samples))
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        ([("d", "i"), ("d", "i")], ("depth", "objects")),
+        ([("d", "i"), (None, "i")], ("objects",)),
+        ([("d", None), ("d", "i")], ("depth",)),
+        ([(None, None)], ()),
+    ],
+)
+def test_only_what_every_sample_has(paths, names):
+    assert buffers_of(dataset_of(*paths)) == names
+
+
+def test_depth_is_relative_to_the_median():
+    depth = np.full((4, 5), 2.0, np.float32)
+    depth[0, 0], depth[0, 1], depth[0, 2], depth[0, 3] = 1.0, 4.0, 0.5, 0.0
+    channel = buffer_channels(Frame(RGB, depth_m=depth), ("depth",))
+    assert channel.shape == (1, 4, 5)
+    assert channel.dtype == np.float32
+    assert channel[0, 0].tolist() == [1.0, -0.5, 1.0, -1.0, 0.0]
+    doubled = buffer_channels(Frame(RGB, depth_m=depth * 2), ("depth",))
+    assert np.array_equal(channel, doubled)
+
+
+def test_empty_depth_is_far_away():
+    channel = buffer_channels(Frame(RGB, depth_m=np.zeros((4, 5), np.float32)), ("depth",))
+    assert np.all(channel == -1.0)
+
+
+def test_objects_and_their_outlines():
+    ids = np.zeros((4, 5), np.uint16)
+    ids[:, 2], ids[:, 3:] = 7, 60000
+    mask, outline = buffer_channels(Frame(RGB, ids=ids), ("objects",))
+    assert mask[0].tolist() == [0, 0, 1, 1, 1]
+    assert outline[0].tolist() == [0, 1, 1, 1, 0]
+    assert np.all(outline == outline[0])
+
+
+def test_channels_are_counted_as_they_are_made():
+    frame = Frame(RGB, np.ones((4, 5), np.float32), np.ones((4, 5), np.uint16))
+    for names in [(), ("depth",), ("objects",), ("depth", "objects")]:
+        assert buffer_channels(frame, names).shape == (count_channels(names), 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("depth", "trained with depth, and the image has none"), ("objects", "with instance ids")],
+)
+def test_missing_buffer_is_refused(name, message):
+    with pytest.raises(Sim2CamError, match=message):
+        buffer_channels(Frame(RGB), (name,))

@@ -1,0 +1,29 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
+from sim2cam.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"patch_px": 30}, "patch_px must be a multiple of 4 from 32, not 30"),
+        ({"patch_px": 28}, "patch_px must be a multiple of 4 from 32, not 28"),
+        ({"width": 5}, "width must be even and 2 or more, not 5"),
+        ({"steps": 0}, "steps must be 1 or more, not 0"),
+        ({"batch": 0}, "batch must be 1 or more, not 0"),
+        ({"local_bound": 0.5}, "local_bound must be above 0 and at most 0.3, not 0.5"),
+        ({"colour_bound": 0.0}, "colour_bound must be above 0 and at most 0.3, not 0.0"),
+    ],
+)
+def test_impossible_values_are_refused(changes, message):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        replace(TranslatorConfig(), **changes)
+
+
+def test_demo_is_the_small_one_cut_short():
+    assert replace(PRESETS["demo"], steps=PRESETS["small"].steps) == PRESETS["small"]
+    assert PRESETS["demo"].steps < PRESETS["small"].steps

@@ -1,0 +1,92 @@
+import pytest
+import torch
+
+from sim2cam.adapt.translator.discriminator import PatchDiscriminator, initialise_discriminator
+from sim2cam.adapt.translator.losses import (
+    discriminator_hinge,
+    generator_hinge,
+    gradient_penalty,
+    range_loss,
+    structure_loss,
+)
+
+
+@pytest.fixture
+def image() -> torch.Tensor:
+    picture = torch.full((1, 3, 48, 48), 0.4)
+    picture[:, :, 16:32, 16:32] = 0.7
+    picture[:, :, 22:26, 22:26] = 0.2
+    return picture
+
+
+def test_structure_is_free_for_brightness_and_contrast(image):
+    assert structure_loss(image, image) == pytest.approx(0.0, abs=1e-4)
+    assert structure_loss(image, 0.6 * image + 0.1) == pytest.approx(0.0, abs=1e-4)
+    gain = torch.tensor([1.2, 0.8, 0.5]).view(1, 3, 1, 1)
+    assert structure_loss(image, gain * image + 0.05) == pytest.approx(0.0, abs=1e-4)
+
+
+def test_structure_costs_more_the_further_edges_move(image):
+    costs = [float(structure_loss(image, image.roll(px, dims=-1))) for px in (1, 2, 3)]
+    assert 0.02 < costs[0] < costs[1] < costs[2]
+
+
+def test_structure_forbids_erasing_and_turning_round(image):
+    assert structure_loss(image, torch.full_like(image, 0.4)) == pytest.approx(1.0, abs=1e-3)
+    assert structure_loss(image, 1.0 - image) == pytest.approx(2.0, abs=1e-3)
+
+
+def test_structure_sees_a_change_in_one_channel(image):
+    haloed = image.clone()
+    haloed[:, 0, 13:16, 13:35] -= 0.1
+    assert structure_loss(image, haloed) > 0.003
+
+
+def test_flat_regions_may_get_texture():
+    flat = torch.full((1, 3, 32, 32), 0.5)
+    noise = 0.1 * torch.randn(flat.shape, generator=torch.Generator().manual_seed(0))
+    assert structure_loss(flat, flat + noise) == 0.0
+
+
+def test_structure_has_a_finite_gradient_everywhere(image):
+    after = torch.full_like(image, 0.5).requires_grad_(True)
+    structure_loss(image, after).backward()
+    assert after.grad is not None
+    assert torch.isfinite(after.grad).all()
+
+
+def test_range_counts_only_what_is_outside():
+    assert range_loss(torch.tensor([0.0, 0.5, 1.0])) == 0.0
+    assert range_loss(torch.tensor([-0.2, 0.5, 1.4, 1.0])) == pytest.approx(0.15)
+
+
+def test_hinge_rests_beyond_the_margin():
+    sure, unsure = torch.full((2, 1, 3, 3), 1.5), torch.zeros(2, 1, 3, 3)
+    assert discriminator_hinge(sure, -sure) == 0.0
+    assert discriminator_hinge(unsure, unsure) == 2.0
+    assert generator_hinge(sure) == -1.5
+
+
+def test_gradient_penalty_is_that_of_finite_differences():
+    discriminator = PatchDiscriminator(4).eval().double()
+    initialise_discriminator(discriminator, torch.Generator().manual_seed(0))
+    real = torch.rand((1, 3, 8, 8), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    step = 1e-6
+    squares = 0.0
+    for index in range(real.numel()):
+        bump = torch.zeros(real.numel(), dtype=torch.float64)
+        bump[index] = step
+        with torch.no_grad():
+            above = discriminator(real + bump.view_as(real)).mean()
+            below = discriminator(real - bump.view_as(real)).mean()
+        squares += float((above - below) / (2 * step)) ** 2
+    assert float(gradient_penalty(discriminator, real).detach()) == pytest.approx(squares, rel=1e-3)
+
+
+def test_gradient_penalty_reaches_the_weights():
+    discriminator = PatchDiscriminator(4)
+    initialise_discriminator(discriminator, torch.Generator().manual_seed(0))
+    gradient_penalty(discriminator, torch.full((1, 3, 16, 16), 0.3)).backward()
+    first = discriminator.layers[0]
+    assert first.weight.grad is not None
+    assert first.weight.grad.abs().sum() > 0

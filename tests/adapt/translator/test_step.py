@@ -1,0 +1,75 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sim2cam.adapt.translator.patches import PatchSource, draw_batch
+from sim2cam.adapt.translator.step import (
+    build_players,
+    generator_losses,
+    translate,
+    update,
+    update_discriminator,
+    update_generator,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def batch(sim, real, tiny):
+    sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
+    return draw_batch(*sources, tiny, 0, 0)
+
+
+def weights_of(network: torch.nn.Module) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in network.parameters()]
+
+
+def test_each_player_learns_from_its_own_update_alone(batch, tiny):
+    players = build_players(tiny, (), CPU)
+    fake = translate(players.generator, batch.sim)
+    generator, discriminator = weights_of(players.generator), weights_of(players.discriminator)
+
+    update_discriminator(players, fake.rgb.detach(), batch, tiny, step=0)
+    assert all(map(torch.equal, generator, weights_of(players.generator)))
+    moved = weights_of(players.discriminator)
+    kernels = [(a, b) for a, b in zip(discriminator, moved, strict=True) if a.ndim > 1]
+    assert not any(torch.equal(before, after) for before, after in kernels)
+
+    update_generator(players, fake, batch, tiny)
+    assert all(map(torch.equal, moved, weights_of(players.discriminator)))
+    assert not all(map(torch.equal, generator, weights_of(players.generator)))
+
+
+def test_losses_of_the_identity(batch, tiny):
+    players = build_players(tiny, (), CPU)
+    with torch.no_grad():
+        losses = generator_losses(players, translate(players.generator, batch.sim), batch)
+    assert losses["identity"] == 0.0
+    assert losses["range"] == 0.0
+    assert losses["structure"] == pytest.approx(0.0, abs=1e-4)
+
+
+def test_gradient_penalty_comes_now_and_then(batch, tiny):
+    players = build_players(tiny, (), CPU)
+    found = ["gradient_penalty" in update(players, batch, tiny, step) for step in range(7)]
+    assert found == [True, False, False, True, False, False, True]
+
+
+def test_discriminator_learns_to_tell_and_the_generator_to_pass(sim, real, tiny):
+    config = replace(tiny, batch=4, learning_rate_discriminator=5e-3)
+    sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
+    players = build_players(config, (), CPU)
+    for step in range(60):
+        batch = draw_batch(*sources, config, 0, step)
+        fake = batch.sim.rgb
+        scalars = update_discriminator(players, fake, batch, config, step)
+    assert scalars["discriminator_accuracy"] > 0.8
+
+    first = update(players, batch, config, 60)
+    for step in range(61, 90):
+        last = update(players, draw_batch(*sources, config, 0, step), config, step)
+    assert first["mean_change"] == 0.0
+    assert last["mean_change"] > 0.005
+    assert last["adversarial"] < first["adversarial"]

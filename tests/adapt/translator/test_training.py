@@ -1,0 +1,116 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.frame import read_frame
+from sim2cam.adapt.translator.training import (
+    CHECKPOINT,
+    LINE_STEPS,
+    MIN_CAPTURES,
+    read_metrics,
+    train_translator,
+)
+from sim2cam.adapt.translator.translator import WEIGHTS
+from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError
+
+
+class KilledError(Exception):
+    pass
+
+
+def kill(_line: object) -> None:
+    raise KilledError
+
+
+def test_killed_and_resumed_equals_uninterrupted_to_the_bit(sim, real, tiny, tmp_path):
+    lines = []
+    train_translator(sim, real, tiny, tmp_path / "whole", progress=lines.append)
+    with pytest.raises(KilledError):
+        train_translator(sim, real, tiny, tmp_path / "cut", progress=kill, checkpoint_s=0.0)
+    assert not (tmp_path / "cut" / WEIGHTS).exists()
+    with (tmp_path / "cut" / "metrics.jsonl").open("a") as file:
+        file.write((tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()[1] + "\n")
+    resumed = train_translator(sim, real, tiny, tmp_path / "cut", resume=True)
+
+    for name in (WEIGHTS, CHECKPOINT):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    records = [read_metrics(tmp_path / name) for name in ("whole", "cut")]
+    assert [line.step for line in lines] == [LINE_STEPS, 2 * LINE_STEPS]
+    assert [line.scalars for line in records[0]] == [line.scalars for line in records[1]]
+    frame = read_frame(sim.samples[0])
+    assert resumed.buffers == ("depth", "objects")
+    assert resumed.apply(frame, np.random.default_rng(0)).shape == frame.rgb.shape
+
+
+def test_finished_training_resumes_to_itself(sim, real, tiny, tmp_path):
+    config = replace(tiny, steps=10)
+    train_translator(sim, real, config, tmp_path)
+    before = (tmp_path / WEIGHTS).read_bytes()
+    train_translator(sim, real, config, tmp_path, resume=True, progress=kill)
+    assert (tmp_path / WEIGHTS).read_bytes() == before
+
+
+def test_seed_changes_the_result(sim, real, tiny, tmp_path):
+    for seed in (0, 1):
+        train_translator(sim, real, replace(tiny, steps=10, seed=seed), tmp_path / str(seed))
+    assert (tmp_path / "0" / WEIGHTS).read_bytes() != (tmp_path / "1" / WEIGHTS).read_bytes()
+
+
+@pytest.mark.parametrize("use_buffers", [True, False])
+def test_buffers_are_used_only_on_request_and_where_all_have_them(
+    sim, real, tiny, tmp_path, use_buffers
+):
+    config = replace(tiny, steps=1, use_buffers=use_buffers)
+    no_depth = replace(sim, samples=(replace(sim.samples[0], depth=None), *sim.samples[1:]))
+    trained = train_translator(no_depth, real, config, tmp_path)
+    assert trained.buffers == (("objects",) if use_buffers else ())
+
+
+def test_metrics_say_what_happened(sim, real, tiny, tmp_path):
+    train_translator(sim, real, tiny, tmp_path)
+    lines = read_metrics(tmp_path)
+    assert {"mean_change", "discriminator_accuracy", "structure"} <= lines[-1].scalars.keys()
+    assert 0 <= lines[-1].scalars["discriminator_accuracy"] <= 1
+    assert lines[-1].scalars["mean_change"] > 0
+    assert lines[-1].step == lines[-1].steps == tiny.steps
+
+
+def test_another_configuration_or_other_images_do_not_go_on(sim, real, tiny, tmp_path):
+    config = replace(tiny, steps=1)
+    train_translator(sim, real, config, tmp_path)
+    other = replace(config, structure_weight=5.0)
+    with pytest.raises(CheckpointError, match=r"config\.structure_weight was 4\.0 and is now 5\.0"):
+        train_translator(sim, real, other, tmp_path, resume=True)
+    with pytest.raises(CheckpointError, match="sim was"):
+        train_translator(sim.take(5), real, config, tmp_path, resume=True)
+
+
+def test_cache_does_not_decide_the_result(sim, real, tiny, tmp_path):
+    train_translator(sim, real, replace(tiny, steps=1), tmp_path)
+    train_translator(sim, real, replace(tiny, steps=1, cache_bytes=5), tmp_path, resume=True)
+
+
+def test_occupied_folder_is_refused(sim, real, tiny, tmp_path):
+    train_translator(sim, real, replace(tiny, steps=1), tmp_path)
+    with pytest.raises(OutputError, match="holds a training"):
+        train_translator(sim, real, replace(tiny, steps=1), tmp_path)
+
+
+def test_few_captures_or_no_renders_are_refused(sim, real, tiny, tmp_path):
+    with pytest.raises(InputError) as error:
+        train_translator(sim, real.take(MIN_CAPTURES - 1), tiny, tmp_path)
+    assert str(error.value) == (
+        f"{real.root}: 19 captures, but a translator needs at least 20. "
+        "Add some, or go on without translation."
+    )
+    with pytest.raises(InputError, match="no renders to train on"):
+        train_translator(sim.take(0), real, tiny, tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+def test_runaway_training_stops_with_a_cure(sim, real, tiny, tmp_path):
+    config = replace(tiny, adversarial_weight=float("nan"))
+    with pytest.raises(Sim2CamError, match=r"no longer finite at step 10.*learning_rate"):
+        train_translator(sim, real, config, tmp_path)
+    assert not (tmp_path / CHECKPOINT).exists()

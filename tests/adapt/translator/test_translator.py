@@ -1,0 +1,149 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.translator.card import ImagesRecord, TranslatorCard
+from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.generator import initialise_generator
+from sim2cam.adapt.translator.translator import (
+    WEIGHTS,
+    Translator,
+    build_generator,
+    load_translator,
+    save_translator,
+)
+from sim2cam.errors import CheckpointError, Sim2CamError
+
+CONFIG = TranslatorConfig(width=8, blocks=1)
+BUFFERS = ("depth", "objects")
+
+
+def make_translator(*, trained: bool, buffers: tuple[str, ...] = ()) -> Translator:
+    generator = build_generator(CONFIG, buffers)
+    rng = torch.Generator().manual_seed(0)
+    initialise_generator(generator, rng)
+    if trained:
+        with torch.no_grad():
+            generator.residual.head.weight.normal_(0.0, 0.1, generator=rng)
+            generator.colour_head.matrix.weight.normal_(0.0, 0.1, generator=rng)
+    return Translator(generator.eval(), buffers, torch.device("cpu"))
+
+
+def make_frame(height: int, width: int) -> Frame:
+    rng = np.random.default_rng(height * 1000 + width)
+    return Frame(
+        rng.integers(0, 256, (height, width, 3)).astype(np.uint8),
+        rng.uniform(0.5, 2.0, (height, width)).astype(np.float32),
+        rng.integers(0, 3, (height, width)).astype(np.uint16),
+    )
+
+
+def save(folder: Path, translator: Translator) -> Path:
+    images = ImagesRecord("set", 20, "0" * 64)
+    card = TranslatorCard(20, translator.buffers, CONFIG, images, images)
+    save_translator(folder / WEIGHTS, translator.generator.state_dict(), card)
+    return folder / WEIGHTS
+
+
+@pytest.mark.parametrize("buffers", [(), BUFFERS])
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (37, 53), (64, 48), (129, 31)])
+def test_untrained_is_the_identity_to_the_bit(size, buffers):
+    frame = make_frame(*size)
+    translator = make_translator(trained=False, buffers=buffers)
+    assert np.array_equal(translator.apply(frame, np.random.default_rng(0)), frame.rgb)
+
+
+def test_identity_holds_for_every_grey_level():
+    levels = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
+    out = make_translator(trained=False).apply(Frame(levels), np.random.default_rng(0))
+    assert np.array_equal(out, levels)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 2), (37, 53)])
+def test_size_stays_and_equal_rng_gives_equal_images(size):
+    frame, translator = make_frame(*size), make_translator(trained=True)
+    first, second = (translator.apply(frame, np.random.default_rng(3)) for _ in range(2))
+    assert first.dtype == np.uint8
+    assert first.shape == frame.rgb.shape
+    assert np.array_equal(first, second)
+
+
+def test_noise_comes_from_the_rng():
+    frame, translator = make_frame(24, 24), make_translator(trained=True)
+    first, other = (translator.apply(frame, np.random.default_rng(s)) for s in (0, 1))
+    assert not np.array_equal(first, other)
+
+
+def test_padding_does_not_reach_far_into_the_image():
+    """Only the last pixels of a cut image differ from those of the whole one."""
+    translator = make_translator(trained=True)
+    rgb = torch.rand((1, 3, 64, 64), generator=torch.Generator().manual_seed(0))
+    others = (torch.zeros(1, 0, 64, 64), torch.zeros(1, 1, 64, 64), torch.zeros(1, 3, 32, 32))
+    with torch.inference_mode():
+        whole = translator.generator(rgb, *others).raw
+        cut = translator.generator(
+            rgb[..., :48], others[0][..., :48], others[1][..., :48], others[2]
+        ).raw
+    assert torch.allclose(whole[..., :16], cut[..., :16], atol=1e-6)
+    assert not torch.allclose(whole[..., 44:48], cut[..., 44:48], atol=1e-6)
+
+
+def test_buffers_change_the_image_of_a_conditioned_translator_alone():
+    frame = make_frame(24, 24)
+    bare = Frame(frame.rgb, frame.depth_m, np.zeros_like(frame.ids))
+    for buffers, equal in (((), True), (("depth",), True), (BUFFERS, False)):
+        translator = make_translator(trained=True, buffers=buffers)
+        one, two = (translator.apply(f, np.random.default_rng(0)) for f in (frame, bare))
+        assert np.array_equal(one, two) == equal
+
+
+def test_missing_buffer_is_refused():
+    translator = make_translator(trained=True, buffers=BUFFERS)
+    with pytest.raises(Sim2CamError, match="trained with depth"):
+        translator.apply(Frame(make_frame(8, 8).rgb), np.random.default_rng(0))
+
+
+def test_stored_identity_is_still_exact(tmp_path):
+    loaded = load_translator(save(tmp_path, make_translator(trained=False, buffers=BUFFERS)))
+    frame = make_frame(33, 18)
+    assert loaded.buffers == BUFFERS
+    assert np.array_equal(loaded.apply(frame, np.random.default_rng(0)), frame.rgb)
+
+
+def test_folder_and_file_load_the_same(tmp_path):
+    file = save(tmp_path, make_translator(trained=True))
+    frame = make_frame(16, 20)
+    by_file, by_folder = (
+        load_translator(path).apply(frame, np.random.default_rng(0)) for path in (file, tmp_path)
+    )
+    assert np.array_equal(by_file, by_folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "sim2cam detector"}, "not the card of a translator: kind:"),
+        ({"buffers": ["normals"]}, "buffer 'normals' is not known. Allowed: depth, objects"),
+        ({"buffers": ["depht"]}, "Did you mean 'depth'?"),
+        ({"config": {"local_bound": 0.9}}, "local_bound must be above 0 and at most 0.3, not 0.9"),
+        ({"config": {"width": 16}}, "its card asks for"),
+    ],
+)
+def test_card_that_does_not_fit_is_refused(tmp_path, change, message):
+    file = save(tmp_path, make_translator(trained=False))
+    card = file.with_suffix(".json")
+    content = json.loads(card.read_text())
+    content["config"].update(change.pop("config", {}))
+    card.write_text(json.dumps(content | change))
+    with pytest.raises(CheckpointError) as error:
+        load_translator(file)
+    assert message in str(error.value)
+
+
+def test_empty_folder_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="no such weights"):
+        load_translator(tmp_path)

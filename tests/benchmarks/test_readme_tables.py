@@ -1,0 +1,53 @@
+"""The README shows the committed results, and says "not run" where there are none."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("readme_tables", ROOT / "benchmarks/readme_tables.py")
+tables = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(tables)
+
+SCORE = {"value": 0.5, "ci95": [0.45, 0.551]}
+ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "ap50_agnostic": SCORE}
+README = "before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n"
+
+
+def test_the_readme_shows_the_committed_results():
+    assert tables.main(["--check"]) == 0, "run: python benchmarks/readme_tables.py"
+
+
+def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
+    arms = [{"name": "another", **ARM}, {"name": "randomized", **ARM}]
+    (tmp_path / "dice.json").write_text(json.dumps({"protocol": {}, "arms": arms}))
+    text = tables.with_tables(README, tmp_path)
+    cell = "0.500 (0.450–0.551)"
+    assert text.splitlines() == [
+        "before",
+        "<!-- dice-results:begin -->",
+        "| trained on | AP | AP50 | AP50, any face | seeds |",
+        "|---|---|---|---|---|",
+        "| sim without randomization | not run | not run | not run | 0 |",
+        f"| randomized | {cell} | {cell} | {cell} | 3 |",
+        "| + transfer | not run | not run | not run | 0 |",
+        "| + translated | not run | not run | not run | 0 |",
+        "| real only (200 labelled photos) | not run | not run | not run | 0 |",
+        f"| another | {cell} | {cell} | {cell} | 3 |",
+        "<!-- dice-results:end -->",
+        "after",
+    ]
+    assert tables.with_tables(text, tmp_path) == text
+
+
+def test_without_results_nothing_was_run(tmp_path):
+    assert tables.with_tables(README, tmp_path).count("not run") == 15
+
+
+def test_a_readme_without_markers_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="dice-results:begin"):
+        tables.with_tables("no table here", tmp_path)

@@ -1,0 +1,277 @@
+"""Against faster-coco-eval and pycocotools on random cases, and on cases done by hand."""
+
+import contextlib
+import io
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import xyxy_to_xywh
+from sim2cam.measure.detection import (
+    Detection,
+    MatchedRun,
+    compare,
+    count_errors,
+    evaluate,
+)
+
+CATEGORIES = ("a", "b", "c")
+
+
+def image(name, *labels):
+    objects = tuple(
+        ObjectLabel(category, box, 1.0, is_crowd=any(crowd)) for category, box, *crowd in labels
+    )
+    return Sample(name, Path(f"{name}.jpg"), 100, 100, objects, "real")
+
+
+def captures(*samples):
+    return Dataset(Path("set"), CATEGORIES, samples)
+
+
+@dataclass
+class Case:
+    dataset: Dataset
+    predictions: dict
+
+
+def random_case(seed, *, n_images=12, most_found=20):
+    """Images of few large boxes, so that many overlap; some empty, groups, tied scores."""
+    rng = np.random.default_rng(seed)
+
+    def box():
+        x, y = rng.integers(0, 40, 2)
+        return float(x), float(y), float(x + rng.integers(5, 40)), float(y + rng.integers(5, 40))
+
+    samples, predictions = [], {}
+    for index in range(n_images):
+        labels = [
+            (str(rng.choice(CATEGORIES[:2])), box(), rng.random() < 0.15)
+            for _ in range(int(rng.integers(0, 6)))
+        ]
+        samples.append(image(f"i{index}", *labels))
+        found = []
+        for _ in range(int(rng.integers(0, most_found))):
+            near = labels and rng.random() < 0.6
+            label = labels[int(rng.integers(len(labels)))] if near else (None, box())
+            moved = tuple(v + float(rng.integers(-2, 3)) for v in label[1])
+            category = label[0] if near and rng.random() < 0.8 else str(rng.choice(CATEGORIES))
+            found.append(Detection(category, moved, round(float(rng.random()), 1)))
+        predictions[f"i{index}"] = tuple(found)
+    return Case(captures(*samples), predictions)
+
+
+def pycoco(case, *, as_one):
+    number = {name: 1 if as_one else i for i, name in enumerate(CATEGORIES, 1)}
+    truth, results = [], []
+    for i, sample in enumerate(case.dataset.samples, 1):
+        for label in sample.objects:
+            box = xyxy_to_xywh(label.box_xyxy)
+            truth.append(
+                {
+                    "id": len(truth) + 1,
+                    "image_id": i,
+                    "category_id": number[label.category],
+                    "bbox": list(box),
+                    "area": box[2] * box[3],
+                    "iscrowd": int(label.is_crowd),
+                }
+            )
+        for d in case.predictions[sample.name]:
+            results.append(
+                {
+                    "image_id": i,
+                    "category_id": number[d.category],
+                    "bbox": list(xyxy_to_xywh(d.box_xyxy)),
+                    "score": d.score,
+                }
+            )
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco = COCO()
+        coco.dataset = {
+            "info": {},
+            "images": [{"id": i} for i in range(1, len(case.dataset.samples) + 1)],
+            "categories": [{"id": i} for i in sorted(set(number.values()))],
+            "annotations": truth,
+        }
+        coco.createIndex()
+        scorer = COCOeval(coco, coco.loadRes(results), "bbox")
+        scorer.evaluate()
+        scorer.accumulate()
+    return scorer.eval["precision"][:, :, :, 0, 2].mean(axis=1)  # (thresholds, categories)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_values_are_those_of_pycocotools_and_of_faster_coco_eval(seed):
+    case = random_case(seed, most_found=300 if seed == 0 else 20)
+    by_category, as_one = pycoco(case, as_one=False), pycoco(case, as_one=True)
+    defined = by_category[0] > -1
+    expected = {
+        "ap": by_category[:, defined].mean(),
+        "ap50": by_category[0, defined].mean(),
+        "ap75": by_category[5, defined].mean(),
+        "agnostic_ap50": as_one[0, 0],
+        "ap50/a": by_category[0, 0],
+        "ap50/b": by_category[0, 1],
+    }
+    run = MatchedRun(case.dataset, case.predictions)
+    ours = run.scores(np.ones((1, len(case.dataset.samples)), np.int64))
+    score = evaluate(case.dataset, case.predictions, rng=np.random.default_rng(0), draws=5)
+    reported = {
+        "ap": score.ap,
+        "ap50": score.ap50,
+        "ap75": score.ap75,
+        "agnostic_ap50": score.agnostic_ap50,
+        "ap50/a": score.category_ap50["a"],
+        "ap50/b": score.category_ap50["b"],
+    }
+    for name, value in expected.items():
+        assert ours[name][0] == pytest.approx(value, abs=1e-9), name
+        assert reported[name].value == pytest.approx(value, abs=1e-9), name
+    assert "c" not in score.category_ap50
+    assert np.isnan(ours["ap50/c"][0])
+
+
+def test_more_than_100_detections_are_cut_as_coco_cuts():
+    case = random_case(0, most_found=300)
+    assert max(len(found) for found in case.predictions.values()) > 200
+    whole = MatchedRun(case.dataset, case.predictions)
+    first_100 = {
+        name: tuple(sorted(found, key=lambda d: -d.score)[:100])
+        for name, found in case.predictions.items()
+    }
+    cut = MatchedRun(case.dataset, first_100)
+    once = np.ones((1, len(case.dataset.samples)), np.int64)
+    assert whole.scores(once)["agnostic_ap50"] == cut.scores(once)["agnostic_ap50"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weighting_images_is_scoring_copies_of_them(seed):
+    case = random_case(seed)
+    # without ties, whose order among copies is chance
+    spread = np.random.default_rng(seed).permutation(10_000) / 10_000
+    numbers = iter(spread)
+    predictions = {
+        name: tuple(Detection(d.category, d.box_xyxy, float(next(numbers))) for d in found)
+        for name, found in case.predictions.items()
+    }
+    counts = np.random.default_rng(seed).multinomial(12, np.full(12, 1 / 12), size=1)
+    samples, copies = [], {}
+    for sample, count in zip(case.dataset.samples, counts[0], strict=True):
+        for copy in range(count):
+            name = f"{sample.name}-{copy}"
+            samples.append(Sample(name, sample.rgb, 100, 100, sample.objects, "real"))
+            copies[name] = predictions[sample.name]
+    weighted = MatchedRun(case.dataset, predictions).scores(counts)
+    copied = MatchedRun(captures(*samples), copies).scores(np.ones((1, 12), np.int64))
+    for name, value in copied.items():
+        assert weighted[name] == pytest.approx(value, abs=1e-9, nan_ok=True), name
+
+
+def test_all_right_is_one_and_nothing_found_is_zero():
+    labelled = image("x", ("a", (0, 0, 10, 10))), image("y", ("b", (5, 5, 9, 9)))
+    dataset = captures(*labelled, image("z"))
+    right = {
+        "x": (Detection("a", (0, 0, 10, 10), 0.9),),
+        "y": (Detection("b", (5, 5, 9, 9), 0.8),),
+        "z": (),
+    }
+    score = evaluate(dataset, right, rng=np.random.default_rng(0), draws=200)
+    assert score.ap.to_json() == {"value": pytest.approx(1), "ci95": pytest.approx([1, 1])}
+    nothing = evaluate(dataset, dict.fromkeys(right, ()), rng=np.random.default_rng(0), draws=20)
+    assert nothing.ap50.value == nothing.agnostic_ap50.value == 0
+    assert nothing.ap50.ci95 == (0, 0)
+    assert nothing.to_json()["objects"] == 2
+
+
+def test_wrong_categories_cost_ap50_but_not_the_agnostic_one():
+    dataset = captures(image("x", ("a", (0, 0, 10, 10)), ("b", (50, 50, 60, 60))))
+    swapped = {"x": (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))}
+    score = evaluate(dataset, swapped, rng=np.random.default_rng(0), draws=20)
+    assert score.ap50.value == 0
+    assert score.agnostic_ap50.value == pytest.approx(1)
+    (errors,) = score.images
+    assert (errors.right, errors.wrong_category, errors.missed, errors.false) == (0, 2, 0, 0)
+
+
+def test_errors_are_counted_by_kind_and_groups_are_left_out():
+    dataset = captures(
+        image(
+            "x",
+            ("a", (0, 0, 10, 10)),
+            ("a", (20, 0, 30, 10)),
+            ("b", (40, 0, 50, 10)),
+            ("a", (60, 60, 100, 100), True),
+        )
+    )
+    found = {
+        "x": (
+            Detection("a", (0, 0, 10, 10), 0.9),
+            Detection("a", (0, 1, 10, 11), 0.8),  # a duplicate
+            Detection("c", (20, 0, 30, 10), 0.7),
+            Detection("a", (60, 60, 99, 99), 0.7),  # the group
+            Detection("b", (40, 0, 50, 10), 0.3),  # not sure enough
+        )
+    }
+    (errors,) = count_errors(dataset, found)
+    assert (errors.objects, errors.right, errors.wrong_category) == (3, 1, 1)
+    assert (errors.missed, errors.false, errors.errors) == (1, 1, 3)
+
+
+def test_compare_is_paired_over_images():
+    rng = np.random.default_rng(5)
+    samples, good, bad = [], {}, {}
+    for i in range(60):
+        box = (10.0, 10.0, 30.0, 30.0)
+        samples.append(image(f"i{i}", ("a", box)))
+        hard = rng.random() < 0.4  # both fail here, which unpaired intervals would count twice
+        good[f"i{i}"] = () if hard else (Detection("a", box, 0.9),)
+        bad[f"i{i}"] = () if hard or rng.random() < 0.15 else (Detection("a", box, 0.9),)
+    dataset = captures(*samples)
+    better, worse = MatchedRun(dataset, good), MatchedRun(dataset, bad)
+    found = compare([better], [worse], metric="ap50", rng=np.random.default_rng(0), draws=400)
+    assert found.value > 0
+    assert found.ci95[0] > 0
+    alone = evaluate(dataset, good, rng=np.random.default_rng(0), draws=400).ap50.ci95
+    assert found.ci95[1] - found.ci95[0] < alone[1] - alone[0]
+    same = compare([better, worse], [worse, better], metric="ap50", rng=np.random.default_rng(0))
+    assert same.value == 0
+    assert same.p_value == 1
+
+
+@pytest.mark.parametrize(
+    ("dataset", "predictions", "message"),
+    [
+        (captures(), {}, "set: no images to score."),
+        (
+            captures(Sample("x", Path("x.jpg"), 9, 9, None, "real")),
+            {"x": ()},
+            "set: image x has no labels to score against.",
+        ),
+        (captures(image("x")), {}, "set: image x was not predicted."),
+        (captures(image("x")), {"x": ()}, "set: no labelled object to score against."),
+        (
+            captures(image("x", ("a", (0, 0, 9, 9)))),
+            {"x": (Detection("d", (0, 0, 9, 9), 0.5),)},
+            "set: the detector knows category 'd', which is not among a, b, c.",
+        ),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(dataset, predictions, message):
+    with pytest.raises(InputError) as caught:
+        evaluate(dataset, predictions, rng=np.random.default_rng(0))
+    assert str(caught.value) == message
+
+
+def test_a_thousand_draws_take_seconds():
+    case = random_case(9, n_images=100, most_found=40)
+    started = time.process_time()
+    evaluate(case.dataset, case.predictions, rng=np.random.default_rng(0), draws=1000)
+    assert time.process_time() - started < 20

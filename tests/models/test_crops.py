@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+
+from sim2cam.models.crops import CropRules, draw_crop
+from sim2cam.models.pictures import Picture, read_picture
+
+PLAIN = CropRules(crop_px=64, scale_range=(1.0, 1.0), quarter_turns=False, free_turns=False,
+                  flips=False)  # fmt: skip
+
+
+def picture_of(*boxes, size=(128, 160), visible=1.0, crowd=False):
+    corners = [np.array([[a, b], [c, b], [c, d], [a, d]], float) for a, b, c, d in boxes]
+    rgb = np.full((*size, 3), 100, np.uint8)
+    for x0, y0, x1, y1 in boxes:
+        rgb[y0:y1, x0:x1] = 250
+    return Picture(
+        rgb=rgb,
+        outlines=tuple(corners),
+        categories=np.arange(len(boxes)),
+        ignored=np.full(len(boxes), crowd),
+        visible=np.full(len(boxes), visible),
+        turns_freely=False,
+    )
+
+
+def bright_box(rgb):
+    bright = rgb.mean(axis=2) > 175
+    rows, columns = np.flatnonzero(bright.any(axis=1)), np.flatnonzero(bright.any(axis=0))
+    return columns[0], rows[0], columns[-1] + 1, rows[-1] + 1
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.7, 1.0, 1.7])
+@pytest.mark.parametrize("turned", [False, True])
+def test_boxes_lie_on_what_the_crop_shows(scale, turned):
+    picture = picture_of((60, 40, 92, 80))
+    rules = CropRules(crop_px=96, scale_range=(scale, scale), quarter_turns=turned, flips=turned,
+                      free_turns=False)  # fmt: skip
+    seen = 0
+    for seed in range(20):
+        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        assert crop.rgb.shape == (96, 96, 3)
+        if len(crop.boxes_xyxy):
+            seen += 1
+            assert crop.boxes_xyxy[0] == pytest.approx(bright_box(crop.rgb), abs=1.0)
+    assert seen >= 12
+
+
+def test_without_any_change_pixels_are_copied():
+    rng = np.random.default_rng(0)
+    picture = picture_of((60, 40, 92, 80))
+    picture.rgb[:] = rng.integers(0, 256, picture.rgb.shape)
+    crop = draw_crop(picture, CropRules(crop_px=64, scale_range=(1, 1), quarter_turns=True,
+                     free_turns=False, flips=True), np.random.default_rng(1))  # fmt: skip
+    assert crop.rgb.max() > 200
+    small = picture_of((8, 8, 56, 56), size=(64, 64))
+    small.rgb[:] = rng.integers(0, 256, small.rgb.shape)
+    assert np.array_equal(draw_crop(small, PLAIN, np.random.default_rng(0)).rgb, small.rgb)
+    turned = CropRules(crop_px=64, scale_range=(1, 1), free_turns=False)
+    looks = {
+        draw_crop(small, turned, np.random.default_rng(seed)).rgb.tobytes() for seed in range(60)
+    }
+    expected = {
+        np.rot90(mirrored, k).tobytes()
+        for mirrored in (small.rgb, small.rgb[:, ::-1])
+        for k in range(4)
+    }
+    assert looks == expected
+
+
+def test_free_turns_keep_boxes_tight_around_the_mask(make_dataset):
+    data = make_dataset(n=4)
+    rules = CropRules(crop_px=96, scale_range=(1.0, 1.5), flips=True)
+    checked = 0
+    for sample in data.samples:
+        picture = read_picture(sample, data.categories)
+        assert picture.turns_freely
+        for seed in range(12):
+            crop = draw_crop(picture, rules, np.random.default_rng(seed))
+            coloured = np.ptp(crop.rgb.astype(int), axis=2) > 100
+            for x0, y0, x1, y1 in crop.boxes_xyxy:
+                if min(x0, y0) <= 0 or max(x1, y1) >= 95:
+                    continue  # cut at the edge, where boxes may be loose
+                inside = coloured[int(y0) : int(y1) + 1, int(x0) : int(x1) + 1]
+                rows = np.flatnonzero(inside.any(axis=1))
+                columns = np.flatnonzero(inside.any(axis=0))
+                assert len(rows) == pytest.approx(y1 - y0, abs=2.5)
+                assert len(columns) == pytest.approx(x1 - x0, abs=2.5)
+                checked += 1
+    assert checked > 15
+
+
+def test_objects_whose_centre_is_outside_are_ignored_not_denied():
+    picture = picture_of((0, 0, 40, 40), (58, 0, 78, 40), size=(64, 160))
+    rules = CropRules(crop_px=64, scale_range=(1, 1), quarter_turns=False, free_turns=False,
+                      flips=False)  # fmt: skip
+    for seed in range(30):
+        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        total = len(crop.boxes_xyxy) + len(crop.ignored_xyxy)
+        for box in np.concatenate([crop.boxes_xyxy, crop.ignored_xyxy]):
+            assert (box >= 0).all()
+            assert (box <= 64).all()
+        shown = (crop.rgb.mean(axis=2) > 175).any()
+        assert (total > 0) == shown
+
+
+@pytest.mark.parametrize(
+    "kind", [{"visible": 0.2}, {"crowd": True}], ids=["hardly visible", "group"]
+)
+def test_what_is_not_known_is_ignored(kind):
+    crop = draw_crop(picture_of((20, 20, 40, 40), **kind), PLAIN, np.random.default_rng(0))
+    assert len(crop.boxes_xyxy) == 0
+    assert len(crop.ignored_xyxy) == 1
+
+
+def test_too_small_objects_are_ignored():
+    rules = CropRules(crop_px=64, scale_range=(0.5, 0.5))
+    crop = draw_crop(picture_of((60, 60, 70, 70)), rules, np.random.default_rng(0))
+    assert len(crop.boxes_xyxy) == 0
+
+
+def test_images_smaller_than_a_crop_are_padded_with_the_mean():
+    crop = draw_crop(picture_of((4, 4, 20, 20), size=(32, 32)), PLAIN, np.random.default_rng(0))
+    assert crop.rgb[0, 0] == pytest.approx([124, 116, 104], abs=1)
+    assert crop.boxes_xyxy[0] == pytest.approx([20, 20, 36, 36])
+
+
+def test_images_without_objects_are_cropped_too():
+    crop = draw_crop(picture_of(), PLAIN, np.random.default_rng(0))
+    assert crop.boxes_xyxy.shape == crop.ignored_xyxy.shape == (0, 4)

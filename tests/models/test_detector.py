@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+from sim2cam.models.backbones import ARCHITECTURES
+from sim2cam.models.detector import STRIDE_PX, Detector
+
+
+@pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
+def test_maps_have_a_cell_every_four_pixels(architecture):
+    detector = Detector(architecture, 6, torch.Generator().manual_seed(0)).eval()
+    with torch.inference_mode():
+        maps = detector(torch.zeros(2, 3, 64, 96, dtype=torch.uint8))
+    assert maps.heat.shape == (2, 64 // STRIDE_PX, 96 // STRIDE_PX)
+    assert maps.log_sides.shape == (2, 4, 16, 24)
+    assert maps.classes.shape == (2, 6, 16, 24)
+
+
+def test_generator_decides_weights_and_global_state_does_not():
+    states = []
+    for seed, global_seed in ((0, 1), (0, 2), (1, 1)):
+        with torch.random.fork_rng():
+            torch.random.default_generator.manual_seed(global_seed)
+            states.append(Detector("nano", 6, torch.Generator().manual_seed(seed)).state_dict())
+    assert all(torch.equal(states[0][n], states[1][n]) for n in states[0])
+    assert not torch.equal(states[0]["trunk.stem.0.weight"], states[2]["trunk.stem.0.weight"])
+
+
+def test_an_untrained_detector_finds_almost_nothing():
+    detector = Detector("nano", 6, torch.Generator().manual_seed(0)).train()
+    rgb = torch.randint(0, 256, (2, 3, 64, 64), generator=torch.Generator().manual_seed(0))
+    assert detector(rgb).heat.sigmoid().mean() < 0.05
+
+
+def test_normalisation_is_part_of_the_network():
+    buffers = dict(Detector("nano", 6, torch.Generator()).named_buffers())
+    assert buffers["mean"].shape == buffers["std"].shape == (1, 3, 1, 1)
+
+
+def test_far_pixels_do_not_matter_so_tiles_and_whole_agree():
+    detector = Detector("nano", 6, torch.Generator().manual_seed(0)).eval()
+    rgb = torch.randint(0, 256, (1, 3, 256, 256), generator=torch.Generator().manual_seed(0))
+    changed = rgb.clone()
+    changed[..., 208:] = 0
+    with torch.inference_mode():
+        a, b = detector(rgb), detector(changed)
+    assert torch.allclose(a.heat[..., :8], b.heat[..., :8], atol=1e-5)
+    assert not torch.allclose(a.heat[..., 52:], b.heat[..., 52:], atol=1e-5)

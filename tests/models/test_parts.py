@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.errors import InputError, UsageError
+from sim2cam.models.parts import check_parts, part_records
+
+
+def test_categories_are_those_of_the_first_part_in_any_order(make_dataset):
+    data = make_dataset()
+    turned = replace(make_dataset("b"), categories=("disc", "square"))
+    assert check_parts(((data, 1.0), (turned, 1.0))) == ("square", "disc")
+
+
+def test_what_cannot_be_trained_on_is_refused(make_dataset):
+    data = make_dataset()
+    unlabelled = replace(data, samples=(replace(data.samples[0], objects=None),))
+    table = [
+        ((), UsageError, "no data to train on. Name at least one data set."),
+        (((data, 0.0),), UsageError, f"the weight of {data.root} must be above 0, not 0.0"),
+        (((replace(data, samples=()), 1.0),), InputError, f"{data.root}: no images to train on."),
+        (((unlabelled, 1.0),), InputError, f"{data.root}: image 0 has no labels to train on."),
+        (
+            ((data, 1.0), (replace(data, categories=("square", "die")), 1.0)),
+            InputError,
+            f"{data.root}: categories square, die are not those of {data.root}: square, disc. "
+            "Map or leave out the others.",
+        ),
+    ]
+    for parts, kind, message in table:
+        with pytest.raises(kind) as caught:
+            check_parts(parts)
+        assert str(caught.value) == message
+
+
+def test_digest_knows_pixels_labels_and_order_but_not_the_place(make_dataset):
+    data = make_dataset()
+    (record,) = part_records(((data, 2.0),))
+    assert (record.images, record.origins, record.weight) == (6, {"sim": 6}, 1.0)
+    moved = make_dataset("set2")
+    assert part_records(((moved, 1.0),))[0].digest == record.digest
+    first = data.samples[0]
+    relabelled = replace(first, objects=(replace(first.objects[0], category="disc"),))
+    backwards = replace(data, samples=data.samples[::-1])
+    for other in (replace(data, samples=(relabelled, *data.samples[1:])), backwards):
+        assert part_records(((other, 1.0),))[0].digest != record.digest
+
+
+def test_missing_image_is_named(make_dataset):
+    data = make_dataset()
+    data.samples[1].rgb.unlink()
+    with pytest.raises(InputError, match=r"1\.png: cannot be read \(No such file"):
+        part_records(((data, 1.0),))

@@ -1,0 +1,44 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.errors import InputError
+from sim2cam.models.pictures import PictureStore, read_picture
+
+
+def test_outlines_span_the_boxes(make_dataset):
+    for with_ids in (True, False):
+        data = make_dataset(f"ids {with_ids}", with_ids=with_ids)
+        for sample in data.samples:
+            picture = read_picture(sample, data.categories)
+            assert picture.turns_freely == with_ids
+            for label, outline in zip(sample.objects, picture.outlines, strict=True):
+                span = (*outline.min(axis=0), *outline.max(axis=0))
+                assert span == label.box_xyxy
+            names = [data.categories[i] for i in picture.categories]
+            assert names == [o.category for o in sample.objects]
+
+
+def test_an_object_without_pixels_keeps_its_box_and_forbids_free_turns(make_dataset):
+    sample = make_dataset().samples[0]
+    hidden = replace(sample.objects[0], instance_id=9)
+    picture = read_picture(replace(sample, objects=(hidden,)), ("square", "disc"))
+    assert not picture.turns_freely
+    assert len(picture.outlines[0]) == 4
+
+
+def test_labels_of_another_size_are_refused(make_dataset):
+    sample = make_dataset().samples[0]
+    with pytest.raises(InputError, match="160x128 pixels, but its labels are for 320x128"):
+        read_picture(replace(sample, width=320), ("square", "disc"))
+
+
+def test_store_decodes_once_within_its_budget(make_dataset):
+    data = make_dataset(n=3)
+    budget = 2 * 160 * 128 * 3
+    store = PictureStore([data.samples], data.categories, budget)
+    first = [store.get(0, i) for i in range(3)]
+    again = [store.get(0, i) for i in range(3)]
+    assert [a is b for a, b in zip(first, again, strict=True)] == [True, True, False]
+    assert np.array_equal(first[2].rgb, again[2].rgb)

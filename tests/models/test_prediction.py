@@ -1,0 +1,187 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from sim2cam.errors import CheckpointError
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
+from sim2cam.models.prediction import (
+    LoadedDetector,
+    decode,
+    load_detector,
+    predict,
+    predict_dataset,
+    save_detector,
+)
+
+CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
+
+
+@pytest.fixture(scope="module")
+def network():
+    made = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    with torch.no_grad():
+        made.where[1].bias[0] = 0.0  # an untrained one that finds something everywhere
+    return made
+
+
+@pytest.fixture
+def weights(network, tmp_path):
+    path = tmp_path / "dice.safetensors"
+    save_detector(path, network.state_dict(), CARD)
+    return path
+
+
+def drawn_maps(objects, size=(40, 50)):
+    """Maps of one image in which (x0, y0, x1, y1, category, heat logit) are said."""
+    heat = torch.full((1, *size), -9.0)
+    sides = torch.zeros(1, 4, *size)
+    classes = torch.zeros(1, 2, *size)
+    for x0, y0, x1, y1, category, logit in objects:
+        column, row = int((x0 + x1) / 2 / STRIDE_PX), int((y0 + y1) / 2 / STRIDE_PX)
+        x, y = (column + 0.5) * STRIDE_PX, (row + 0.5) * STRIDE_PX
+        heat[0, row, column] = logit
+        distances = torch.tensor([x - x0, y - y0, x1 - x, y1 - y])
+        sides[0, :, row, column] = (distances / UNIT_PX).log()
+        classes[0, category, row, column] = 20.0
+    return Maps(heat, sides, classes)
+
+
+class Says(torch.nn.Module):
+    """A network that says the same of every image."""
+
+    def __init__(self, maps):
+        super().__init__()
+        self.maps = maps
+        self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
+
+    def forward(self, rgb):
+        assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
+        rows, columns = rgb.shape[2] // STRIDE_PX, rgb.shape[3] // STRIDE_PX
+        return Maps(*(m[..., :rows, :columns] for m in self.maps))
+
+
+def test_decode_inverts_what_targets_say():
+    objects = [(10, 20, 53, 60, 1, 4.0), (100, 31, 141, 77, 0, 2.0)]
+    boxes, scores, categories = decode(drawn_maps(objects), 0.5)
+    assert boxes.numpy() == pytest.approx(np.array([o[:4] for o in objects]), abs=1e-4)
+    assert categories.tolist() == [1, 0]
+    expected = [np.sqrt(1 / (1 + np.exp(-logit))) for logit in (4.0, 2.0)]
+    assert scores.numpy() == pytest.approx(expected, abs=1e-4)
+
+
+def test_only_peaks_are_found_and_duplicates_are_dropped():
+    box = (40.0, 40.0, 80.0, 80.0)
+    maps = drawn_maps([(*box, 0, 4.0)])
+    row = column = 15
+    for shift, logit in ((1, 3.5), (3, 3.0)):  # a neighbour, and another peak of the same object
+        maps.heat[0, row, column + shift] = logit
+        maps.classes[0, 1, row, column + shift] = 20.0
+        distances = torch.tensor([22 + shift * 4.0, 22, 18 - shift * 4.0, 18])
+        maps.log_sides[0, :, row, column + shift] = (distances / UNIT_PX).log()
+    boxes, _, _ = decode(maps, 0.3)
+    assert len(boxes) == 2
+    rgb = np.zeros((160, 192, 3), np.uint8)
+    (found,) = predict(LoadedDetector(Says(maps), CARD), rgb)
+    assert found.category == "1"
+    assert found.box_xyxy == pytest.approx(box, abs=1e-3)
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (31, 95), (160, 192), (97, 64)])
+def test_any_size_and_boxes_stay_inside(network, height, width):
+    rgb = np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
+    found = predict(LoadedDetector(network, CARD), rgb, score_floor=0.0)
+    assert found
+    for detection in found:
+        x0, y0, x1, y1 = detection.box_xyxy
+        assert 0 <= x0 <= x1 <= width
+        assert 0 <= y0 <= y1 <= height
+    scores = [d.score for d in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_scale_gives_boxes_in_the_pixels_of_the_image():
+    maps = drawn_maps([(20, 40, 60, 80, 0, 4.0)])
+    rgb = np.zeros((80, 100, 3), np.uint8)
+    (found,) = predict(LoadedDetector(Says(maps), CARD), rgb, scale=2.0)
+    assert found.box_xyxy == pytest.approx((10, 20, 30, 40), abs=1e-3)
+
+
+def test_floor_leaves_out(network):
+    rgb = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
+    detector = LoadedDetector(network, CARD)
+    every = predict(detector, rgb, score_floor=0.0)
+    floor = every[len(every) // 2].score
+    assert all(d.score >= floor for d in predict(detector, rgb, score_floor=floor))
+    assert predict(detector, rgb, score_floor=1.0) == ()
+
+
+def test_prediction_changes_nothing_and_repeats(network, make_dataset):
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    data, told = make_dataset(n=2), []
+    detector = LoadedDetector(network, CARD)
+    first = predict_dataset(detector, data, progress=lambda *done: told.append(done))
+    assert told == [(1, 2), (2, 2)]
+    assert first == predict_dataset(detector, data)
+    assert all(torch.equal(before[n], v) for n, v in network.state_dict().items())
+
+
+def test_weights_come_back_as_half_precision_allows(network, weights):
+    loaded = load_detector(weights)
+    assert loaded.card == CARD
+    assert not loaded.network.training
+    for name, value in network.state_dict().items():
+        expected = value.half().float() if value.is_floating_point() else value
+        assert torch.equal(loaded.network.state_dict()[name], expected), name
+
+
+def test_nano_weights_fit_into_the_repository(weights):
+    assert weights.stat().st_size < 5e6
+
+
+def test_card_and_tensors_must_fit(weights):
+    card = weights.with_suffix(".json")
+    words = json.loads(card.read_text())
+    card.write_text(json.dumps(words | {"categories": ["1", "2", "3"]}))
+    with pytest.raises(CheckpointError) as caught:
+        load_detector(weights)
+    assert str(caught.value) == (
+        f"{weights}: tensor what.1.bias has the shape (2,), but its card asks for (3,)."
+    )
+    card.write_text(json.dumps(words | {"architecture": "smal"}))
+    with pytest.raises(CheckpointError) as caught:
+        load_detector(weights)
+    assert str(caught.value) == (
+        f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: nano, small"
+    )
+    card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
+    with pytest.raises(CheckpointError, match="not the card of a detector: categories: Field req"):
+        load_detector(weights)
+    card.write_text(json.dumps(words | {"categories": ["1", "1"]}))
+    with pytest.raises(CheckpointError, match="categories must be different names"):
+        load_detector(weights)
+
+
+def test_tensors_must_be_all_there_and_finite(weights):
+    tensors = load_file(weights)
+    save_file({n: v for n, v in tensors.items() if n != "mean"}, weights)
+    with pytest.raises(CheckpointError, match="tensor mean is missing, which its card asks for"):
+        load_detector(weights)
+    save_file(tensors | {"more": torch.zeros(1)}, weights)
+    with pytest.raises(CheckpointError, match="tensor more is not part of what its card descr"):
+        load_detector(weights)
+    save_file(tensors | {"mean": tensors["mean"] * float("nan")}, weights)
+    with pytest.raises(CheckpointError, match="tensor mean holds values that are not finite"):
+        load_detector(weights)
+
+
+def test_card_keeps_metrics(network, tmp_path):
+    metrics = {"real": {"ap50": {"value": 0.5, "ci95": [0.4, 0.6]}}}
+    path = tmp_path / "new" / "w.safetensors"
+    save_detector(path, network.state_dict(), replace(CARD, metrics=metrics, licence="MIT"))
+    card = load_detector(path).card
+    assert (card.metrics, card.licence) == (metrics, "MIT")

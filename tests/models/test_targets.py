@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX
+from sim2cam.models.targets import targets_of
+
+NONE = np.zeros((0, 4))
+
+
+def targets(boxes, categories=None, ignored=NONE, size=(96, 128)):
+    boxes = np.array(boxes, np.float64).reshape(-1, 4)
+    categories = np.arange(len(boxes)) if categories is None else np.array(categories)
+    return targets_of(boxes, categories, np.array(ignored, np.float64).reshape(-1, 4), size)
+
+
+def test_one_centre_an_object_and_sides_that_give_the_box_back():
+    boxes = [(10.0, 20.0, 51.0, 60.0), (70.0, 5.0, 101.0, 31.0)]
+    made = targets(boxes, [3, 1])
+    rows, columns = np.nonzero(made.heat == 1)
+    assert len(rows) == 2
+    for index, (row, column) in enumerate(
+        sorted(zip(rows, columns, strict=True), key=lambda cell: cell[1])
+    ):
+        left, top, right, bottom = np.exp(made.log_sides[:, row, column]) * UNIT_PX
+        x, y = (column + 0.5) * STRIDE_PX, (row + 0.5) * STRIDE_PX
+        assert (x - left, y - top, x + right, y + bottom) == pytest.approx(boxes[index], abs=1e-3)
+        assert made.categories[row, column] == (3, 1)[index]
+
+
+def test_every_object_weighs_one_however_large():
+    made = targets([(0, 0, 12, 12), (30, 10, 120, 90)], [0, 1])
+    for category in (0, 1):
+        chosen = (made.object_weight > 0) & (made.categories == category)
+        assert made.object_weight[chosen].sum() == pytest.approx(1)
+    assert made.object_weight.sum() == pytest.approx(2)
+
+
+def test_sides_of_every_learned_cell_reach_the_box():
+    box = (30.0, 10.0, 120.0, 90.0)
+    made = targets([box])
+    rows, columns = np.nonzero(made.object_weight)
+    assert len(rows) > 5
+    sides = np.exp(made.log_sides[:, rows, columns]) * UNIT_PX
+    x, y = (columns + 0.5) * STRIDE_PX, (rows + 0.5) * STRIDE_PX
+    given = np.stack([x - sides[0], y - sides[1], x + sides[2], y + sides[3]])
+    assert given == pytest.approx(np.array(box)[:, None].repeat(len(rows), 1), abs=1e-3)
+
+
+def test_nothing_is_learned_in_ignored_regions_but_of_objects_there():
+    made = targets([(40, 40, 64, 64)], ignored=[(32, 32, 96, 72), (-20, -9, 3, 5)])
+    assert made.heat_weight[8:18, 8:24].min() == 0
+    assert made.heat_weight[13, 13] == 1  # the object's centre
+    assert made.heat_weight[13, 20] == 0
+    assert made.heat_weight[0, 0] == made.heat_weight[1, 0] == 0
+    assert made.heat_weight[3, 0] == made.heat_weight[8, 25] == 1
+
+
+def test_an_empty_crop_learns_that_nothing_is_there():
+    made = targets([])
+    assert made.heat.max() == made.object_weight.max() == 0
+    assert made.heat_weight.min() == 1
+
+
+def test_two_objects_that_share_cells_keep_their_own():
+    made = targets([(10, 10, 50, 50), (18, 10, 58, 50)], [0, 1])
+    row = 7
+    assert made.heat[row, 7] == made.heat[row, 9] == 1
+    assert made.categories[row, 7] == 0
+    assert made.categories[row, 9] == 1
+
+
+def test_centre_on_the_edge_stays_inside():
+    assert (targets([(100, 80, 156, 112)]).heat == 1).sum() == 1

@@ -1,0 +1,176 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError, UsageError
+from sim2cam.measure.detection import MatchedRun
+from sim2cam.models import training
+from sim2cam.models.prediction import load_detector, predict_dataset
+from sim2cam.models.training import TrainConfig, read_metrics, train_detector
+
+TINY = TrainConfig(steps=6, batch=2, crop_px=64, seed=3, warmup_steps=2)
+
+
+class KilledError(Exception):
+    """Stands for a process that is gone."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def kill_at(step):
+    def progress(line):
+        if line.step == step:
+            raise KilledError
+
+    return progress
+
+
+def test_learns_to_find_and_to_tell_apart(make_dataset, tmp_path):
+    data = make_dataset(n=12)
+    config = TrainConfig(
+        steps=120, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20
+    )
+    detector = train_detector(((data, 1.0),), config, tmp_path / "run")
+    lines = read_metrics(tmp_path / "run")
+    assert lines[-1].losses["total"] < 0.4 * lines[0].losses["total"]
+    unseen = make_dataset("unseen", n=8, seed=99)
+    found = MatchedRun(unseen, predict_dataset(detector, unseen))
+    scores = found.scores(torch.ones(1, 8, dtype=torch.int64).numpy())
+    assert scores["agnostic_ap50"][0] > 0.9
+    assert scores["ap50"][0] > 0.8
+
+
+@pytest.mark.parametrize("killed_at", [2, 4])
+def test_resumed_training_is_bit_identical(make_dataset, tmp_path, killed_at):
+    parts = ((make_dataset("a"), 0.7), (make_dataset("b", seed=1, with_ids=False), 0.3))
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train_detector(parts, TINY, whole, line_steps=2)
+    with pytest.raises(KilledError):
+        train_detector(
+            parts, TINY, broken, line_steps=2, checkpoint_s=0, progress=kill_at(killed_at)
+        )
+    assert not (broken / "weights.safetensors").exists()
+    with (broken / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "ste')  # cut by the crash
+    train_detector(parts, TINY, broken, resume=True, line_steps=2)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    same = [replace(line, step_s=0.0) for line in read_metrics(whole)]
+    assert same == [replace(line, step_s=0.0) for line in read_metrics(broken)]
+    assert [line.step for line in same] == [2, 4, 6]
+
+
+def test_killed_before_the_first_checkpoint_it_starts_again(make_dataset, tmp_path):
+    parts = ((make_dataset(), 1.0),)
+    train_detector(parts, TINY, tmp_path / "whole")
+    with pytest.raises(KilledError):
+        train_detector(parts, TINY, tmp_path / "run", line_steps=2, progress=kill_at(2))
+    train_detector(parts, TINY, tmp_path / "run", resume=True, line_steps=2)
+    assert [line.step for line in read_metrics(tmp_path / "run")] == [2, 4, 6]
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "run")]
+    assert weights[0] == weights[1]
+
+
+def test_seed_decides(make_dataset, tmp_path):
+    parts = ((make_dataset(), 1.0),)
+    config = replace(TINY, steps=2)
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train_detector(parts, replace(config, seed=seed), tmp_path / name)
+    a, b, c = ((tmp_path / n / "weights.safetensors").read_bytes() for n in "abc")
+    assert a == b != c
+
+
+def test_card_says_what_was_trained_on_what(make_dataset, tmp_path):
+    parts = ((make_dataset("a"), 3.0), (make_dataset("b", seed=1), 1.0))
+    detector = train_detector(parts, replace(TINY, steps=1), tmp_path / "run")
+    card = detector.card
+    assert card.categories == ("square", "disc")
+    assert card.steps == 1
+    assert [(p.name, p.weight, p.images) for p in card.data] == [("a", 0.75, 6), ("b", 0.25, 6)]
+    assert card.data[0].digest != card.data[1].digest
+    assert card == load_detector(tmp_path / "run" / "weights.safetensors").card
+    assert str(tmp_path) not in (tmp_path / "run" / "weights.json").read_text()
+
+
+def test_another_training_is_not_resumed(make_dataset, tmp_path):
+    data, run = make_dataset(), tmp_path / "run"
+    train_detector(((data, 1.0),), replace(TINY, steps=2), run)
+    path = run / "checkpoint.safetensors"
+    with pytest.raises(CheckpointError) as caught:
+        train_detector(((data, 1.0),), TINY, run, resume=True)
+    assert str(caught.value) == (
+        f"{path}: belongs to another training: config.steps was 2 and is now 6. Give what it "
+        "was, or run with --overwrite to start again."
+    )
+    fewer = replace(data, samples=data.samples[1:])
+    with pytest.raises(CheckpointError, match=r"data\.part 1\.digest was '[0-9a-f]{64}' and is"):
+        train_detector(((fewer, 1.0),), replace(TINY, steps=2), run, resume=True)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(CheckpointError, match=r"not a whole checkpoint \(.*--overwrite to start"):
+        train_detector(((data, 1.0),), replace(TINY, steps=2), run, resume=True)
+
+
+def test_a_training_is_not_overwritten(make_dataset, tmp_path):
+    parts, run = ((make_dataset(), 1.0),), tmp_path / "run"
+    train_detector(parts, replace(TINY, steps=1), run)
+    with pytest.raises(OutputError, match=r"holds a training. Go on with --resume"):
+        train_detector(parts, replace(TINY, steps=1), run)
+
+
+def test_changed_pixels_are_other_data(make_dataset, tmp_path):
+    data, run = make_dataset(), tmp_path / "run"
+    train_detector(((data, 1.0),), replace(TINY, steps=1), run)
+    image = data.samples[0].rgb
+    image.write_bytes(data.samples[1].rgb.read_bytes())
+    with pytest.raises(CheckpointError, match="digest"):
+        train_detector(((data, 1.0),), replace(TINY, steps=1), run, resume=True)
+
+
+def test_a_truncated_image_is_named(make_dataset, tmp_path):
+    data = make_dataset(n=1)
+    image = data.samples[0].rgb
+    image.write_bytes(image.read_bytes()[:500])
+    with pytest.raises(InputError) as caught:
+        train_detector(((data, 1.0),), TINY, tmp_path / "run")
+    assert caught.value.path == image
+    assert not (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
+    monkeypatch.setitem(training.LOSS_WEIGHTS, "heat", float("nan"))
+    with pytest.raises(Sim2CamError, match=r"no longer finite at step 2 .* Lower learning_rate"):
+        train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", line_steps=2)
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
+         "Allowed: nano, small"),
+        ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
+        ({"steps": 0}, "steps must be 1 or more, not 0"),
+        ({"batch": -1}, "batch must be 1 or more, not -1"),
+        ({"scale_range": (2.0, 1.0)}, "scale_range must rise from above 0, not (2.0, 1.0)"),
+    ],
+)  # fmt: skip
+def test_impossible_configurations(values, message):
+    with pytest.raises(UsageError) as caught:
+        TrainConfig(**values)
+    assert str(caught.value) == message
+
+
+def test_metrics_are_lines_of_json(make_dataset, tmp_path):
+    train_detector(((make_dataset(), 1.0),), replace(TINY, steps=3), tmp_path / "run", line_steps=2)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [2, 3]
+    assert set(json.loads(lines[0])["losses"]) == {"heat", "box", "category", "total"}
+    assert read_metrics(tmp_path / "elsewhere") == ()

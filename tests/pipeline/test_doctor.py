@@ -1,0 +1,168 @@
+"""The doctor tells what is wrong and how to cure it, and never breaks down itself."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sim2cam.errors import BackendError
+from sim2cam.pipeline import doctor
+from sim2cam.pipeline.doctor import Check, can_run
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_environment_of_the_tests_can_run_the_main_job():
+    checks = doctor.examine()
+    assert can_run(checks), [check for check in checks if not check.ok]
+    assert len({check.name for check in checks}) == len(checks)
+    assert all(check.found for check in checks)
+    assert all(bool(check.cure) != check.ok for check in checks)
+
+
+def test_what_is_not_needed_does_not_stop_the_main_job():
+    good, bad = Check("python", True, "3.11"), Check("disk", False, "0 GB", "Free some.")
+    assert can_run([good, Check("opengl", False, "none", "Install Mesa.", needed=False)])
+    assert not can_run([good, bad])
+
+
+def test_an_old_python(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 2))
+    check = doctor.check_python()
+    assert not check.ok
+    assert check.cure == "Install Python 3.11, then run: make setup PYTHON=python3.11"
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(
+        metadata, "requires", lambda _: ["numpy>=1", "nosuch>=2", 'x; extra == "d"']
+    )
+    check = doctor.check_packages()
+    assert check.found == f"nosuch MISSING, numpy {metadata.version('numpy')}"
+    assert (check.ok, check.needed) == (False, True)
+    assert check.cure == "Run: make setup, or: pip install -c constraints.txt ."
+
+
+def test_sim2cam_itself_may_be_missing(monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", missing)
+    assert doctor.check_packages().found == "sim2cam is not installed"
+
+
+def builds(monkeypatch, **versions):
+    found = [SimpleNamespace(name=n.replace("_", "-"), version=v) for n, v in versions.items()]
+    monkeypatch.setattr(metadata, "distributions", lambda: iter(found))
+    return doctor.check_opencv()
+
+
+def test_one_build_of_opencv_is_fine(monkeypatch):
+    check = builds(monkeypatch, opencv_python_headless="5.0.0.93", numpy="2.4.6")
+    assert (check.ok, check.found) == (True, "opencv-python-headless 5.0.0.93")
+
+
+def test_two_builds_of_one_version_are_harmless(monkeypatch):
+    assert builds(monkeypatch, opencv_python_headless="5.0", opencv_python="5.0").ok
+
+
+def test_two_builds_of_different_versions_are_told(monkeypatch):
+    check = builds(monkeypatch, opencv_python_headless="4.9.0.80", opencv_python="4.13.0.1")
+    assert (check.ok, check.needed) == (False, False)
+    assert check.found == "opencv-python 4.13.0.1, opencv-python-headless 4.9.0.80"
+    assert check.cure == (
+        "Their files are mixed. Bring them to one version: "
+        "pip install opencv-python==4.13.0.1 opencv-python-headless==4.13.0.1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("versions", "ok"),
+    [
+        ({"albumentations": "2.0.8"}, True),
+        ({"albumentations": "1.4.24"}, False),
+        ({"albumentations": "2.1.0"}, False),
+        ({"albumentations": "2.0.8", "albumentationsx": "2.0.11"}, False),
+        ({}, False),
+    ],
+)
+def test_only_albumentations_2_0_will_do(monkeypatch, versions, ok):
+    monkeypatch.setattr(doctor, "_version", versions.get)
+    check = doctor.check_albumentations()
+    assert check.ok == ok
+    assert bool(check.cure) != ok
+
+
+@pytest.mark.parametrize(
+    ("code", "limit_s", "said"),
+    [
+        ("import sys; sys.exit('no display')", 60, "no display"),
+        ("import os; os.abort()", 60, "exit code -6"),
+        ("import time; time.sleep(60)", 0.5, "no answer in 0.5 s"),
+    ],
+)
+def test_without_opengl_the_main_job_runs(monkeypatch, code, limit_s, said):
+    monkeypatch.setattr(doctor, "_OPENGL", code)
+    monkeypatch.setattr(doctor, "_CHILD_LIMIT_S", limit_s)
+    check = doctor.check_opengl()
+    assert (check.ok, check.needed, check.found) == (False, False, f"none ({said})")
+    assert check.cure == (
+        "Renders come from pybullet's TinyRenderer meanwhile. Install Mesa: "
+        f"apt-get install -y --no-install-recommends {doctor.MESA_PACKAGES}"
+    )
+
+
+def test_set_up_installs_the_packages_that_the_doctor_names():
+    assert f"MESA := {doctor.MESA_PACKAGES}\n" in (ROOT / "Makefile").read_text()
+
+
+def test_a_pair_that_does_not_fit_is_told(monkeypatch):
+    class Broken:
+        def find_spec(self, name, *_):
+            if name == "sim2cam.models.compat":
+                raise BackendError("torchvision does not fit")
+
+    monkeypatch.delitem(sys.modules, "sim2cam.models.compat", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    check = doctor.check_torch()
+    assert (check.ok, check.needed) == (False, True)
+    assert check.found.endswith(": torchvision does not fit")
+
+
+def test_a_gpu_that_torch_cannot_use_is_told(monkeypatch, tmp_path):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(doctor, "_NVIDIA_DRIVER", tmp_path)
+    check = doctor.check_gpu()
+    assert (check.ok, check.needed) == (False, False)
+    assert "make setup TORCH_INDEX=" in check.cure
+    monkeypatch.setattr(doctor, "_NVIDIA_DRIVER", tmp_path / "absent")
+    assert doctor.check_gpu().ok
+
+
+def test_the_cache_need_not_exist_and_is_not_made(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a" / "b"))
+    check = doctor.check_cache()
+    assert (check.ok, check.found) == (True, str(tmp_path / "a" / "b" / "sim2cam"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cache_that_cannot_be_made_is_told(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "b"))
+    check = doctor.check_cache()
+    assert not check.ok
+    assert check.cure == (
+        f"{tmp_path / 'file'} cannot be written. Set XDG_CACHE_HOME to a folder that can."
+    )
+
+
+def test_a_full_disk(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=3e8))
+    check = doctor.check_disk(tmp_path)
+    assert (check.ok, check.found) == (False, f"0.3 GB free in {tmp_path}")
+    assert check.cure == "At least 1 GB are needed. Free some, or work elsewhere."

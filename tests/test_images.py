@@ -1,0 +1,219 @@
+"""Images: upright, eight bits, whole, or an error that names the file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from sim2cam import images
+from sim2cam.errors import InputError, OutputError
+from sim2cam.images import (
+    decode_jpeg,
+    encode_jpeg,
+    encode_png,
+    read_16bit,
+    read_orientation,
+    read_rgb,
+    read_size,
+    write_bytes,
+)
+
+ORIENTATION = 0x0112
+READERS = pytest.mark.parametrize("read", [read_size, read_orientation, read_rgb, read_16bit])
+
+
+def picture(width: int = 24, height: int = 16) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def save(path: Path, pixels: np.ndarray, orientation: int = 1, **options) -> Path:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    Image.fromarray(pixels).save(path, exif=exif, **options)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif", ".webp"])
+def test_a_lossless_file_is_read_exactly(tmp_path, suffix):
+    path = save(tmp_path / f"a{suffix}", picture(), lossless=True)
+    assert np.array_equal(read_rgb(path), picture())
+    assert read_size(path) == (24, 16)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".webp"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation_turns_pixels_and_size_together(tmp_path, suffix, orientation):
+    corners = np.zeros((32, 48, 3), np.uint8)
+    corners[:16, :24] = 255
+    bright = {
+        1: (0, 0),
+        2: (0, 1),
+        3: (1, 1),
+        4: (1, 0),
+        5: (0, 0),
+        6: (0, 1),
+        7: (1, 1),
+        8: (1, 0),
+    }
+    path = save(tmp_path / f"a{suffix}", corners, orientation)
+    rgb = read_rgb(path)
+    assert read_orientation(path) == orientation
+    assert read_size(path) == (rgb.shape[1], rgb.shape[0])
+    assert rgb.shape == ((32, 48, 3) if orientation < 5 else (48, 32, 3))
+    height, width = rgb.shape[0] // 2, rgb.shape[1] // 2
+    means = rgb.reshape(2, height, 2, width, 3).mean(axis=(1, 3, 4))
+    assert np.unravel_index(means.argmax(), (2, 2)) == bright[orientation]
+
+
+def test_an_orientation_that_is_none_is_upright(tmp_path):
+    path = save(tmp_path / "a.png", picture(), orientation=77)
+    assert read_orientation(path) == 1
+    assert read_size(path) == (24, 16)
+
+
+@pytest.mark.parametrize("top", [200, 65535])
+def test_sixteen_bit_greys_are_scaled_by_their_format_not_their_content(tmp_path, top):
+    grey = np.linspace(0, top, 64).reshape(8, 8).astype(np.uint16)
+    (tmp_path / "a.png").write_bytes(encode_png(grey))
+    assert np.array_equal(read_rgb(tmp_path / "a.png")[..., 0], np.round(grey / 257))
+
+
+def test_transparency_is_laid_over_white(tmp_path):
+    pixels = np.zeros((2, 2, 4), np.uint8)
+    pixels[0, 0, 3] = 255
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    assert read_rgb(tmp_path / "a.png")[..., 0].tolist() == [[0, 255], [255, 255]]
+
+
+def test_floating_point_is_refused(tmp_path):
+    Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(InputError, match="floating-point pixels have no known range"):
+        read_rgb(tmp_path / "a.tif")
+
+
+@READERS
+def test_a_missing_file(tmp_path, read):
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "no.jpg")
+    expected = f"{tmp_path / 'no.jpg'}: no such image. Check the path, or what the list names."
+    assert str(caught.value) == expected
+
+
+@READERS
+@pytest.mark.parametrize("content", [b"", b"<html>", b"GIF89a" + bytes(40)])
+def test_what_is_no_image(tmp_path, read, content):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}: not an image (JPEG, PNG, BMP, TIFF, WEBP can be read)."
+
+
+@READERS
+def test_a_folder_is_no_image(tmp_path, read):
+    with pytest.raises(InputError, match="Is a directory"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp", ".tif", ".webp"])
+def test_a_truncated_file_is_told(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    Image.fromarray(picture(200, 100)).save(path)
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(InputError, match=f"a{suffix}: not a") as caught:
+        read_rgb(path)
+    assert caught.value.path == path
+
+
+@READERS
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(suffix=st.sampled_from([".jpg", ".png", ".webp", ".tif"]), data=st.data())
+def test_a_damaged_file_is_read_or_refused(tmp_path, read, suffix, data):
+    path = tmp_path / f"a{suffix}"
+    content = bytearray(save(path, picture(), orientation=6).read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    try:
+        read(path)
+    except InputError as error:
+        assert str(error).startswith(f"{path}: ")  # noqa: PT017
+
+
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+    path = save(tmp_path / "a.png", picture())
+    monkeypatch.setattr(images, "MAX_PIXELS", 383)
+    with pytest.raises(InputError, match="24x16: more than 383 pixels"):
+        read_size(path)
+
+
+def test_a_bigger_bomb_is_refused_by_its_header(tmp_path, monkeypatch):
+    path = save(tmp_path / "a.png", picture())
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(InputError, match=": more than 64000000 pixels"):
+        read_rgb(path)
+
+
+@given(seed=st.integers(0, 100), width=st.integers(1, 40), height=st.integers(1, 40))
+def test_depth_and_ids_survive_the_disk(tmp_path_factory, seed, width, height):
+    path = tmp_path_factory.mktemp("png") / "a.png"
+    values = np.random.default_rng(seed).integers(0, 65536, (height, width)).astype(np.uint16)
+    write_bytes(path, encode_png(values))
+    assert np.array_equal(read_16bit(path), values)
+
+
+def test_png_keeps_the_order_of_channels(tmp_path):
+    write_bytes(tmp_path / "new" / "a.png", encode_png(picture()))
+    assert np.array_equal(read_rgb(tmp_path / "new" / "a.png"), picture())
+
+
+def test_eight_bits_are_no_depth(tmp_path):
+    path = save(tmp_path / "a.png", picture())
+    with pytest.raises(InputError, match="expected a 16-bit image of one channel, found mode RGB"):
+        read_16bit(path)
+
+
+def test_jpeg_keeps_colours_and_order():
+    red = np.full((16, 16, 3), (200, 30, 60), np.uint8)
+    back = decode_jpeg(encode_jpeg(red, 95))
+    assert np.abs(back.astype(int) - red).max() <= 4
+    rough, fine = (len(encode_jpeg(picture(), quality)) for quality in (10, 95))
+    assert rough < fine
+
+
+def test_bytes_that_are_no_jpeg():
+    with pytest.raises(ValueError, match="3 bytes that are not a JPEG file"):
+        decode_jpeg(b"abc")
+
+
+@pytest.mark.parametrize(
+    ("code", "cure"),
+    [
+        (errno.ENOSPC, "Free some disk space, then run again with --resume."),
+        (errno.EDQUOT, "Free some disk space, then run again with --resume."),
+        (errno.EACCES, "Choose another --out or change its permissions."),
+    ],
+)
+def test_what_cannot_be_written_has_a_cure(tmp_path, monkeypatch, code, cure):
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(OutputError) as caught:
+        write_bytes(tmp_path / "a.png", b"1")
+    path = tmp_path / "a.png"
+    assert str(caught.value) == f"{path}: cannot be written ({os.strerror(code)}). {cure}"
+
+
+def test_a_file_in_the_way_of_a_folder(tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(OutputError, match=r"cannot be written \(.*\). Choose another --out"):
+        write_bytes(tmp_path / "out" / "a.png", b"1")

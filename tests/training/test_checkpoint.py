@@ -1,0 +1,99 @@
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from sim2cam.errors import CheckpointError, OutputError
+from sim2cam.training.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    save_checkpoint,
+)
+
+IDENTITY = {"config": {"steps": 5, "range": (0.5, 2.0)}, "data": {"part 1": "abc"}}
+
+
+def test_comes_back_whole(tmp_path):
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    tensors = {"w": torch.randn(3, 4).T, "n": torch.tensor(7), "h": torch.ones(2).half()}
+    save_checkpoint(path, Checkpoint(3, IDENTITY, tensors))
+    loaded = load_checkpoint(path, IDENTITY)
+    assert loaded.step == 3
+    assert loaded.tensors.keys() == tensors.keys()
+    assert all(torch.equal(loaded.tensors[n], v) for n, v in tensors.items())
+    assert [p.name for p in path.parent.iterdir()] == ["checkpoint.safetensors"]
+
+
+def test_tensors_that_share_memory_are_stored(tmp_path):
+    one = torch.ones(4)
+    save_checkpoint(tmp_path / "c", Checkpoint(0, {}, {"a": one, "b": one[:2]}))
+    assert load_checkpoint(tmp_path / "c", {}).tensors["b"].shape == (2,)
+
+
+def test_other_trainings_are_refused_by_name(tmp_path):
+    path = tmp_path / "c"
+    save_checkpoint(path, Checkpoint(3, IDENTITY, {}))
+    other = {"config": {"steps": 5, "range": (0.5, 1.0)}, "data": {"part 1": "abc"}}
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path, other)
+    assert str(caught.value) == (
+        f"{path}: belongs to another training: config.range was [0.5, 2.0] and is now [0.5, 1.0]. "
+        "Give what it was, or run with --overwrite to start again."
+    )
+    with pytest.raises(CheckpointError, match=r"data\.part 2 was None and is now 'd'"):
+        load_checkpoint(path, IDENTITY | {"data": {"part 1": "abc", "part 2": "d"}})
+
+
+def test_broken_files_are_refused(tmp_path):
+    path = tmp_path / "c"
+    with pytest.raises(CheckpointError, match=r"no checkpoint to resume. Run without --resume"):
+        load_checkpoint(path, {})
+    save_checkpoint(path, Checkpoint(3, {}, {"w": torch.zeros(100)}))
+    whole = path.read_bytes()
+    headless = json.dumps({"w": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
+    for broken in (whole[:-1], whole[:40], b"", len(headless).to_bytes(8, "little") + headless):
+        path.write_bytes(broken)
+        with pytest.raises(
+            CheckpointError, match=r"not a whole checkpoint .* Run with --overwrite"
+        ):
+            load_checkpoint(path, {})
+
+
+def test_a_failed_write_keeps_the_last_one(tmp_path, monkeypatch):
+    path = tmp_path / "c"
+    save_checkpoint(path, Checkpoint(1, {}, {"w": torch.zeros(2)}))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        save_checkpoint(path, Checkpoint(2, {}, {"w": torch.ones(2)}))
+    assert load_checkpoint(path, {}).step == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_restored_optimizer_takes_the_same_next_step():
+    def net():
+        made = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+        made.to(memory_format=torch.channels_last)
+        return made, torch.optim.AdamW(made.parameters(), lr=0.1, fused=True)
+
+    def step(network, optimizer, seed):
+        x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+        network(x).pow(3).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    first, its = net()
+    step(first, its, 0)
+    second, other = net()
+    second.load_state_dict(first.state_dict())
+    restore_optimizer(second, other, optimizer_tensors(first, its))
+    step(first, its, 1)
+    step(second, other, 1)
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[name]), name

@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+from sim2cam.errors import CheckpointError, OutputError
+from sim2cam.training.weights import card_path, load_weights, save_weights
+
+
+def test_floats_are_halved_and_come_back_single(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_weights(path, {"a": torch.tensor([0.1, 2.0]), "n": torch.tensor(3)}, {"ä": [1]})
+    tensors, card = load_weights(path)
+    assert card == {"ä": [1]}
+    assert tensors["a"].dtype == torch.float32
+    assert torch.equal(tensors["a"], torch.tensor([0.1, 2.0]).half().float())
+    assert tensors["n"] == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["w.json", "w.safetensors"]
+
+
+def test_what_cannot_be_loaded_says_why(tmp_path):
+    path = tmp_path / "w.safetensors"
+    with pytest.raises(CheckpointError) as caught:
+        load_weights(path)
+    assert str(caught.value) == f"{path}: no such weights. Check the path, or train them first."
+    with pytest.raises(CheckpointError) as caught:
+        load_weights(tmp_path / "w.pt")
+    assert str(caught.value) == (
+        f"{tmp_path / 'w.pt'}: weights end in .safetensors, not in '.pt'. Nothing else is opened."
+    )
+    save_weights(path, {"a": torch.zeros(50)}, {})
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"not a whole safetensors file .*"):
+        load_weights(path)
+    save_weights(path, {"a": torch.zeros(50)}, {})
+    for text in ("{", "[]", "\x00"):
+        card_path(path).write_text(text)
+        with pytest.raises(CheckpointError, match="not a JSON card"):
+            load_weights(path)
+    card_path(path).unlink()
+    with pytest.raises(CheckpointError, match=r"the card of the weights is missing. Copy both"):
+        load_weights(path)
+
+
+def test_only_safetensors_are_written(tmp_path):
+    with pytest.raises(CheckpointError, match=r"weights end in .safetensors, not in '.pth'"):
+        save_weights(tmp_path / "w.pth", {}, {})
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"w.safetensors: cannot be written \(.*Choose another"):
+        save_weights(tmp_path / "file" / "w.safetensors", {}, {})
