@@ -69,4 +69,6 @@ def _plain(path: Path) -> Transfer:
             )
         return FourierTransfer(np.array(facts["amplitudes"]), facts["radius"])
     except (KeyError, ValueError, TypeError) as error:
-        raise InputError(path, f"not the numbers of a transfer ({error}). Train it again.") from error
+        raise InputError(
+            path, f"not the numbers of a transfer ({error}). Train it again."
+        ) from error

@@ -6,8 +6,8 @@ A table stands between ``<!-- NAME-results:begin -->`` and ``<!-- NAME-results:e
 
     {"protocol": {...},
      "arms": [{"name": "randomized",
-               "seeds": [{"seed": 0, "ap": 0.41, "ap50": 0.79, "ap50_agnostic": 0.96}, ...],
-               "ap": {"value": 0.41, "ci95": [0.38, 0.44]}, "ap50": {...}, "ap50_agnostic": {...}},
+               "seeds": [{"seed": 0, "ap": 0.41, "ap50": 0.79, "agnostic_ap50": 0.96}, ...],
+               "ap": {"value": 0.41, "ci95": [0.38, 0.44]}, "ap50": {...}, "agnostic_ap50": {...}},
               ...]}
 """
 
@@ -28,7 +28,7 @@ DICE_ARMS = (
     "+ translated",
     "real only (200 labelled photos)",
 )
-SCORES = {"ap": "AP", "ap50": "AP50", "ap50_agnostic": "AP50, any face"}
+SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, any face"}
 
 
 def dice_table(results: dict[str, Any] | None) -> str:

@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
 from sim2cam.models.compat import BasicBlock, ResNet
 
-
-@dataclass(frozen=True)
-class Architecture:
-    """The numbers in which detectors differ.
-
-    Attributes:
-        blocks: residual blocks at stride 4, 8 and 16.
-        neck_channels: channels of the features that all strides are brought to.
-        head_channels: channels of the last layer before the outputs.
-    """
-
-    blocks: tuple[int, int, int]
-    neck_channels: int
-    head_channels: int
-
-
-ARCHITECTURES = {
-    "nano": Architecture(blocks=(1, 1, 1), neck_channels=64, head_channels=64),
-    "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
-}
 TRUNK_CHANNELS = (64, 128, 256)  # at stride 4, 8 and 16
 
 
@@ -37,7 +15,11 @@ class Trunk(nn.Module):
     def __init__(self, blocks: tuple[int, int, int]) -> None:
         super().__init__()
         resnet = ResNet(BasicBlock, [*blocks, 1])
-        self.stem = nn.Sequential(resnet.conv1, resnet.bn1, resnet.relu, resnet.maxpool)
+        # Marks of two or three pixels do not survive a strided 7x7 kernel and a pooling: small
+        # kernels instead, as in ResNet-C (He et al. 2019), and a strided one for the pooling.
+        self.stem = nn.Sequential(
+            convolution(3, 32, stride=2), convolution(32, 32), convolution(32, 64, stride=2)
+        )
         self.stages = nn.ModuleList([resnet.layer1, resnet.layer2, resnet.layer3])
 
     def forward(self, image: Tensor) -> list[Tensor]:
@@ -46,3 +28,12 @@ class Trunk(nn.Module):
         for stage in self.stages:
             features.append(stage(features[-1]))
         return features[1:]
+
+
+def convolution(inputs: int, outputs: int, *, stride: int = 1) -> nn.Sequential:
+    """Returns a 3x3 convolution with batch normalization and ReLU."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(inplace=True),
+    )

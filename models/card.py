@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import __version__
 from sim2cam.errors import CheckpointError, did_you_mean
-from sim2cam.models.backbones import ARCHITECTURES
+from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.parts import PartRecord
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.backbones import ARCHITECTURES, TRUNK_CHANNELS, Trunk
+from sim2cam.models.backbones import TRUNK_CHANNELS, Trunk, convolution
+from sim2cam.models.config import ARCHITECTURES
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # a side of exp(0) units
@@ -54,10 +55,10 @@ class Detector(nn.Module):
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
         self.trunk = Trunk(numbers.blocks)
         self.lateral = nn.ModuleList([nn.Conv2d(c, neck, 1) for c in TRUNK_CHANNELS])
-        self.merge_8 = _convolution(neck, neck)
-        self.merge_4 = _convolution(neck, head)
-        self.where = nn.Sequential(_convolution(head, head), nn.Conv2d(head, 5, 1))
-        self.what = nn.Sequential(_convolution(head, head), nn.Conv2d(head, n_categories, 1))
+        self.merge_8 = convolution(neck, neck)
+        self.merge_4 = convolution(neck, head)
+        self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, 5, 1))
+        self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
         _initialise(self, generator)
 
     def forward(self, rgb: Tensor) -> Maps:
@@ -74,14 +75,6 @@ class Detector(nn.Module):
 
 def _doubled(features: Tensor) -> Tensor:
     return functional.interpolate(features, scale_factor=2.0)
-
-
-def _convolution(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
-        nn.BatchNorm2d(outputs),
-        nn.ReLU(inplace=True),
-    )
 
 
 def _initialise(detector: Detector, generator: torch.Generator) -> None:

@@ -34,9 +34,7 @@ def compose(drawn: Draw, width: int, height: int) -> Scene:
 
 
 def _supports(drawn: Draw) -> list[Body]:
-    ground = Body(
-        "table", Ground(_GROUND_SIDE_M), _material(drawn, "table"), Pose(), is_fixed=True
-    )
+    ground = Body("table", Ground(_GROUND_SIDE_M), _material(drawn, "table"), Pose(), is_fixed=True)
     surface = drawn.text("layout/surface")
     if surface == "table":
         return [ground]
@@ -122,7 +120,10 @@ def _distractor(drawn: Draw, i: int) -> Body:
         path,
         shapes[drawn.text(f"{path}/shape")],
         _material(drawn, f"distractor_surface/{i}"),
-        Pose((math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)), _place(drawn, path, "radius", "angle_rad")),
+        Pose(
+            (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)),
+            _place(drawn, path, "radius", "angle_rad"),
+        ),
         mass_kg=0.05,
         friction=0.9,
         restitution=0.0,
@@ -263,7 +264,9 @@ def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
     reach = distance * math.sin(tilt)
     eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
     pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))
-    return Camera(pose, width, height, _lens(drawn, view, focal_px, width, height), _sensor(drawn, view))
+    return Camera(
+        pose, width, height, _lens(drawn, view, focal_px, width, height), _sensor(drawn, view)
+    )
 
 
 def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> BrownConrady:

@@ -35,7 +35,9 @@ def die_surface(die: Die) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.in
     n = len(line)
     row, column = np.mgrid[: n - 1, : n - 1]
     low = (row * n + column).ravel()
-    grid = np.concatenate([np.stack([low, low + 1, low + n + 1], 1), np.stack([low, low + n + 1, low + n], 1)])
+    grid = np.concatenate(
+        [np.stack([low, low + 1, low + n + 1], 1), np.stack([low, low + n + 1, low + n], 1)]
+    )
     points, normals, tangents, uvs, faces = [], [], [], [], []
     for number, (value, normal) in enumerate(die.face_normals().items()):
         tangent, bitangent = _axes(np.array(normal))
@@ -46,7 +48,13 @@ def die_surface(die: Die) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.in
         tangents.append(np.tile(tangent, (len(u), 1)))
         uvs.append(_atlas_uv(value, u, v))
         faces.append(grid + number * len(u))
-    return np.vstack(points), np.vstack(normals), np.vstack(tangents), np.vstack(uvs), np.vstack(faces)
+    return (
+        np.vstack(points),
+        np.vstack(normals),
+        np.vstack(tangents),
+        np.vstack(uvs),
+        np.vstack(faces),
+    )
 
 
 def die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -74,7 +74,7 @@ class EglRasterizer:
 
             self._platform = EGLPlatform(1, 1, device=get_default_device())
             self._platform.init_context()
-        except Exception as error:  # noqa: BLE001 - drivers fail in every way there is
+        except Exception as error:
             raise BackendError(
                 f"no OpenGL through EGL ({type(error).__name__}: {error}). Install it "
                 "(Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri) or set "
@@ -83,7 +83,9 @@ class EglRasterizer:
         self._gl = GL
         GL.glPixelStorei(GL.GL_UNPACK_ALIGNMENT, 1)  # rows of RGB bytes have any length
         self._drawables: list[_Drawable] = []
-        self._programs = {name: _Program(GL, f"{name}.frag") for name in ("color", "label", "cover", "shadow")}
+        self._programs = {
+            name: _Program(GL, f"{name}.frag") for name in ("color", "label", "cover", "shadow")
+        }
         self._targets = _Targets(GL)
         self._shadow_target = _ShadowTarget(GL)
 
@@ -224,7 +226,9 @@ class _Program:
 
         limits = {"RAYS_LIMIT": MAX_RAYS, "LAMPS_LIMIT": MAX_LAMPS}
         self._gl = gl
-        self._program = ShaderProgram(str(_SHADERS / "body.vert"), str(_SHADERS / fragment), defines=limits)
+        self._program = ShaderProgram(
+            str(_SHADERS / "body.vert"), str(_SHADERS / fragment), defines=limits
+        )
         self._program._add_to_context()
         self._places: dict[str, int] = {}
 
@@ -252,7 +256,9 @@ class _Program:
         setter(self._place(name), 1, array)
 
     def vectors(self, name: str, values: Floats) -> None:
-        self._gl.glUniform3fv(self._place(name), len(values), np.ascontiguousarray(values, np.float32))
+        self._gl.glUniform3fv(
+            self._place(name), len(values), np.ascontiguousarray(values, np.float32)
+        )
 
     def matrix(self, name: str, value: Floats) -> None:
         self.matrices(name, [value])
@@ -291,9 +297,11 @@ class _Targets:
             0, 0, width, height, 0, 0, width, height, gl.GL_COLOR_BUFFER_BIT, gl.GL_NEAREST
         )
         gl.glBindFramebuffer(gl.GL_READ_FRAMEBUFFER, self._buffers["resolved"])
-        return self._read(0, width, height, gl.GL_RGB, gl.GL_FLOAT, np.float32, 3)
+        return np.asarray(self._read(0, width, height, gl.GL_RGB, gl.GL_FLOAT, np.float32, 3))
 
-    def read_labels(self, width: int, height: int) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
+    def read_labels(
+        self, width: int, height: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
         gl = self._gl
         gl.glBindFramebuffer(gl.GL_READ_FRAMEBUFFER, self._buffers["labels"])
         depth = self._read(0, width, height, gl.GL_RED, gl.GL_FLOAT, np.float32, 1)
@@ -306,10 +314,17 @@ class _Targets:
         layout = gl.GL_RED_INTEGER if words == 1 else gl.GL_RGBA_INTEGER
         channels = 1 if words == 1 else 4
         cover = self._read(0, width, height, layout, gl.GL_UNSIGNED_INT, np.uint32, channels)
-        return cover[..., :words]
+        return np.asarray(cover[..., :words])
 
     def _read(
-        self, attachment: int, width: int, height: int, layout: int, kind: int, dtype: Any, channels: int
+        self,
+        attachment: int,
+        width: int,
+        height: int,
+        layout: int,
+        kind: int,
+        dtype: Any,
+        channels: int,
     ) -> Any:
         gl = self._gl
         gl.glReadBuffer(gl.GL_COLOR_ATTACHMENT0 + attachment)
@@ -348,7 +363,10 @@ class _Targets:
         buffer = gl.glGenFramebuffers(1)
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, buffer)
         attachments = [gl.GL_COLOR_ATTACHMENT0 + i for i in range(len(formats))]
-        pairs = [*zip(attachments, formats, strict=True), (gl.GL_DEPTH_ATTACHMENT, gl.GL_DEPTH_COMPONENT32F)]
+        pairs = [
+            *zip(attachments, formats, strict=True),
+            (gl.GL_DEPTH_ATTACHMENT, gl.GL_DEPTH_COMPONENT32F),
+        ]
         for attachment, layout in pairs:
             storage = gl.glGenRenderbuffers(1)
             self._storage.append(storage)
@@ -390,7 +408,9 @@ class _ShadowTarget:
     def bind(self, layer: int) -> None:
         gl = self._gl
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._buffer)
-        gl.glFramebufferTextureLayer(gl.GL_FRAMEBUFFER, gl.GL_DEPTH_ATTACHMENT, self.texture, 0, layer)
+        gl.glFramebufferTextureLayer(
+            gl.GL_FRAMEBUFFER, gl.GL_DEPTH_ATTACHMENT, self.texture, 0, layer
+        )
         gl.glDrawBuffer(gl.GL_NONE)
         gl.glReadBuffer(gl.GL_NONE)
         gl.glViewport(0, 0, _SHADOW_PX, _SHADOW_PX)
@@ -416,12 +436,15 @@ def _upload(body: Body, number: int) -> _Drawable:
         colors, normals = plane_map(body.material.texture, span), _FLAT_NORMAL
     sampler = Sampler(wrapS=_MIRRORED, wrapT=_MIRRORED)
     # pyrender flips pictures for OpenGL; ours have row 0 at v = 0 already.
-    maps = [Texture(source=np.flip(m, 0), source_channels="RGB", sampler=sampler) for m in (colors, normals)]
+    color_map, normal_map = [
+        Texture(source=np.flip(m, 0), source_channels="RGB", sampler=sampler)
+        for m in (colors, normals)
+    ]
     primitive._add_to_context()
-    for texture in maps:
+    for texture in (color_map, normal_map):
         texture._add_to_context()
     casts = not isinstance(body.asset, Ground)
-    return _Drawable(body, primitive, *maps, 1 / span, number, casts)
+    return _Drawable(body, primitive, color_map, normal_map, 1 / span, number, casts)
 
 
 _MIRRORED = 0x8370  # GL_MIRRORED_REPEAT

@@ -40,14 +40,17 @@ def rays_of(environment: Environment) -> Rays:
     for lamp in environment.lamps:
         around = _cone(lamp, share)
         directions = np.vstack([directions, around])
-        irradiances = np.vstack([irradiances, np.tile(np.divide(lamp.irradiance, share), (share, 1))])
+        irradiances = np.vstack(
+            [irradiances, np.tile(np.divide(lamp.irradiance, share), (share, 1))]
+        )
     return Rays(directions, irradiances)
 
 
 def sky_radiance(environment: Environment, heights: Floats) -> Floats:
     """Returns the sky's linear RGB (n, 3) for the z (n,) of unit directions, lamps left out."""
     level = np.clip(heights, 0, 1)[:, None]
-    return (1 - level) * np.array(environment.horizon) + level * np.array(environment.zenith)
+    horizon, zenith = np.array(environment.horizon), np.array(environment.zenith)
+    return np.asarray((1 - level) * horizon + level * zenith)
 
 
 def ground_irradiance(environment: Environment) -> Floats:
@@ -75,7 +78,9 @@ def _cone(lamp: Lamp, count: int) -> Floats:
     i = np.arange(count)
     reach = lamp.radius_rad * np.sqrt(-np.log(1 - (i + 0.5) / count)) if count > 1 else np.zeros(1)
     angle = i * _GOLDEN_ANGLE
-    offset = (np.cos(angle)[:, None] * side + np.sin(angle)[:, None] * other) * np.tan(reach)[:, None]
+    offset = (np.cos(angle)[:, None] * side + np.sin(angle)[:, None] * other) * np.tan(reach)[
+        :, None
+    ]
     directions = axis + offset
     directions[:, 2] = np.maximum(directions[:, 2], 0.05)  # nothing shines from below the table
     return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))

@@ -77,7 +77,9 @@ def _cylinder(cylinder: Cylinder) -> Mesh:
     x, y, z = np.eye(3)
     caps = []
     for sign in (-1.0, 1.0):
-        rim = np.column_stack([ring * cylinder.radius_m, np.full(len(ring), sign * cylinder.height_m / 2)])
+        rim = np.column_stack(
+            [ring * cylinder.radius_m, np.full(len(ring), sign * cylinder.height_m / 2)]
+        )
         points = np.vstack([[0, 0, sign * cylinder.height_m / 2], rim])
         fan = [[0, i, i + 1][:: int(sign)] for i in range(1, len(ring))]
         caps.append(_patch(points, sign * z, x, y, fan))
@@ -97,11 +99,11 @@ def _lathe(ring: Floats, angle: Floats, cylinder: Cylinder) -> Mesh:
 
 
 def _sphere(sphere: Sphere) -> Mesh:
-    around, down = np.meshgrid(
+    grid = np.meshgrid(
         np.linspace(0, 2 * math.pi, _ROUND_SEGMENTS + 1),
         np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
     )
-    around, down = around.ravel(), down.ravel()
+    around, down = grid[0].ravel(), grid[1].ravel()
     normals = np.stack(
         [np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], axis=1
     )

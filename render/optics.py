@@ -81,4 +81,6 @@ def _view_map(camera: Camera, rays: NDArray[np.float64], density: int) -> ViewMa
     places = (rays * focal - low).astype(np.float32).reshape(camera.height, camera.width, 2)
     width, height = (math.ceil(side) + 1 for side in high - low)
     view = PinholeView(camera.pose, width, height, focal, -float(low[0]), -float(low[1]))
-    return ViewMap(view, (np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])))
+    return ViewMap(
+        view, (np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1]))
+    )

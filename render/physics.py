@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pybullet
-from pybullet_utils.bullet_client import BulletClient
 
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.bullet import connect
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
 from sim2cam.scene.scene import Body, Scene
+
+if TYPE_CHECKING:
+    from pybullet_utils.bullet_client import BulletClient
 
 GRAVITY_M_S2 = 9.81
 MAX_PENETRATION_M = 1e-3
@@ -51,7 +54,7 @@ class PhysicsCertificate:
 
 def settle(scene: Scene) -> tuple[Scene, PhysicsCertificate]:
     """Returns the scene at rest, and how it got there. Deterministic."""
-    client = BulletClient(pybullet.DIRECT)
+    client = connect()
     try:
         return _settle(scene, client)
     finally:
@@ -89,7 +92,9 @@ def _settle(scene: Scene, client: BulletClient) -> tuple[Scene, PhysicsCertifica
 
 def _certify(scene: Scene, seconds: float, speed: float, penetration: float) -> PhysicsCertificate:
     targets = [b for b in scene.bodies if isinstance(b.asset, Die) and b.is_target]
-    tilt = max((upward_face(b.asset, b.pose)[1] for b in targets if isinstance(b.asset, Die)), default=0.0)
+    tilt = max(
+        (upward_face(b.asset, b.pose)[1] for b in targets if isinstance(b.asset, Die)), default=0.0
+    )
     away = max((math.hypot(*b.pose.position_m) for b in targets), default=0.0)
     reasons = {
         f"still moving at {speed:.3f} m/s after {seconds:.1f} s": speed >= MAX_REST_SPEED_M_S,
@@ -125,21 +130,24 @@ def _add(client: BulletClient, body: Body) -> int:
 def _collider(client: BulletClient, asset: Asset) -> int:
     match asset:
         case Die():  # as a cube: rounding bends its way, not how it lies, and cubes rest without jitter
-            half = [asset.edge_m * _SCALE / 2] * 3
-            shape = client.createCollisionShape(pybullet.GEOM_BOX, halfExtents=half)
+            shape = client.createCollisionShape(
+                client.GEOM_BOX, halfExtents=[asset.edge_m * _SCALE / 2] * 3
+            )
         case Box():
-            half = np.multiply(asset.size_m, _SCALE / 2)
-            shape = client.createCollisionShape(pybullet.GEOM_BOX, halfExtents=half.tolist())
+            sides = np.multiply(asset.size_m, _SCALE / 2).tolist()
+            shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides)
         case Cylinder():
             shape = client.createCollisionShape(
-                pybullet.GEOM_CYLINDER, radius=asset.radius_m * _SCALE, height=asset.height_m * _SCALE
+                client.GEOM_CYLINDER,
+                radius=asset.radius_m * _SCALE,
+                height=asset.height_m * _SCALE,
             )
         case Sphere():
-            shape = client.createCollisionShape(pybullet.GEOM_SPHERE, radius=asset.radius_m * _SCALE)
+            shape = client.createCollisionShape(client.GEOM_SPHERE, radius=asset.radius_m * _SCALE)
         case Ground():
             half = asset.side_m * _SCALE / 2
             shape = client.createCollisionShape(
-                pybullet.GEOM_BOX,
+                client.GEOM_BOX,
                 halfExtents=[half, half, _GROUND_DEPTH_M * _SCALE],
                 collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * _SCALE],
             )
@@ -156,7 +164,7 @@ def _penetration(client: BulletClient) -> float:
     """Returns the deepest overlap in metres, 0 or more."""
     client.performCollisionDetection()
     depths = [-contact[8] / _SCALE for contact in client.getContactPoints()]
-    return max([0.0, *depths])
+    return float(max([0.0, *depths]))
 
 
 def _moved(client: BulletClient, body: Body, handle: int) -> Body:

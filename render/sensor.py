@@ -45,7 +45,7 @@ def expose_to_jpeg(radiance: Floats, sensor: Sensor) -> bytes:
 def _falloff(shape: tuple[int, ...], strength: float) -> Floats:
     """Returns relative light (h, w, 1): 1 in the middle, 1 - strength in the corners."""
     y, x = np.mgrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
-    return (1 - strength * (x * x + y * y) / 2)[..., None].astype(np.float32)
+    return np.asarray((1 - strength * (x * x + y * y) / 2)[..., None], dtype=np.float32)
 
 
 def _blurred(light: Floats, sigma_px: float) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def plane_map(texture: Texture, span_m: float) -> NDArray[np.uint8]:
         n = 1
     line = (np.arange(n) + 0.5) / n * span_m
     x, y = np.meshgrid(line, line)
-    return encode_srgb(paint(texture, np.stack([x, y, np.zeros_like(x)], axis=-1)))
+    return np.asarray(encode_srgb(paint(texture, np.stack([x, y, np.zeros_like(x)], axis=-1))))
 
 
 def paint(texture: Texture, points_m: Floats) -> Floats:
@@ -44,11 +45,11 @@ def paint(texture: Texture, points_m: Floats) -> Floats:
     return np.asarray(a + level[..., None] * (b - a))
 
 
-def encode_srgb(linear: Floats) -> NDArray[np.uint8]:
+def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """Returns sRGB bytes of linear values in 0..1 (IEC 61966-2-1)."""
     c = np.clip(linear, 0, 1)
     srgb = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.power(c, 1 / 2.4) - 0.055)
-    return np.round(255 * srgb).astype(np.uint8)
+    return np.asarray(np.round(255 * srgb), dtype=np.uint8)
 
 
 def _value_noise(points: Floats, rng: np.random.Generator) -> Floats:
@@ -75,7 +76,9 @@ def _worley(points: Floats, rng: np.random.Generator) -> Floats:
     """Returns the distance to the nearest of random feature points, one a cell (Worley 1996)."""
     flat = points.reshape(-1, 3)
     low, high = np.floor(flat.min(axis=0)) - 1, np.ceil(flat.max(axis=0)) + 1
-    cells = np.stack(np.meshgrid(*(np.arange(a, b) for a, b in zip(low, high, strict=True)), indexing="ij"), -1)
+    cells = np.stack(
+        np.meshgrid(*(np.arange(a, b) for a, b in zip(low, high, strict=True)), indexing="ij"), -1
+    )
     features = cells.reshape(-1, 3) + rng.random((cells.size // 3, 3))
     distance, _ = cKDTree(features).query(flat)
     return np.asarray(distance.reshape(points.shape[:-1]))

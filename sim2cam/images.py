@@ -7,6 +7,8 @@ truncated data where OpenCV returns a grey rest, and written with OpenCV, which 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +121,20 @@ def write_bytes(path: Path, data: bytes) -> None:
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the system says about a file or folder that is being written into an error.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+    """
+    try:
+        yield
     except OSError as error:
         raise OutputError(path, f"cannot be written ({error.strerror}). {_cure(error)}") from error
 

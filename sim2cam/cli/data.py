@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 
@@ -99,7 +99,9 @@ class Check:
         for problem in report.problems:
             console.say(f"{problem.sample}: {problem.what}")
         if report.problems:
-            raise Sim2CamError(f"{self.data}: {len(report.problems)} problems in {report.samples} samples.")
+            raise Sim2CamError(
+                f"{self.data}: {len(report.problems)} problems in {report.samples} samples."
+            )
         console.say(f"{self.data}: {report.samples} samples, {report.objects} objects, no problem")
 
 

@@ -64,9 +64,13 @@ def _clear(out: Path, overwrite: bool) -> None:
     if not out.is_dir() or not any(out.iterdir()):
         return
     if not overwrite:
-        raise OutputError(out, "is not empty. Add --overwrite to start anew, or choose another --out.")
+        raise OutputError(
+            out, "is not empty. Add --overwrite to start anew, or choose another --out."
+        )
     parts = {"sim", "adapted", "translator", "detector", "demo.json", "report.html"}
     strangers = sorted(p.name for p in out.iterdir() if p.name not in parts)
     if strangers:
-        raise OutputError(out, f"holds '{strangers[0]}', which is no part of a demo. Choose another --out.")
+        raise OutputError(
+            out, f"holds '{strangers[0]}', which is no part of a demo. Choose another --out."
+        )
     shutil.rmtree(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -35,12 +36,14 @@ _STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
+    # Threads that spin while they wait take the core from those that work; read when torch loads.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         sys.stdout.write(f"sim2cam {__version__}\n")
         return 0
     command: Any = tyro.cli(
-        _Command,  # type: ignore[arg-type]
+        _Command,
         prog="sim2cam",
         description="Turn simulated scenes into perception models that work on your camera.",
         args=given,

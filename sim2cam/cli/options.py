@@ -34,6 +34,3 @@ class Folder:
     """Go on with what is there."""
     overwrite: bool = False
     """Remove what is there."""
-
-
-Shared = tyro.conf.OmitArgPrefixes

@@ -72,7 +72,8 @@ def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:
 
 
 def _read_folder(root: Path, origin: Origin) -> Dataset:
-    paths = sorted(p for p in root.iterdir() if p.suffix.lower() in images.SUFFIXES)
+    found = (p for p in root.iterdir() if p.suffix.lower() in images.SUFFIXES and p.is_file())
+    paths = sorted(p for p in found if not p.name.startswith("."))
     if not paths:
         raise InputError(
             root, f"no images in it (JPEG, PNG, BMP, TIFF, WebP).{_other_reading(root)}"

@@ -7,11 +7,11 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import images
+from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xywh_to_xyxy
@@ -97,7 +97,7 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
     photos = [_photo(path, entry) for entry in _checked_images(path, file)]
     labelled_upright = any(p.listed == p.upright != p.stored for p in photos)
     labels = _by_image(path, file)
-    samples = []
+    samples: list[Sample] = []
     for photo in photos:
         as_stored = photo.listed == photo.stored
         turned = as_stored and not (labelled_upright and photo.stored == photo.upright)
@@ -128,34 +128,17 @@ def _parse(path: Path) -> _File:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(path, f"not JSON ({error}). Export the annotations again.") from error
-    missing = (
-        [key for key in ("images", "categories") if key not in tables] if _is_map(tables) else []
-    )
-    if missing or not _is_map(tables):
-        raise InputError(
-            path,
-            f"not a COCO file: there is no list '{(missing or ['images'])[0]}' in it. "
-            "Export the annotations as COCO detection.",
-        )
+    for key in ("images", "categories"):
+        if not isinstance(tables, dict) or key not in tables:
+            raise InputError(
+                path,
+                f"not a COCO file: there is no list '{key}' in it. Export the annotations as COCO "
+                "detection.",
+            )
     try:
         return _FILE.validate_python(tables)
     except ValidationError as error:
-        raise InputError(path, _explain(error)) from error
-
-
-def _is_map(tables: Any) -> bool:
-    return isinstance(tables, dict)
-
-
-def _explain(error: ValidationError) -> str:
-    """Returns the first problem in one line: ``images[3].width: ... (found "a").``."""
-    first = error.errors()[0]
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
-    place = "".join(steps).removeprefix(".").removesuffix(".int").removesuffix(".str")
-    if first["type"] in ("missing", "missing_argument"):
-        return f"{place} is missing. Export the annotations as COCO detection."
-    shown = json.dumps(first["input"], default=str)[:80]
-    return f"{place}: {first['msg']} (found {shown}). Correct the file."
+        raise InputError(path, f"{first_problem(error)}. Correct the file.") from error
 
 
 def _category_names(path: Path, file: _File) -> dict[int, str]:
@@ -183,7 +166,7 @@ def _checked_images(path: Path, file: _File) -> list[_Image]:
             raise InputError(path, f"two images have the id {entry.id}. Give each its own.")
         if name in names:
             raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
-        if name.is_absolute() or ".." in name.parts or not name.parts:
+        if not stays_inside(entry.file_name):
             raise InputError(
                 path,
                 f"image '{entry.file_name}' lies outside the folder of this file. Put the images "

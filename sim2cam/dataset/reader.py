@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.dataset.writer import FORMAT_VERSION
-from sim2cam.errors import InputError
+from sim2cam.dataset.parsing import first_problem, stays_inside
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
+from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
+from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.lens import BrownConrady
 
-_LABELS: TypeAdapter[tuple[ObjectLabel, ...]] = TypeAdapter(tuple[ObjectLabel, ...])
-_LENS: TypeAdapter[BrownConrady] = TypeAdapter(BrownConrady)
+_AGAIN = "Generate the data set again"
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,30 @@ class RawSample:
     line: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Header:
+    categories: list[str]
+    parent: str | None = None
+
+
+@dataclass(frozen=True)
+class _Line:
+    name: str
+    width: int
+    height: int
+    origin: Origin
+    files: dict[str, str]
+    digest: str
+    objects: tuple[ObjectLabel, ...] | None = None
+    lens: BrownConrady | None = None
+    scene_index: int = 0
+    parent: str | None = None
+
+
+_HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
+_LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
+
+
 def read_dataset(root: Path) -> Dataset:
     """Returns the data set of a folder; one that was translated takes its labels from its parent.
 
@@ -33,13 +57,7 @@ def read_dataset(root: Path) -> Dataset:
         InputError: no data set, one of another version, a broken line, or a parent that is missing
             or has changed.
     """
-    header = read_header(root)
-    samples = tuple(_sample(raw) for raw in read_lines(root))
-    if not samples:
-        raise InputError(root, "the data set holds no samples. Run its command again with --resume.")
-    if "parent" in header:
-        samples = _with_parents(root, header, samples)
-    return Dataset(root, tuple(header["categories"]), samples)
+    return _read(root, frozenset())
 
 
 def read_header(root: Path) -> dict[str, Any]:
@@ -48,17 +66,23 @@ def read_header(root: Path) -> dict[str, Any]:
     Raises:
         InputError: it is missing, broken, or of another format version.
     """
-    path = root / "dataset.json"
+    path = root / HEADER
     if not path.is_file():
-        raise InputError(root, "no data set: there is no dataset.json in it.")
+        raise InputError(root, f"no data set: there is no {HEADER} in it. Check the path.")
     try:
-        header = json.loads(path.read_text())
-    except ValueError as error:
-        raise InputError(path, f"not JSON ({error}).") from error
-    if header.get("format") != FORMAT_VERSION:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"not JSON ({error}). {_AGAIN}.") from error
+    version = header.get("format") if isinstance(header, dict) else None
+    if version != FORMAT_VERSION:
         raise InputError(
-            path, f"format version {header.get('format')}; this sim2cam reads {FORMAT_VERSION}."
+            path,
+            f"format version {json.dumps(version)}; this sim2cam reads {FORMAT_VERSION}. {_AGAIN}.",
         )
+    try:
+        _HEADER.validate_python(header)
+    except ValidationError as error:
+        raise InputError(path, f"{first_problem(error)}. {_AGAIN}.") from error
     return dict(header)
 
 
@@ -66,51 +90,93 @@ def read_lines(root: Path) -> list[RawSample]:
     """Returns every sample's line, in order, from whole shards.
 
     Raises:
-        InputError: a line is not JSON.
+        InputError: a line is not a JSON table.
     """
     raw = []
-    for path in sorted((root / "shards").glob("[0-9]*[0-9]/samples.jsonl")):
-        for number, text in enumerate(path.read_text().splitlines(), start=1):
+    for path in sorted((root / SHARDS).glob("[0-9]*[0-9]/samples.jsonl")):
+        for number, text in enumerate(path.read_bytes().splitlines(), start=1):
             try:
-                raw.append(RawSample(path.parent, json.loads(text)))
-            except ValueError as error:
-                raise InputError(path, f"line {number} is not JSON ({error}).") from error
+                line = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise InputError(path, f"line {number} is not JSON ({error}). {_AGAIN}.") from error
+            if not isinstance(line, dict):
+                raise InputError(path, f"line {number} is not a sample. {_AGAIN}.")
+            raw.append(RawSample(path.parent, line))
     return raw
 
 
-def _sample(raw: RawSample) -> Sample:
-    line = raw.line
+def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
+    """Returns the sample of a line.
+
+    Raises:
+        InputError: the line is broken, names a file outside its shard, or an unknown category.
+    """
+    path = raw.shard / "samples.jsonl"
+    name = raw.line.get("name")
     try:
-        files = {Path(place).parts[0]: raw.shard / place for place in line["files"]}
-        return Sample(
-            name=line["name"],
-            rgb=files["rgb"],
-            width=line["width"],
-            height=line["height"],
-            objects=_LABELS.validate_python(line["objects"]) if "objects" in line else None,
-            origin=line["origin"],
-            depth=files.get("depth"),
-            ids=files.get("ids"),
-            lens=_LENS.validate_python(line["lens"]) if line.get("lens") else None,
-            scene_index=line.get("scene_index", 0),
-            digest=line["digest"],
-            parent=line.get("parent"),
+        line = _LINE.validate_python(raw.line)
+    except ValidationError as error:
+        raise InputError(path, f"sample {name}: {first_problem(error)}. {_AGAIN}.") from error
+    for place in (line.name, *line.files):
+        if not stays_inside(place):
+            raise InputError(path, f"sample {name}: '{place}' lies outside the shard. {_AGAIN}.")
+    files = {PurePosixPath(place).parts[0]: raw.shard / place for place in line.files}
+    if "rgb" not in files:
+        raise InputError(path, f"sample {name}: it has no picture. {_AGAIN}.")
+    for label in line.objects or ():
+        if label.category not in categories:
+            raise InputError(
+                path,
+                f"sample {name}: unknown category '{label.category}'. "
+                f"{did_you_mean(label.category, categories)}.",
+            )
+    return Sample(
+        name=line.name,
+        rgb=files["rgb"],
+        width=line.width,
+        height=line.height,
+        objects=line.objects,
+        origin=line.origin,
+        depth=files.get("depth"),
+        ids=files.get("ids"),
+        lens=line.lens,
+        scene_index=line.scene_index,
+        digest=line.digest,
+        parent=line.parent,
+    )
+
+
+def parent_folder(root: Path, header: dict[str, Any]) -> Path:
+    """Returns the folder of the data set that this one was translated from."""
+    return (root / str(header["parent"])).resolve()
+
+
+def _read(root: Path, descendants: frozenset[Path]) -> Dataset:
+    if root.resolve() in descendants:
+        raise InputError(root, f"its parents lead back to itself. {_AGAIN}.")
+    header = read_header(root)
+    categories = tuple(header["categories"])
+    samples = tuple(parse_sample(raw, categories) for raw in read_lines(root))
+    if not samples:
+        raise InputError(
+            root, "the data set holds no samples. Run its command again with --resume."
         )
-    except (KeyError, ValidationError) as error:
-        raise InputError(raw.shard / "samples.jsonl", f"broken sample: {error}.") from error
+    if header.get("parent") is not None:
+        parent = _read(parent_folder(root, header), descendants | {root.resolve()})
+        samples = _with_labels(root, samples, parent)
+    return Dataset(root, categories, samples)
 
 
-def _with_parents(
-    root: Path, header: dict[str, Any], samples: tuple[Sample, ...]
-) -> tuple[Sample, ...]:
-    parent = read_dataset((root / header["parent"]).resolve())
+def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tuple[Sample, ...]:
     by_digest = {sample.digest: sample for sample in parent.samples}
     joined = []
     for sample in samples:
         origin = by_digest.get(sample.parent or "")
         if origin is None:
             raise InputError(
-                root, f"sample {sample.name} was made from a sample that is not in {parent.root} any more."
+                root,
+                f"sample {sample.name} was made from a sample that is not in {parent.root} any "
+                "more. Translate it again.",
             )
         joined.append(
             replace(

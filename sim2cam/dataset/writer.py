@@ -12,6 +12,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,15 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.dataset.sample import DEPTH_SCALE_M, ObjectLabel, Origin
 from sim2cam.errors import OutputError
-from sim2cam.geometry.lens import BrownConrady
 
 FORMAT_VERSION = 1
 SAMPLES_PER_SHARD = 16
 TEMPORARY_SUFFIX = ".part"
+HEADER = "dataset.json"
+ENVIRONMENT = "environment.json"
+SHARDS = "shards"
+
+_PARTS = (HEADER, ENVIRONMENT, SHARDS)
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,7 @@ class NewSample:
     facts: Mapping[str, Any]
 
 
-def prepare_folder(
-    root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool
-) -> None:
+def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
     """Makes the folder of a data set ready for its shards and writes ``dataset.json``.
 
     Args:
@@ -69,16 +72,22 @@ def prepare_folder(
     Raises:
         OutputError: the folder is not empty, or holds another data set, or cannot be written.
     """
-    target = root / "dataset.json"
-    if root.is_dir() and any(root.iterdir()):
-        if overwrite:
-            _remove_dataset(root)
-        elif not resume:
-            raise OutputError(root, "is not empty. Add --resume to go on or --overwrite to start anew.")
-        elif target.is_file():
-            _refuse_other(root, json.loads(target.read_text()), _plain(header))
-    for part in root.glob(f"shards/*{TEMPORARY_SUFFIX}"):
-        shutil.rmtree(part)
+    target = root / HEADER
+    if root.exists() and not root.is_dir():
+        raise OutputError(root, "is a file, not a folder. Choose another --out.")
+    with images.writing(root):
+        if root.is_dir() and any(root.iterdir()):
+            if not (resume or overwrite):
+                raise OutputError(
+                    root, "is not empty. Add --resume to go on or --overwrite to start anew."
+                )
+            _refuse_strangers(root)
+            if overwrite:
+                _remove_dataset(root)
+            elif target.is_file():
+                _refuse_other(root, _read_header(target), _plain(header))
+        for part in [*_temporaries(root), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]:
+            _remove(part)
     write_json(target, header)
 
 
@@ -101,19 +110,22 @@ def write_shard(
     """
     final = shard_folder(root, number)
     part = final.with_name(final.name + TEMPORARY_SUFFIX)
-    lines = [json.dumps(_write_sample(part, sample), sort_keys=True) for sample in samples]
-    images.write_bytes(part / "samples.jsonl", "".join(f"{line}\n" for line in lines).encode())
-    if scenes:
-        texts = "".join(f"{json.dumps(_plain(scene), sort_keys=True)}\n" for scene in scenes)
-        images.write_bytes(part / "scenes.jsonl", texts.encode())
-    if final.exists():
-        shutil.rmtree(final)
-    part.rename(final)
+    replaced = final.with_name(f"{final.name}.replaced{TEMPORARY_SUFFIX}")
+    try:
+        _fill_shard(part, samples, scenes)
+        with images.writing(final):
+            if final.exists():
+                final.rename(replaced)
+            part.rename(final)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def shard_folder(root: Path, number: int) -> Path:
     """Returns the folder of a whole shard."""
-    return root / "shards" / f"{number:06d}"
+    return root / SHARDS / f"{number:06d}"
 
 
 def shard_size(root: Path, number: int) -> int:
@@ -123,8 +135,32 @@ def shard_size(root: Path, number: int) -> int:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Writes a JSON file with sorted keys."""
-    images.write_bytes(path, (json.dumps(_plain(value), indent=1, sort_keys=True) + "\n").encode())
+    """Writes a JSON file with sorted keys, whole or not at all.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+    """
+    part = path.with_name(path.name + TEMPORARY_SUFFIX)
+    data = (json.dumps(_plain(value), indent=1, sort_keys=True) + "\n").encode()
+    try:
+        with images.writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+            part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def _fill_shard(
+    part: Path, samples: Iterable[NewSample], scenes: Sequence[Mapping[str, Any]]
+) -> None:
+    lines = [json.dumps(_write_sample(part, sample), sort_keys=True) for sample in samples]
+    images.write_bytes(part / "samples.jsonl", "".join(f"{line}\n" for line in lines).encode())
+    if scenes:
+        texts = "".join(f"{json.dumps(_plain(scene), sort_keys=True)}\n" for scene in scenes)
+        images.write_bytes(part / "scenes.jsonl", texts.encode())
 
 
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
@@ -143,10 +179,11 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
         "height": sample.height,
         "origin": sample.origin,
         "files": {place: hashlib.sha256(data).hexdigest() for place, data in files.items()},
-        **_plain(sample.facts),
+        **sample.facts,
     }
     if sample.objects is not None:
-        line["objects"] = [dataclasses.asdict(o) for o in sample.objects]
+        line["objects"] = sample.objects
+    line = _plain(line)
     return line | {"digest": digest_of(line)}
 
 
@@ -156,17 +193,25 @@ def digest_of(line: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(_plain(whole), sort_keys=True).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Returns the value as JSON would read it back."""
     return json.loads(json.dumps(value, default=_encode))
 
 
-def _encode(value: Any) -> Any:
-    if isinstance(value, BrownConrady) or dataclasses.is_dataclass(value):
-        return dataclasses.asdict(value)  # type: ignore[arg-type]
+def _encode(value: object) -> dict[str, Any] | str:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
     if isinstance(value, Path):
         return value.as_posix()
     raise TypeError(f"{type(value).__name__} does not go into JSON")
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OutputError(path, f"not JSON ({error}). Add --overwrite to start anew.") from error
+    return header if isinstance(header, dict) else {}
 
 
 def _refuse_other(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -179,7 +224,7 @@ def _refuse_other(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
             )
 
 
-def _difference(key: str, found: Any, wanted: Any) -> str:
+def _difference(key: str, found: object, wanted: object) -> str:
     """Names the first differing value inside nested tables."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         for inner in sorted(found.keys() | wanted.keys()):
@@ -188,12 +233,39 @@ def _difference(key: str, found: Any, wanted: Any) -> str:
     return f"{key} is {json.dumps(found)}, not {json.dumps(wanted)}"
 
 
-def _remove_dataset(root: Path) -> None:
-    """Removes a data set, and refuses a folder that holds anything else."""
-    known = {"dataset.json", "environment.json", "shards"}
-    strangers = [p.name for p in root.iterdir() if p.name not in known and p.suffix not in (".log", ".lock")]
+def _refuse_strangers(root: Path) -> None:
+    """Refuses a folder that holds anything but a data set, so that none of it is overwritten."""
+    known = {path.name for path in _temporaries(root)}
+    is_dataset = (root / HEADER).is_file()
+    strangers = [
+        path.name
+        for path in root.iterdir()
+        if path.name not in known
+        and not (is_dataset and (path.name in _PARTS or path.suffix in (".log", ".lock")))
+    ]
     if strangers:
         raise OutputError(
-            root, f"holds '{sorted(strangers)[0]}', which is no part of a data set. Choose another --out."
+            root,
+            f"holds '{min(strangers)}', which is no part of a data set. Choose another --out.",
         )
-    shutil.rmtree(root)
+
+
+def _remove_dataset(root: Path) -> None:
+    """Removes a data set; when killed in between, no half of it passes for whole."""
+    shards = root / SHARDS
+    if shards.exists():
+        shards.rename(root / f"{SHARDS}{TEMPORARY_SUFFIX}")
+    for path in root.iterdir():
+        _remove(path)
+
+
+def _temporaries(root: Path) -> list[Path]:
+    paths = [root / (name + TEMPORARY_SUFFIX) for name in _PARTS]
+    return [path for path in paths if path.exists()]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

@@ -241,6 +241,23 @@ def compare(
     return difference(float(a[0]), float(b[0]), a[1:], b[1:])
 
 
+def mean_estimate(
+    runs: Sequence[MatchedRun], *, metric: str, rng: np.random.Generator, draws: int = DRAWS
+) -> Estimate:
+    """Returns the mean of several runs on the same images, with its interval over images.
+
+    Args:
+        runs: for instance one a seed.
+        metric: a key of ``MatchedRun.scores``.
+        rng: draws the resamples.
+        draws: how many.
+    """
+    n = runs[0].n_images
+    counts = np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
+    means = np.mean([run.scores(counts)[metric] for run in runs], axis=0)
+    return estimate(float(means[0]), means[1:])
+
+
 def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[ImageErrors, ...]:
     """Returns what is wrong in every image, in order."""
     return tuple(

@@ -13,7 +13,7 @@ from typing import Any
 from sim2cam.adapt.translator.training import MIN_CAPTURES
 from sim2cam.dataset.captures import CaptureSets, split_captures
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.measure.detection import Detection, DetectionScore, evaluate
@@ -67,7 +67,7 @@ class DemoResult:
     notes: tuple[str, ...]
     trained: BenchResult
     shipped: BenchResult | None
-    captures_origin: str
+    captures_origin: Origin
     style: Dataset
     environment: dict[str, Any]
 
@@ -188,7 +188,10 @@ def _write_result(
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
         "found": {
-            name: {image: [asdict(d) for d in detections] for image, detections in r.predictions.items()}
+            name: {
+                image: [asdict(d) for d in detections]
+                for image, detections in r.predictions.items()
+            }
             for name, r in found.items()
         },
         "scores": {name: r.score.to_json() for name, r in found.items()},
@@ -199,9 +202,7 @@ def _write_result(
 
 def _result(test: Dataset, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> BenchResult:
     predictions = {
-        name: tuple(
-            Detection(d["category"], tuple(d["box_xyxy"]), d["score"]) for d in detections
-        )
+        name: tuple(Detection(d["category"], tuple(d["box_xyxy"]), d["score"]) for d in detections)
         for name, detections in found.items()
     }
     score: DetectionScore = evaluate(test, predictions, rng=stream(0, "bench"))

@@ -8,7 +8,14 @@ import sys
 from importlib.metadata import version
 from typing import Any
 
-_PACKAGES = ("numpy", "torch", "torchvision", "pybullet", "scikit-robot-pyrender", "opencv-python-headless")
+_PACKAGES = (
+    "numpy",
+    "torch",
+    "torchvision",
+    "pybullet",
+    "scikit-robot-pyrender",
+    "opencv-python-headless",
+)
 
 
 def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:

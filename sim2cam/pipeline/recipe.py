@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -15,9 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
-from sim2cam.models.training import TrainConfig
+from sim2cam.models.config import TrainConfig
 from sim2cam.randomize.distributions import Distribution
 from sim2cam.randomize.domain import Domain
+from sim2cam.scene.asset import DIE_FACES
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
@@ -44,7 +45,8 @@ class RenderOptions:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
         unknown = set(self.channels) - {"depth", "ids"}
         if unknown:
-            raise ValueError(f"unknown channel {did_you_mean(unknown.pop(), ['depth', 'ids'])}")
+            name = min(unknown)
+            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, ['depth', 'ids'])}")
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,16 @@ class Recipe:
     name: str
     categories: tuple[str, ...]
     domain: Domain
-    render: RenderOptions = RenderOptions()
-    adapt: TranslatorConfig = TranslatorConfig()
-    train: TrainConfig = TrainConfig()
+    render: RenderOptions = field(default_factory=RenderOptions)
+    adapt: TranslatorConfig = field(default_factory=TranslatorConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        missing = sorted(DIE_FACES.keys() - set(self.categories))
+        if missing:
+            raise ValueError(
+                f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
+            )
 
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
@@ -74,7 +83,9 @@ class Recipe:
 
     def digest(self) -> str:
         """Returns the SHA-256 of the rendering facts."""
-        return hashlib.sha256(json.dumps(self.rendering_facts(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(self.rendering_facts(), sort_keys=True).encode()
+        ).hexdigest()
 
     def to_json(self) -> str:
         """Returns the recipe as JSON, for another process."""
@@ -99,12 +110,14 @@ def load_recipe(name_or_path: str) -> Recipe:
         RecipeError: the file is not TOML, or holds a wrong key, type or range.
     """
     path = _find(name_or_path)
+    tables = _with_base(path, set())
+    _refuse_unknown(tables, Recipe, path, "")
     try:
-        return _ADAPTER.validate_python(_with_base(path, set()))
+        return _ADAPTER.validate_python(tables)
     except ValidationError as error:
         raise RecipeError(path, _explain(error)) from error
     except UsageError as error:
-        raise RecipeError(path, str(error)) from error
+        raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
 
 
 def _find(name_or_path: str) -> Path:
@@ -133,7 +146,9 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
     if base is None:
         return tables
     beside = path.parent / str(base)
-    return _overlaid(_with_base(beside if beside.is_file() else _find(str(base)), seen | {path}), tables)
+    return _overlaid(
+        _with_base(beside if beside.is_file() else _find(str(base)), seen | {path}), tables
+    )
 
 
 def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -149,20 +164,44 @@ def _explain(error: ValidationError) -> str:
     """Returns the first problem in one line: the key, what is wrong, and what is allowed."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
-    if first["type"] == "unexpected_keyword_argument":
-        owner, name = place[:-1], place[-1]
-        return f"unknown key '{'.'.join(place)}'. {did_you_mean(name, _keys_at(owner))}"
     if first["type"] in ("missing", "missing_argument"):
         return f"key '{'.'.join(place)}' is missing."
     message = first["msg"].removeprefix("Value error, ")
+    if not place:
+        return f"{message}."
+    if first["type"].startswith("union_tag"):
+        kind = str(first["input"].get("kind"))
+        return f"'{'.'.join(place)}': unknown kind '{kind}'. {did_you_mean(kind, _KINDS)}"
     shown = json.dumps(first["input"], default=str)
     return f"'{'.'.join(place)}': {message} (found {shown[:80]})."
 
 
-def _keys_at(place: list[str]) -> list[str]:
-    """Returns the keys that a table of the recipe may have."""
-    kinds = {get_args(get_type_hints(c)["kind"])[0]: c for c in get_args(get_args(Distribution)[0])}
-    owner: Any = Recipe
-    for part in place:
-        owner = kinds[part] if part in kinds else get_type_hints(owner)[part]
-    return [f.name for f in dataclasses.fields(owner)]
+def _blamed(tables: dict[str, Any]) -> str:
+    """Returns the section whose own check refuses it."""
+    try:
+        TypeAdapter(TranslatorConfig).validate_python(tables.get("adapt", {}))
+    except UsageError:
+        return "adapt"
+    return "train"
+
+
+def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
+    """Refuses a key that ``owner``, a dataclass or the union of distributions, does not have.
+
+    Raises:
+        RecipeError: naming the key, the one that was probably meant, and all others.
+    """
+    if owner == Distribution and isinstance(table, dict):
+        owner = _KINDS.get(str(table.get("kind")))  # an unknown kind is told by the validation
+    if not (isinstance(table, dict) and dataclasses.is_dataclass(owner)):
+        return
+    types = get_type_hints(owner, include_extras=True)
+    for key, value in table.items():
+        if key not in types:
+            raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
+        _refuse_unknown(value, types[key], path, f"{place}{key}.")
+
+
+_KINDS = {
+    get_args(get_type_hints(kind)["kind"])[0]: kind for kind in get_args(get_args(Distribution)[0])
+}

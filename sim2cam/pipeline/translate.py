@@ -65,8 +65,8 @@ def fit_plain_transfer(
     if run_dir.is_dir() and any(run_dir.iterdir()) and not overwrite:
         raise OutputError(run_dir, "is not empty. Add --overwrite to start anew.")
     style = (images.read_rgb(sample.rgb) for sample in real.samples)
-    fitters = {"reinhard": ReinhardTransfer.fit, "fourier": FourierTransfer.fit}
-    save_transfer(fitters[method](style), run_dir)
+    transfer = ReinhardTransfer.fit(style) if method == "reinhard" else FourierTransfer.fit(style)
+    save_transfer(transfer, run_dir)
 
 
 def train_network(
@@ -162,7 +162,9 @@ def _transfer(run_dir: Path, device: str) -> Transfer:
 def _units(run_dir: Path, sim: Dataset, root: Path, seed: int, device: str) -> list[Unit]:
     n = SAMPLES_PER_SHARD
     return [
-        Unit(run_dir, root, shard, shard * n, sim.samples[shard * n : (shard + 1) * n], seed, device)
+        Unit(
+            run_dir, root, shard, shard * n, sim.samples[shard * n : (shard + 1) * n], seed, device
+        )
         for shard in range(-(-len(sim.samples) // n))
     ]
 

@@ -58,7 +58,8 @@ def remove_run(run_dir: Path) -> None:
     strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in RUN_FILES)
     if strangers:
         raise OutputError(
-            run_dir, f"holds '{strangers[0]}', which is no part of a training. Choose another --out."
+            run_dir,
+            f"holds '{strangers[0]}', which is no part of a training. Choose another --out.",
         )
     for name in RUN_FILES:
         (run_dir / name).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ tables = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tables)
 
 SCORE = {"value": 0.5, "ci95": [0.45, 0.551]}
-ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "ap50_agnostic": SCORE}
+ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE}
 README = "before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n"
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sim2cam.models.backbones import ARCHITECTURES
+from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import STRIDE_PX, Detector
 
 

@@ -7,8 +7,9 @@ import torch
 from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError, UsageError
 from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import training
+from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import load_detector, predict_dataset
-from sim2cam.models.training import TrainConfig, read_metrics, train_detector
+from sim2cam.models.training import read_metrics, train_detector
 
 TINY = TrainConfig(steps=6, batch=2, crop_px=64, seed=3, warmup_steps=2)
 

@@ -1,0 +1,121 @@
+"""The core ladder on real dice: what each part of the pipeline is worth without a real label.
+
+    python benchmarks/dice.py [--work DIR] [--at-once N] [--minutes M]
+
+Captures are found in ``$SIM2CAM_REAL/dice``. Data and trainings go to ``--work`` and are resumed;
+predictions, one file for each arm and seed, go to ``benchmarks/results/dice/`` and the scores to
+``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import tyro
+
+from sim2cam.dataset.writer import write_json
+from sim2cam.models.config import TrainConfig
+from sim2cam.pipeline.engines import map_units
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.ladder import (
+    Arm,
+    Captures,
+    Plan,
+    choose_on_dev,
+    pieces,
+    prepare_data,
+    run_piece,
+    score_ladder,
+)
+
+RESULTS = Path(__file__).parent / "results"
+BASELINE = "randomized"
+TRANSFERS = {"Reinhard": "reinhard", "Fourier": "fourier"}
+
+PLAN = Plan(
+    arms=(
+        Arm("randomized", ("randomized",)),
+        Arm("Reinhard", ("randomized", "reinhard"), is_candidate=True),
+        Arm("Fourier", ("randomized", "fourier"), is_candidate=True),
+        Arm("+ translated", ("randomized", "translated")),
+        Arm("real only (200 labelled photos)", ("real",)),
+        Arm("sim without randomization", ("fixed",)),
+    ),
+    seeds=(0, 1, 2),
+    config=TrainConfig(steps=2400),
+    pictures=800,
+    data_seed=100,
+)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What of the ladder is run now."""
+
+    work: Path = Path("runs/ladder")
+    """Data sets and trainings."""
+    at_once: int = 2
+    """Trainings side by side, one thread each."""
+    minutes: float = 1e9
+    """Start no training after so many minutes."""
+
+
+def main(arguments: Arguments) -> None:
+    """Runs what is missing and writes the scores of what is there."""
+    start = time.monotonic()
+    captures = _captures()
+    prepare_data(PLAN, captures, arguments.work, workers=arguments.at_once)
+    plan = PLAN
+    while time.monotonic() - start < 60 * arguments.minutes:
+        plan = _with_transfer(captures)
+        missing = pieces(plan, captures, arguments.work, RESULTS / "dice", threads=1)
+        if not missing:
+            break
+        for done in map_units(run_piece, missing[: arguments.at_once], arguments.at_once):
+            print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.stem}", flush=True)
+    scores = score_ladder(plan, captures, RESULTS / "dice", baseline=BASELINE)
+    facts = {"environment": environment_facts(None, arguments.at_once), **scores}
+    write_json(RESULTS / "dice.json", facts)
+    _log_test(scores)
+    for arm in scores["arms"]:
+        print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
+
+
+def _captures() -> Captures:
+    folder = os.environ.get("SIM2CAM_REAL")
+    if not folder:
+        raise SystemExit("set SIM2CAM_REAL to the folder that holds dice/")
+    dice = Path(folder) / "dice"
+    names = ("train", "style", "dev", "test")
+    return Captures(*(dice / f"{name}.json" for name in names))
+
+
+def _with_transfer(captures: Captures) -> Plan:
+    """Returns the plan with the transfer that the development split chose, once it has chosen."""
+    chosen = choose_on_dev(PLAN, captures, RESULTS / "dice")
+    if chosen is None:
+        return PLAN
+    arm = Arm("+ transfer", ("randomized", TRANSFERS[chosen]))
+    return Plan((*PLAN.arms, arm), PLAN.seeds, PLAN.config, PLAN.pictures, PLAN.data_seed)
+
+
+def _log_test(scores: dict[str, object]) -> None:
+    """Appends that the test split was scored, and what came out."""
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "what": "core ladder",
+        **scores,
+    }
+    with (RESULTS / "dice_test_log.jsonl").open("a") as log:
+        log.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))

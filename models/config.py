@@ -1,0 +1,86 @@
+"""What a training of a detector is made of; plain values, so that reading a recipe needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim2cam.errors import UsageError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The numbers in which detectors differ.
+
+    Attributes:
+        blocks: residual blocks at stride 4, 8 and 16.
+        neck_channels: channels of the features that all strides are brought to.
+        head_channels: channels of the last layer before the outputs.
+    """
+
+    blocks: tuple[int, int, int]
+    neck_channels: int
+    head_channels: int
+
+
+ARCHITECTURES = {
+    "nano": Architecture(blocks=(1, 1, 1), neck_channels=64, head_channels=64),
+    "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
+}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What decides a training, besides its data.
+
+    Attributes:
+        steps: how many batches.
+        seed: 0 or more.
+        architecture: a key of ``ARCHITECTURES``.
+        batch: crops a step.
+        crop_px: side of a crop, a multiple of 32.
+        scale_range: smallest and largest magnification of a crop.
+        quarter_turns, free_turns, flips: as ``CropRules`` has them.
+        min_visible: objects less visible than this are neither learned nor unlearned.
+        photometric: whether colours, sharpness and noise are varied.
+        learning_rate: at its highest, after the warm-up; it falls to 1 % along a cosine.
+        warmup_steps: rising linearly.
+        weight_decay: of kernels, decoupled.
+        clip_norm: largest norm of a gradient.
+        ema_decay: of the averaged weights, which are the result.
+        cache_bytes: budget of decoded images in memory; it decides speed only.
+    """
+
+    steps: int = 3000
+    seed: int = 0
+    architecture: str = "nano"
+    batch: int = 8
+    crop_px: int = 192
+    scale_range: tuple[float, float] = (0.6, 1.6)
+    quarter_turns: bool = True
+    free_turns: bool = True
+    flips: bool = True
+    min_visible: float = 0.25
+    photometric: bool = True
+    learning_rate: float = 2e-3
+    warmup_steps: int = 100
+    weight_decay: float = 0.02
+    clip_norm: float = 10.0
+    ema_decay: float = 0.998
+    cache_bytes: int = 3 << 30
+
+    def __post_init__(self) -> None:
+        """Refuses values that cannot be trained with.
+
+        Raises:
+            UsageError: naming the value.
+        """
+        if self.architecture not in ARCHITECTURES:
+            hint = did_you_mean(self.architecture, ARCHITECTURES)
+            raise UsageError(f"architecture '{self.architecture}' is not known. {hint}")
+        if self.crop_px < 32 or self.crop_px % 32:
+            raise UsageError(f"crop_px must be a multiple of 32, not {self.crop_px}")
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        if not 0 < self.scale_range[0] <= self.scale_range[1]:
+            raise UsageError(f"scale_range must rise from above 0, not {self.scale_range}")

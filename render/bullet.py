@@ -1,0 +1,39 @@
+"""Bullet without its chatter: it greets on standard output, which belongs to our results."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pybullet_utils.bullet_client import BulletClient
+
+
+def connect() -> BulletClient:
+    """Returns a fresh world without a window; ``disconnect`` it after use."""
+    with _silent_output():
+        import pybullet
+        from pybullet_utils.bullet_client import BulletClient
+
+        return BulletClient(pybullet.DIRECT)
+
+
+@contextmanager
+def _silent_output() -> Iterator[None]:
+    """Sends what C code prints, on both streams, nowhere."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(fd, os.dup(fd)) for fd in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for fd, _ in kept:
+            os.dup2(nowhere, fd)
+        yield
+    finally:
+        for fd, copy in kept:
+            os.dup2(copy, fd)
+            os.close(copy)
+        os.close(nowhere)

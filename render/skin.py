@@ -1,0 +1,53 @@
+"""Skins: the pictures that lie on a body's mesh, and how its uvs address them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.render.dice import die_maps
+from sim2cam.render.textures import plane_map
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
+from sim2cam.scene.scene import Body
+
+_MAX_SPAN_M = 0.48
+
+
+@dataclass(frozen=True)
+class Skin:
+    """Pictures of a surface. Row 0 is v = 0; beyond 0..1 they repeat, every second time mirrored.
+
+    Attributes:
+        colors: sRGB uint8 (h, w, 3).
+        normals: in tangent space, uint8 (h, w, 3); None for a smooth surface.
+        turns: what the mesh's uvs are multiplied by.
+    """
+
+    colors: NDArray[np.uint8]
+    normals: NDArray[np.uint8] | None
+    turns: float
+
+
+def skin_of(body: Body) -> Skin:
+    """Returns the skin of a body."""
+    texture = body.material.texture
+    if isinstance(body.asset, Die):
+        return Skin(*die_maps(body.asset, texture), 1.0)
+    span = _span_m(body.asset)
+    return Skin(plane_map(texture, span), None, 1 / span)
+
+
+def _span_m(asset: Asset) -> float:
+    """Returns how many metres a plane picture covers."""
+    match asset:
+        case Die() | Sphere():
+            longest = 2 * asset.radius_m if isinstance(asset, Sphere) else asset.edge_m
+        case Box():
+            longest = max(asset.size_m)
+        case Cylinder():
+            longest = max(2 * asset.radius_m, asset.height_m)
+        case Ground():
+            longest = asset.side_m
+    return min(longest, _MAX_SPAN_M)

@@ -1,0 +1,404 @@
+"""Drawing without OpenGL: pybullet's TinyRenderer finds what each pixel sees, numpy shades it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.errors import BackendError
+from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.render.light import rays_of
+from sim2cam.render.mesh import Mesh, mesh_of
+from sim2cam.render.rasterizer import (
+    BITS_PER_WORD,
+    LabelBuffer,
+    PinholeView,
+    cover_words,
+    label_numbers,
+)
+from sim2cam.render.shading import Lighting, Points, ShadowMap, shade
+from sim2cam.render.skin import Skin, skin_of
+from sim2cam.scene.asset import Ground
+from sim2cam.scene.scene import Scene
+
+Floats = NDArray[np.float32]
+
+_NEAR_M, _FAR_M = 0.02, 20.0
+_LIGHT_DISTANCE_M = 20.0  # far enough to be parallel, near enough for 32-bit depth
+_SHADOW_PX = 512
+_SUPERSAMPLING = 2
+_COVER_GRID = 8  # cv2 widens polygons by half a cell: 1/16 pixel
+_FRACTION_BITS = 4
+_LINEAR = np.array(
+    [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.arange(256) / 255],
+    np.float32,
+)
+"""Linear values of sRGB bytes."""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What TinyRenderer found.
+
+    Attributes:
+        colors: (h, w, 3) sRGB reflectance.
+        depth_m: (h, w), 0 where nothing is.
+        which: (h, w) index of the body in the scene, -1 where nothing is.
+    """
+
+    colors: NDArray[np.uint8]
+    depth_m: Floats
+    which: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A plane; TinyRenderer would take longer for it than for everything else.
+
+    Attributes:
+        index: of the body in the scene.
+        side_m: length.
+        pose: of the body.
+        skin: its picture.
+    """
+
+    index: int
+    side_m: float
+    pose: Pose
+    skin: Skin
+
+    def depth_m(self, view: PinholeView) -> Floats:
+        """Returns the depth (h, w) at which the pixels of a view meet it, 0 where they do not."""
+        camera = (self.pose.inverse() @ view.pose).matrix()
+        x = (np.arange(view.width) - view.cx_px) / view.focal_px
+        y = (np.arange(view.height) - view.cy_px)[:, None] / view.focal_px
+        along = [row[0] * x + (row[1] * y + row[2]) for row in camera[:3]]  # (h, w) each
+        with np.errstate(divide="ignore", invalid="ignore"):
+            depth = -camera[2, 3] / along[2]
+            ends = [np.abs(camera[i, 3] + depth * along[i]) for i in (0, 1)]
+            meets = (depth > 0) & (ends[0] <= self.side_m / 2) & (ends[1] <= self.side_m / 2)
+        return np.where(meets, depth, 0).astype(np.float32)
+
+    def colors_at(self, places: Floats, camera: Pose) -> NDArray[np.uint8]:
+        """Returns the colours (h, w, 3) where points (h, w, 3) in the camera frame lie above it."""
+        to_table = (self.pose.inverse() @ camera).matrix().astype(np.float32)
+        texels_per_m = np.float32(self.skin.turns * len(self.skin.colors))
+        x, y = (places @ row[:3] + row[3] for row in to_table[:2])
+        found = cv2.remap(
+            self.skin.colors,
+            x * texels_per_m - np.float32(0.5),
+            y * texels_per_m - np.float32(0.5),
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_REFLECT,  # as textures that repeat, every second time mirrored
+        )
+        return np.asarray(found, dtype=np.uint8)
+
+
+class TinyRasterizer:
+    """Draws on the CPU, with nothing but pybullet and numpy.
+
+    Raises:
+        BackendError: pybullet is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import pybullet
+        except ImportError as error:
+            raise BackendError(
+                "no pybullet, which draws where there is no OpenGL. Run: pip install pybullet"
+            ) from error
+        self._bullet = pybullet
+        self._client = -1
+
+    @property
+    def name(self) -> str:
+        """The backend."""
+        return "tiny: pybullet TinyRenderer, shaded by numpy"
+
+    def load(self, scene: Scene) -> None:
+        """Hands bodies to pybullet and draws the shadow maps of a settled scene."""
+        if self._client >= 0:  # Bullet keeps every texture until its client goes
+            self._bullet.disconnect(physicsClientId=self._client)
+        self._client = self._bullet.connect(self._bullet.DIRECT)
+        if self._client < 0:
+            raise BackendError("pybullet has no room for another client. Close some of them.")
+        self._scene = scene
+        self._meshes = [mesh_of(body.asset) for body in scene.bodies]
+        self._index_of: dict[int, int] = {}
+        solid = [i for i, b in enumerate(scene.bodies) if not isinstance(b.asset, Ground)]
+        with tempfile.TemporaryDirectory(prefix="sim2cam-") as folder:
+            self._add(solid, Path(folder))
+        self._light(solid)
+        self._tables = [
+            _Table(i, body.asset.side_m, body.pose, skin_of(body))
+            for i, body in enumerate(scene.bodies)
+            if isinstance(body.asset, Ground)
+        ]
+
+    def radiance(self, view: PinholeView) -> Floats:
+        """Returns linear RGB (h, w, 3): colour of four samples a pixel, light of one inside bodies
+        and of four at their edges.
+        """
+        fine = _finer(view)
+        drawn = self._see(fine)
+        places = _places(drawn.depth_m, fine)  # (2h, 2w, 3), in the camera frame
+        normals = _normals(places)
+        colors = drawn.colors
+        for table in self._tables:
+            on_it = (drawn.which == table.index)[..., None]
+            colors = np.where(on_it, table.colors_at(places, view.pose), colors)
+        which = _by_pixel(drawn.which)  # (h, w, 4)
+        within = (which == which[..., :1]).all(axis=-1)
+        sampled = (places, normals, _LINEAR[colors])
+        mixed = [_averaged(a) for a in sampled]
+        result = self._shade(which[..., 0].ravel(), [a.reshape(-1, 3) for a in mixed], view.pose)
+        result = result.reshape(*within.shape, 3)
+        edge = [_by_pixel(a)[~within].reshape(-1, 3) for a in sampled]  # (4 m, 3) each
+        shaded = self._shade(which[~within].ravel(), edge, view.pose)
+        result[~within] = shaded.reshape(-1, _SUPERSAMPLING**2, 3).mean(axis=1)
+        return result
+
+    def labels(self, view: PinholeView) -> LabelBuffer:
+        """Returns depth, ids and cover at pixel centres."""
+        drawn = self._see(view)
+        numbers = label_numbers(self._scene)
+        by_index = np.array([*(numbers.get(b.name, 0) for b in self._scene.bodies), 0], np.uint16)
+        ids = by_index[drawn.which]  # -1 is the last
+        cover = np.zeros((view.height, view.width, cover_words(self._scene)), np.uint32)
+        for body, mesh in zip(self._scene.bodies, self._meshes, strict=True):
+            if body.name in numbers:
+                word, bit = divmod(numbers[body.name] - 1, BITS_PER_WORD)
+                window, whole = _silhouette(mesh, view.pose.inverse() @ body.pose, view)
+                whole |= ids[window] == numbers[body.name]
+                cover[window][..., word] |= whole.astype(np.uint32) << np.uint32(bit)
+        return LabelBuffer(drawn.depth_m, ids, cover)
+
+    def _add(self, indices: list[int], folder: Path) -> None:
+        """Gives bodies of the scene to pybullet, which reads their colours from files."""
+        for index in indices:
+            body, mesh = self._scene.bodies[index], self._meshes[index]
+            colors, uvs = _tiled(skin_of(body), mesh.uvs)
+            path = folder / f"{index}.png"
+            images.write_bytes(path, images.encode_png(np.ascontiguousarray(colors[::-1])))
+            shape = self._call(
+                self._bullet.createVisualShape,
+                self._bullet.GEOM_MESH,
+                vertices=mesh.vertices_m.tolist(),
+                indices=mesh.faces.ravel().tolist(),
+                uvs=uvs.tolist(),
+                normals=mesh.normals.tolist(),
+                rgbaColor=(1, 1, 1, 1),
+            )
+            w, x, y, z = body.pose.rotation_wxyz
+            handle = self._call(
+                self._bullet.createMultiBody, 0, -1, shape, body.pose.position_m, (x, y, z, w)
+            )
+            texture = self._call(self._bullet.loadTexture, str(path))
+            self._call(self._bullet.changeVisualShape, handle, -1, textureUniqueId=texture)
+            self._index_of[handle] = index
+
+    def _light(self, casters: list[int]) -> None:
+        """Draws one shadow map for each parallel light."""
+        environment = self._scene.environment
+        rays = rays_of(environment)
+        centre, radius = self._bounding_sphere(casters)
+        shadows = tuple(self._shadow_map(d, centre, radius) for d in rays.directions)
+        ground = np.array(self._scene.bodies[0].material.texture.color_a, np.float32)
+        self._lighting = Lighting(environment, rays, shadows, ground)
+
+    def _shadow_map(
+        self, direction: NDArray[np.float64], centre: NDArray[np.float64], radius: float
+    ) -> ShadowMap:
+        eye = vec3(centre + direction * _LIGHT_DISTANCE_M)
+        middle = (_SHADOW_PX - 1) / 2
+        focal = _LIGHT_DISTANCE_M * _SHADOW_PX / (2 * radius)
+        pose = Pose.looking_at(eye, vec3(centre), 0.0)
+        view = PinholeView(pose, _SHADOW_PX, _SHADOW_PX, focal, middle, middle)
+        drawn = self._draw(view, _LIGHT_DISTANCE_M - 2 * radius, _LIGHT_DISTANCE_M + 2 * radius)
+        return ShadowMap(view, drawn.depth_m, 2 * radius / _SHADOW_PX)
+
+    def _bounding_sphere(self, casters: list[int]) -> tuple[NDArray[np.float64], float]:
+        """Returns centre (3,) and radius of a sphere around bodies of the scene."""
+        if not casters:
+            return np.zeros(3), 0.1
+        bodies = self._scene.bodies
+        points = np.vstack([bodies[i].pose.apply(self._meshes[i].vertices_m) for i in casters])
+        low, high = points.min(axis=0), points.max(axis=0)
+        return (low + high) / 2, float(np.linalg.norm(high - low) / 2)
+
+    def _see(self, view: PinholeView) -> _Drawn:
+        """Returns what is seen of bodies and tables; of the latter without colours."""
+        drawn = self._draw(view, _NEAR_M, _FAR_M)
+        for table in self._tables:
+            depth = table.depth_m(view)
+            nearer = (depth > _NEAR_M) & ((drawn.which < 0) | (depth < drawn.depth_m))
+            drawn = _Drawn(
+                drawn.colors,
+                np.where(nearer, depth, drawn.depth_m),
+                np.where(nearer, table.index, drawn.which),
+            )
+        return drawn
+
+    def _draw(self, view: PinholeView, near_m: float, far_m: float) -> _Drawn:
+        to_camera, to_clip = _matrices(view, near_m, far_m)
+        width, height, colors, depth, bodies = self._call(
+            self._bullet.getCameraImage,
+            view.width,
+            view.height,
+            to_camera.T.ravel().tolist(),
+            to_clip.T.ravel().tolist(),
+            shadow=0,
+            lightAmbientCoeff=1,
+            lightDiffuseCoeff=0,
+            lightSpecularCoeff=0,
+            renderer=self._bullet.ER_TINY_RENDERER,
+        )
+        which = np.full(max(self._index_of, default=0) + 2, -1)
+        which[list(self._index_of)] = list(self._index_of.values())
+        seen = which[np.asarray(bodies, np.intp).reshape(height, width)]  # -1 is the last
+        share = np.asarray(depth, np.float64).reshape(height, width)
+        metres = near_m * far_m / (far_m - (far_m - near_m) * share)
+        rgb = np.asarray(colors, np.uint8).reshape(height, width, 4)[..., :3]
+        return _Drawn(rgb, np.where(seen < 0, 0, metres).astype(np.float32), seen)
+
+    def _shade(self, which: NDArray[np.intp], sampled: list[Floats], camera: Pose) -> Floats:
+        """Returns the radiance (n, 3) of places, normals and colours (n, 3) of bodies (n,)."""
+        places, normals, colors = sampled
+        turn = camera.rotation().as_matrix().astype(np.float32)
+        nothing = which < 0
+        materials = [body.material for body in self._scene.bodies]
+        looks = np.array([(m.roughness, m.specular, m.metallic) for m in materials], np.float32)
+        points = Points(
+            places @ turn.T + np.array(camera.position_m, np.float32),
+            _unit(normals) @ turn.T,
+            -_unit(places) @ turn.T,
+            colors,
+            *looks[which].T,
+        )
+        radiance = shade(points, self._lighting)
+        radiance[nothing] = self._scene.environment.horizon
+        return radiance
+
+    def _call(self, function: Any, *args: Any, **named: Any) -> Any:
+        return function(*args, **named, physicsClientId=self._client)
+
+
+def _finer(view: PinholeView) -> PinholeView:
+    """Returns the view with ``_SUPERSAMPLING`` pixels for each, both ways."""
+    n = _SUPERSAMPLING
+    return PinholeView(
+        view.pose, n * view.width, n * view.height, n * view.focal_px,
+        n * (view.cx_px + 0.5) - 0.5, n * (view.cy_px + 0.5) - 0.5,
+    )  # fmt: skip
+
+
+def _matrices(
+    view: PinholeView, near_m: float, far_m: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns world to OpenGL's camera (y up, z back) and that to clip coordinates, (4, 4) each.
+
+    TinyRenderer takes its samples at the lower left corners of pixels.
+    """
+    w, h, f = view.width, view.height, view.focal_px
+    to_camera = np.diag([1.0, -1.0, -1.0, 1.0]) @ view.pose.inverse().matrix()
+    depth = far_m - near_m
+    to_clip = np.array(
+        [
+            [2 * f / w, 0, 1 - 2 * view.cx_px / w, 0],
+            [0, 2 * f / h, 2 * (view.cy_px + 1) / h - 1, 0],
+            [0, 0, -(far_m + near_m) / depth, -2 * far_m * near_m / depth],
+            [0, 0, -1, 0],
+        ]
+    )
+    return to_camera, to_clip
+
+
+def _tiled(skin: Skin, uvs: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Returns a picture that may simply repeat, and uvs above 0 for it."""
+    turned = uvs * skin.turns
+    if turned.min() >= 0 and turned.max() <= 1:
+        return skin.colors, turned
+    wide = np.concatenate([skin.colors, skin.colors[:, ::-1]], axis=1)
+    return np.concatenate([wide, wide[::-1]]), turned / 2 - np.floor(turned / 2).min(axis=0)
+
+
+def _places(depth_m: Floats, view: PinholeView) -> Floats:
+    """Returns the points (h, w, 3) that pixels see, in the camera frame."""
+    x = (np.arange(view.width, dtype=np.float32) - view.cx_px) / view.focal_px
+    y = (np.arange(view.height, dtype=np.float32) - view.cy_px) / view.focal_px
+    return np.stack([x * depth_m, y[:, None] * depth_m, depth_m], axis=-1, dtype=np.float32)
+
+
+def _normals(places: Floats) -> Floats:
+    """Returns vectors (h, w, 3) along the normals, towards the camera, of any length."""
+    along_x, along_y = _slopes(places), _slopes(places.swapaxes(0, 1)).swapaxes(0, 1)
+    return np.cross(along_y, along_x)
+
+
+def _slopes(places: Floats) -> Floats:
+    """Returns the way (h, w, 3) to the next point in a row, or from the one before if it is nearer.
+
+    So the difference does not reach over the edge of a body.
+    """
+    steps = np.diff(places, axis=1)
+    after = np.concatenate([steps, steps[:, -1:]], axis=1)
+    before = np.concatenate([steps[:, :1], steps], axis=1)
+    nearer = np.abs(before[..., 2:]) < np.abs(after[..., 2:])
+    return np.where(nearer, before, after)
+
+
+def _unit(vectors: Floats) -> Floats:
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return np.asarray(vectors / np.maximum(lengths, 1e-20), dtype=np.float32)
+
+
+def _by_pixel(samples: NDArray[Any]) -> NDArray[Any]:
+    """Returns samples (n h, n w, ...) as (h, w, n n, ...)."""
+    n = _SUPERSAMPLING
+    height, width, *rest = samples.shape
+    blocks = samples.reshape(height // n, n, width // n, n, *rest).swapaxes(1, 2)
+    return blocks.reshape(height // n, width // n, n * n, *rest)
+
+
+def _averaged(samples: Floats) -> Floats:
+    """Returns the means (h, w, 3) of samples (n h, n w, 3)."""
+    height, width = (side // _SUPERSAMPLING for side in samples.shape[:2])
+    return np.asarray(cv2.resize(samples, (width, height), interpolation=cv2.INTER_AREA))
+
+
+def _silhouette(
+    mesh: Mesh, pose: Pose, view: PinholeView
+) -> tuple[tuple[slice, slice], NDArray[np.bool_]]:
+    """Returns a window of the view and, for its pixels, whether the mesh lies behind them."""
+    points = pose.apply(mesh.vertices_m)
+    corners = points[mesh.faces][(points[mesh.faces, 2] > _NEAR_M).all(axis=1)]  # (m, 3, 3)
+    flat = corners[..., :2] / corners[..., 2:] * view.focal_px + [view.cx_px, view.cy_px]
+    a, b, c = flat.swapaxes(0, 1)
+    towards = (b - a)[:, 0] * (c - a)[:, 1] < (b - a)[:, 1] * (c - a)[:, 0]
+    return _filled(flat[towards], view)
+
+
+def _filled(
+    triangles: NDArray[np.float64], view: PinholeView
+) -> tuple[tuple[slice, slice], NDArray[np.bool_]]:
+    """Returns a window of the view and which of its pixel centres triangles (n, 3, 2) cover."""
+    limit = (view.width, view.height)
+    ends = triangles.reshape(-1, 2) if len(triangles) else np.zeros((1, 2))
+    left, top = np.clip(np.floor(ends.min(axis=0)) - 1, 0, limit).astype(int)
+    right, bottom = np.clip(np.ceil(ends.max(axis=0)) + 2, 0, limit).astype(int)
+    window = (slice(top, bottom), slice(left, right))
+    grid = np.zeros(((bottom - top) * _COVER_GRID, (right - left) * _COVER_GRID), np.uint8)
+    if grid.size:
+        places = (triangles - [left, top] + 0.5) * _COVER_GRID * 2**_FRACTION_BITS
+        for corners in np.rint(places).astype(np.int32):
+            cv2.fillConvexPoly(grid, corners, 1, shift=_FRACTION_BITS)
+    middle = _COVER_GRID // 2
+    return window, grid[middle::_COVER_GRID, middle::_COVER_GRID] > 0

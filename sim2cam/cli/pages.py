@@ -1,0 +1,95 @@
+"""From what the pipeline returns to the pages that the report makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sim2cam.adapt.translator.training import read_metrics as read_translator_metrics
+from sim2cam.models.training import read_metrics as read_detector_metrics
+from sim2cam.pipeline.demo import DemoResult, read_parts
+from sim2cam.report.examples import choose_examples, picture_rows
+from sim2cam.report.report import write_report
+from sim2cam.report.values import Curves, RunReport, ScoreRow, Series, Stage
+
+PAGE = "report.html"
+_STAGES = ("generate", "translate", "train", "bench")
+_DETECTOR = ("heat", "box", "category")
+_TRANSLATOR = ("adversarial", "identity", "structure", "mean_change")
+_ROWS = 4
+_EXAMPLES = 3
+
+
+def write_demo_page(result: DemoResult) -> Path:
+    """Returns the page of a finished demo, in its folder."""
+    sim, adapted = read_parts(result)
+    seconds = {stage.name: stage.seconds for stage in result.stages}
+    details = {
+        "generate": f"{len(sim.samples)} pictures",
+        "translate": f"{len(adapted.samples)} pictures" if adapted else "",
+        "bench": f"{len(result.trained.captures.samples)} {result.captures_origin} images",
+    }
+    report = RunReport(
+        title="sim2cam demo: dice",
+        captures_origin=result.captures_origin,
+        facts=_facts(result),
+        stages=tuple(Stage(s, seconds.get(s), details.get(s, "")) for s in _STAGES),
+        scores=_scores(result),
+        pictures=picture_rows(sim, adapted, result.style, count=_ROWS),
+        examples=choose_examples(
+            result.trained.captures, result.trained.predictions, count=_EXAMPLES
+        ),
+        curves=_curves(result.root),
+        notes=result.notes,
+    )
+    return write_report(report, result.root / PAGE)
+
+
+def _facts(result: DemoResult) -> dict[str, str]:
+    environment = result.environment
+    packages = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
+    return {
+        "command": f"sim2cam {environment['command']}",
+        "real labels in training": "0",
+        "renderer": environment["renderer"],
+        "machine": f"{environment['system']}, {environment['cpus']} CPUs",
+        "versions": f"sim2cam {environment['sim2cam']}, Python {environment['python']}, {packages}",
+    }
+
+
+def _scores(result: DemoResult) -> tuple[ScoreRow, ...]:
+    shipped = result.shipped.score if result.shipped else None
+    origin = result.captures_origin
+    return (
+        ScoreRow("trained in this run", origin, result.trained.score),
+        ScoreRow("weights that ship", origin, shipped),
+    )
+
+
+def _curves(root: Path) -> tuple[Curves, ...]:
+    detector = read_detector_metrics(root / "detector")
+    translator = read_translator_metrics(root / "translator")
+    return (
+        Curves(
+            "Detector",
+            "loss",
+            tuple(_series(name, detector, "losses") for name in _DETECTOR) if detector else (),
+        ),
+        Curves(
+            "Translator",
+            "mean over patches",
+            tuple(_series(name, translator, "scalars") for name in _TRANSLATOR)
+            if translator
+            else (),
+        ),
+    )
+
+
+def _series(name: str, lines: Sequence[Any], values: str) -> Series:
+    """Returns one number of a training's record over its steps."""
+    return Series(
+        name,
+        tuple(float(line.step) for line in lines),
+        tuple(float(getattr(line, values)[name]) for line in lines),
+    )

@@ -1,0 +1,245 @@
+"""Checking a data set: files whole, labels that agree with one another and with the pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.dataset.reader import (
+    RawSample,
+    parent_folder,
+    parse_sample,
+    read_header,
+    read_lines,
+)
+from sim2cam.dataset.sample import ObjectLabel, Sample
+from sim2cam.dataset.writer import HEADER, SHARDS, TEMPORARY_SUFFIX, digest_of
+from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import Box, box_of_mask
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong.
+
+    Attributes:
+        sample: its name, or the file that it is about.
+        what: in words, with the values.
+    """
+
+    sample: str
+    what: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        samples: how many there are.
+        objects: how many labels they have, their parents' included.
+        problems: everything wrong; empty for a sound data set.
+        warnings: what is no fault of the samples, like folders left behind by a killed run.
+    """
+
+    samples: int
+    objects: int
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the report as JSON values."""
+        return asdict(self)
+
+
+def check_dataset(root: Path) -> CheckReport:
+    """Returns what is wrong with a data set, or with its ties to its parent.
+
+    The pictures and labels of a parent are not checked; that is the parent's own check.
+
+    Raises:
+        InputError: there is no data set, or its lists cannot be read at all.
+    """
+    header = read_header(root)
+    raw_samples = read_lines(root)
+    problems = [*_list_problems(raw_samples), *_scene_problems(raw_samples, _views(header))]
+    parents = None
+    if header.get("parent") is not None:
+        parents, more = _parents(parent_folder(root, header))
+        problems.extend(more)
+    objects = 0
+    for raw in raw_samples:
+        whats = [*_sample_problems(raw, tuple(header["categories"]))]
+        labelled = raw.line
+        if parents is not None:
+            labelled = parents.get(str(raw.line.get("parent")), {})
+            whats.extend(_parent_problems(raw.line, labelled))
+        objects += len(labelled.get("objects", ()))
+        problems.extend(Problem(_name(raw), what) for what in whats)
+    left = [*root.glob(f"*{TEMPORARY_SUFFIX}"), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]
+    warnings = tuple(f"{path} was left behind by a run that was killed" for path in sorted(left))
+    return CheckReport(len(raw_samples), objects, tuple(problems), warnings)
+
+
+def _name(raw: RawSample) -> str:
+    return str(raw.line.get("name"))
+
+
+def _views(header: dict[str, Any]) -> int | None:
+    """Returns how many samples each scene has; None when the header does not say."""
+    try:
+        return int(header["recipe"]["render"]["views"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _list_problems(raw_samples: list[RawSample]) -> Iterator[Problem]:
+    if not raw_samples:
+        yield Problem(HEADER, "the data set holds no samples")
+    for name, times in Counter(_name(raw) for raw in raw_samples).items():
+        if times > 1:
+            yield Problem(name, f"{times} samples have this name")
+
+
+def _scene_problems(raw_samples: list[RawSample], views: int | None) -> Iterator[Problem]:
+    """Yields scenes that are split over shards, and samples that are not of the scene they say."""
+    shards: dict[Any, set[str]] = defaultdict(set)
+    scenes: dict[Path, set[Any]] = defaultdict(set)
+    for raw in raw_samples:
+        scene, name = raw.line.get("scene_index"), _name(raw)
+        if scene is not None:
+            shards[scene].add(raw.shard.name)
+            scenes[raw.shard].add(scene)
+        if views and name.isdecimal() and scene != int(name) // views:
+            yield Problem(name, f"scene_index is {scene}, not {int(name) // views}")
+    for scene, names in shards.items():
+        if len(names) > 1:
+            yield Problem(SHARDS, f"scene {scene} is split over shards {', '.join(sorted(names))}")
+    for shard, found in scenes.items():
+        listed = _listed_scenes(shard)
+        if listed is not None and listed != found:
+            yield Problem(
+                f"{shard.name}/scenes.jsonl",
+                f"lists the scenes {sorted(listed)}, but the samples are of {sorted(found)}",
+            )
+
+
+def _listed_scenes(shard: Path) -> set[int] | None:
+    """Returns the scenes that a shard lists; None when it has no list."""
+    path = shard / "scenes.jsonl"
+    if not path.is_file():
+        return None
+    try:
+        return {json.loads(text)["scene_index"] for text in path.read_bytes().splitlines()}
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(path, f"not a list of scenes ({error}).") from error
+
+
+def _parents(root: Path) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
+    """Returns the lines of the parent by the digest that they have, and what is wrong with it."""
+    try:
+        read_header(root)
+        return {digest_of(raw.line): raw.line for raw in read_lines(root)}, []
+    except InputError as error:
+        return {}, [Problem(HEADER, f"its parent cannot be read: {error}")]
+
+
+def _parent_problems(line: dict[str, Any], parent: dict[str, Any]) -> Iterator[str]:
+    if not parent:
+        yield f"no sample of the parent has the digest {line.get('parent')}"
+        return
+    for key in ("width", "height", "scene_index"):
+        if line.get(key) != parent.get(key):
+            yield f"{key} is {line.get(key)}, but that of its parent is {parent.get(key)}"
+
+
+def _sample_problems(raw: RawSample, categories: tuple[str, ...]) -> Iterator[str]:
+    """Yields what is wrong with a sample: its line, its files, its labels."""
+    if digest_of(raw.line) != raw.line.get("digest"):
+        yield "its line is not the one that was written: another digest"
+    try:
+        sample = parse_sample(raw, categories)
+    except InputError as error:
+        yield str(error)
+        return
+    missing = [place for place in raw.line["files"] if not (raw.shard / place).is_file()]
+    yield from (f"{place} is missing" for place in missing)
+    for place, digest in raw.line["files"].items():
+        path = raw.shard / place
+        if place not in missing and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            yield f"{place} is not the file that was written: another SHA-256"
+    for index, label in enumerate(sample.objects or ()):
+        for what in _label_problems(label, sample):
+            yield f"object {index} (category {label.category}): {what}"
+    if not missing:
+        yield from _pixel_problems(sample)
+
+
+def _pixel_problems(sample: Sample) -> Iterator[str]:
+    """Yields images of another size, and labels that contradict their pixels."""
+    try:
+        width, height = images.read_size(sample.rgb)
+        ids = images.read_16bit(sample.ids) if sample.ids else None
+        depth = images.read_16bit(sample.depth) if sample.depth else None
+    except InputError as error:
+        yield str(error)
+        return
+    sizes = {"rgb": (width, height)}
+    sizes |= {"ids": ids.shape[::-1]} if ids is not None else {}
+    sizes |= {"depth": depth.shape[::-1]} if depth is not None else {}
+    wrong = {name: size for name, size in sizes.items() if size != (sample.width, sample.height)}
+    for name, (width, height) in wrong.items():
+        yield f"{name} is {width}x{height} pixels, not {sample.width}x{sample.height}"
+    if wrong or ids is None:
+        return
+    yield from _mask_problems(sample.objects or (), ids)
+    if depth is not None:
+        without = int((depth[ids > 0] == 0).sum())
+        if without:
+            yield f"{without} pixels of objects have no depth"
+
+
+def _label_problems(label: ObjectLabel, sample: Sample) -> Iterator[str]:
+    if not _holds((0.0, 0.0, float(sample.width), float(sample.height)), label.box_xyxy):
+        yield f"box {label.box_xyxy} does not lie inside the image"
+    fraction = label.visible_fraction
+    if fraction is not None and not 0 < fraction <= 1:
+        yield f"visible_fraction {fraction} is not above 0 and at most 1"
+    amodal = label.box_amodal_xyxy
+    if amodal is not None and not _holds(amodal, label.box_xyxy):
+        yield f"box {label.box_xyxy} is not inside its amodal box {amodal}"
+
+
+def _mask_problems(objects: tuple[ObjectLabel, ...], ids: NDArray[np.uint16]) -> Iterator[str]:
+    numbers = Counter(label.instance_id for label in objects)
+    seen = {int(number) for number in np.unique(ids)} - {0}
+    for number in sorted(seen - set(numbers)):
+        yield f"instance {number} of the ids image has no object"
+    for instance_id, times in numbers.items():
+        if times > 1:
+            yield f"{times} objects have the instance_id {instance_id}"
+    for index, label in enumerate(objects):
+        place = f"object {index} (category {label.category})"
+        if label.instance_id not in seen:
+            yield f"{place}: instance_id {label.instance_id} is not in the ids image"
+            continue
+        mask = ids == label.instance_id
+        if box_of_mask(mask) != label.box_xyxy:
+            yield f"{place}: box {label.box_xyxy} is not that of its mask, {box_of_mask(mask)}"
+        if int(mask.sum()) != label.area_px:
+            yield f"{place}: area_px {label.area_px} is not that of its mask, {int(mask.sum())}"
+
+
+def _holds(outer: Box, inner: Box) -> bool:
+    """Returns whether a box with some area lies inside another."""
+    x0, y0, x1, y1 = inner
+    return outer[0] <= x0 < x1 <= outer[2] and outer[1] <= y0 < y1 <= outer[3]

@@ -1,0 +1,124 @@
+"""Writing COCO: the pictures, and one file with boxes and masks that any COCO tool loads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from faster_coco_eval.core import mask as coco_mask
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.writer import TEMPORARY_SUFFIX
+from sim2cam.errors import InputError, OutputError
+from sim2cam.geometry.boxes import xyxy_to_xywh
+
+_ANNOTATIONS = "annotations.json"
+
+
+def write_coco(dataset: Dataset, out: Path) -> None:
+    """Writes ``images/`` and ``annotations.json`` into a new folder, which appears whole.
+
+    Pictures keep their bytes; those that EXIF turns are written upright as PNG, as tools disagree
+    on whether to turn them. Masks are run-length encoded. What COCO has no field for stands beside:
+    ``visible_fraction``, ``bbox_amodal`` and ``instance_id`` of an object, ``camera`` (the lens),
+    ``origin`` and ``scene_index`` of an image.
+
+    Raises:
+        InputError: an image without labels, or one that cannot be read.
+        OutputError: the folder is not empty or cannot be written.
+    """
+    out = out.resolve()
+    part = out.with_name(out.name + TEMPORARY_SUFFIX)
+    with images.writing(out):
+        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+            raise OutputError(out, "is not empty. Choose another --out.")
+        if part.exists():
+            shutil.rmtree(part)
+    try:
+        _fill(dataset, part)
+        with images.writing(out):
+            part.replace(out)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _fill(dataset: Dataset, folder: Path) -> None:
+    numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
+    pictures: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for sample in dataset.samples:
+        pictures.append(_picture(sample, len(pictures) + 1, folder))
+        for annotation in _annotations(dataset, sample, numbers):
+            numbered = {"id": len(annotations) + 1, "image_id": len(pictures)}
+            annotations.append(numbered | annotation)
+    whole = {
+        "info": {"description": f"{dataset.root.name}, written by sim2cam"},
+        "images": pictures,
+        "annotations": annotations,
+        "categories": [{"id": number, "name": name} for name, number in numbers.items()],
+    }
+    images.write_bytes(folder / _ANNOTATIONS, json.dumps(whole).encode())
+
+
+def _picture(sample: Sample, number: int, folder: Path) -> dict[str, Any]:
+    """Writes the picture and returns its entry."""
+    if images.read_orientation(sample.rgb) == 1:
+        data, suffix = _bytes_of(sample.rgb), sample.rgb.suffix
+    else:
+        data, suffix = images.encode_png(images.read_rgb(sample.rgb)), ".png"
+    name = f"images/{sample.name.removesuffix(sample.rgb.suffix)}{suffix}"
+    images.write_bytes(folder / name, data)
+    entry = {
+        "id": number,
+        "file_name": name,
+        "width": sample.width,
+        "height": sample.height,
+        "origin": sample.origin,
+        "scene_index": sample.scene_index,
+    }
+    return entry | ({"camera": asdict(sample.lens)} if sample.lens else {})
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
+
+
+def _annotations(dataset: Dataset, sample: Sample, numbers: dict[str, int]) -> list[dict[str, Any]]:
+    if sample.objects is None:
+        raise InputError(dataset.root, f"image {sample.name} has no labels to export.")
+    ids = images.read_16bit(sample.ids) if sample.ids else None
+    return [_annotation(label, numbers[label.category], ids) for label in sample.objects]
+
+
+def _annotation(
+    label: ObjectLabel, category_id: int, ids: NDArray[np.uint16] | None
+) -> dict[str, Any]:
+    amodal = label.box_amodal_xyxy
+    found = {
+        "category_id": category_id,
+        "bbox": list(xyxy_to_xywh(label.box_xyxy)),
+        "area": label.area_px,
+        "iscrowd": int(label.is_crowd),
+        "visible_fraction": label.visible_fraction,
+        "bbox_amodal": None if amodal is None else list(xyxy_to_xywh(amodal)),
+        "instance_id": label.instance_id,
+    }
+    if ids is not None and label.instance_id is not None:
+        found["segmentation"] = _run_lengths(ids == label.instance_id)
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _run_lengths(mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Returns the compressed run lengths of a mask (height, width), as JSON holds them."""
+    encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
+    return {"size": list(encoded["size"]), "counts": encoded["counts"].decode("ascii")}

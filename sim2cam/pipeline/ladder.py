@@ -1,0 +1,318 @@
+"""The ladder: equal trainings on ever more of the pipeline, scored on the same real captures.
+
+Every arm trains the same detector for the same number of steps; only the data differ. Pieces are
+(arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
+a ladder can be run in pieces and on several machines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sim2cam.adapt.store import PlainMethod
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.errors import InputError
+from sim2cam.measure.bootstrap import holm
+from sim2cam.measure.detection import Detection, MatchedRun, compare, evaluate, mean_estimate
+from sim2cam.models.config import TrainConfig
+from sim2cam.models.prediction import predict_dataset
+from sim2cam.models.training import train_detector
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.translate import apply_transfer, fit_plain_transfer, train_network
+from sim2cam.seeds import stream
+from sim2cam.training.device import use_threads
+
+METRICS = ("ap", "ap50", "agnostic_ap50")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One rung.
+
+    Attributes:
+        name: as tables show it.
+        data: names of the data sets of its training, all with the same weight.
+        is_candidate: whether it only takes part in a choice on the development split.
+    """
+
+    name: str
+    data: tuple[str, ...]
+    is_candidate: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is equal for all arms.
+
+    Attributes:
+        arms: the rungs.
+        seeds: of the trainings.
+        config: of every training, but for its seed.
+        pictures: size of each rendered data set.
+        data_seed: of rendering and translating.
+    """
+
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...]
+    config: TrainConfig
+    pictures: int
+    data_seed: int
+
+
+@dataclass(frozen=True)
+class Captures:
+    """The splits of the real captures.
+
+    Attributes:
+        train: labelled; only arms with the data set ``real`` train on it.
+        style: pictures whose labels are not read.
+        dev: labelled; makes choices.
+        test: labelled; scored, chooses nothing.
+    """
+
+    train: Path
+    style: Path
+    dev: Path
+    test: Path
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One training to be done; where its data lie and where its predictions go."""
+
+    arm: Arm
+    seed: int
+    config: TrainConfig
+    work: Path
+    captures: Captures
+    result: Path
+    threads: int
+
+
+def prepare_data(plan: Plan, captures: Captures, work: Path, *, workers: int) -> None:
+    """Makes, or completes, every data set that the arms train on, below ``work``.
+
+    Raises:
+        Sim2CamError: a data set cannot be made.
+    """
+    names = {name for arm in plan.arms for name in arm.data}
+    for name, recipe in (("fixed", "dice-fixed"), ("randomized", "dice")):
+        if name in names:
+            _render(plan, recipe, work / name, workers)
+    for name in sorted(names & {"reinhard", "fourier", "translated"}):
+        _translate(plan, name, captures, work, workers)
+
+
+def run_piece(piece: Piece) -> Path:
+    """Trains one arm with one seed and writes its predictions on the development and test splits.
+
+    Raises:
+        Sim2CamError: the training failed.
+    """
+    use_threads(piece.threads)
+    run = piece.work / "runs" / piece.result.stem
+    parts = tuple((_data(name, piece), 1.0) for name in piece.arm.data)
+    detector = train_detector(parts, replace(piece.config, seed=piece.seed), run, resume=True)
+    splits = {"dev": piece.captures.dev}
+    if not piece.arm.is_candidate:
+        splits["test"] = piece.captures.test
+    found = {
+        split: {
+            image: [_short(d) for d in detections]
+            for image, detections in predict_dataset(detector, read_captures(path)).items()
+        }
+        for split, path in splits.items()
+    }
+    facts = {
+        "arm": piece.arm.name,
+        "seed": piece.seed,
+        "data": list(piece.arm.data),
+        "config": asdict(piece.config),
+        "found": found,
+    }
+    write_json(piece.result, facts)
+    return piece.result
+
+
+def pieces(
+    plan: Plan, captures: Captures, work: Path, results: Path, *, threads: int
+) -> list[Piece]:
+    """Returns the pieces that have no predictions yet, all arms of one seed before the next."""
+    planned = [
+        Piece(
+            arm,
+            seed,
+            plan.config,
+            work,
+            captures,
+            results / f"{_slug(arm.name)}-{seed}.json",
+            threads,
+        )
+        for seed in plan.seeds
+        for arm in plan.arms
+        if not (arm.is_candidate and seed != plan.seeds[0])
+    ]
+    return [piece for piece in planned if not piece.result.is_file()]
+
+
+def score_ladder(plan: Plan, captures: Captures, results: Path, *, baseline: str) -> dict[str, Any]:
+    """Returns every arm's scores on the test split, with intervals, from the files of predictions.
+
+    Args:
+        plan: the ladder.
+        captures: the splits.
+        results: folder of the predictions.
+        baseline: name of the arm that the others are compared with, paired over images.
+
+    Raises:
+        InputError: the baseline has no predictions yet.
+    """
+    test = read_captures(captures.test)
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(results.glob("*-[0-9]*.json")):
+        facts = json.loads(path.read_text())
+        if "test" in facts["found"]:
+            runs.setdefault(facts["arm"], []).append(facts)
+    if baseline not in runs:
+        raise InputError(
+            results, f"no predictions of the arm '{baseline}' yet. Run its piece first."
+        )
+    arms = [_arm_scores(name, found, test) for name, found in runs.items()]
+    return {
+        "protocol": {
+            "steps": plan.config.steps,
+            "batch": plan.config.batch,
+            "crop_px": plan.config.crop_px,
+            "pictures": plan.pictures,
+            "seeds": list(plan.seeds),
+            "test_images": len(test.samples),
+            "intervals": "95 %, bootstrap over images, mean of the seeds",
+        },
+        "arms": arms,
+        "differences": _differences(runs, test, baseline),
+    }
+
+
+def choose_on_dev(plan: Plan, captures: Captures, results: Path) -> str | None:
+    """Returns the name of the dev-only arm with the best AP50 there; None before all have run."""
+    dev = read_captures(captures.dev)
+    scores: dict[str, float] = {}
+    for arm in plan.arms:
+        path = results / f"{_slug(arm.name)}-{plan.seeds[0]}.json"
+        if not arm.is_candidate:
+            continue
+        if not path.is_file():
+            return None
+        found = _predictions(json.loads(path.read_text())["found"]["dev"])
+        scores[arm.name] = evaluate(dev, found, rng=stream(0, "ladder")).ap50.value
+    return max(scores, key=lambda name: scores[name])
+
+
+def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:
+    generate(
+        load_recipe(recipe),
+        root,
+        count=plan.pictures,
+        seed=plan.data_seed,
+        workers=workers,
+        resume=True,
+        overwrite=False,
+        progress=lambda _done, _total: None,
+    )
+
+
+def _translate(plan: Plan, name: str, captures: Captures, work: Path, workers: int) -> None:
+    style, run = read_captures(captures.style), work / "transfers" / name
+    sim = read_dataset(work / "randomized")
+    if name == "translated":
+        config = load_recipe("dice").adapt
+        train_network(sim, style, config, run, resume=True, device="cpu", progress=None)
+    elif not run.is_dir():
+        method: PlainMethod = "reinhard" if name == "reinhard" else "fourier"
+        fit_plain_transfer(style, method, run, overwrite=False)
+    apply_transfer(
+        run,
+        sim,
+        work / name,
+        seed=plan.data_seed,
+        workers=workers,
+        device="cpu",
+        resume=True,
+        overwrite=False,
+        progress=lambda _done, _total: None,
+    )
+
+
+def _data(name: str, piece: Piece) -> Dataset:
+    return (
+        read_captures(piece.captures.train) if name == "real" else read_dataset(piece.work / name)
+    )
+
+
+def _arm_scores(name: str, runs: Sequence[Mapping[str, Any]], test: Dataset) -> dict[str, Any]:
+    """Returns the scores of each seed, and their mean with an interval over images."""
+    matched = [MatchedRun(test, _predictions(run["found"]["test"])) for run in runs]
+    each = [
+        evaluate(test, _predictions(run["found"]["test"]), rng=stream(0, "ladder")).to_json()
+        for run in runs
+    ]
+    seeds = [
+        {"seed": run["seed"], **{metric: score[metric]["value"] for metric in METRICS}}
+        for run, score in zip(runs, each, strict=True)
+    ]
+    estimates = {
+        metric: mean_estimate(matched, metric=metric, rng=stream(0, "ladder")).to_json()
+        for metric in METRICS
+    }
+    return {"name": name, "seeds": seeds, **estimates}
+
+
+def _differences(
+    runs: Mapping[str, Sequence[Mapping[str, Any]]], test: Dataset, baseline: str
+) -> list[dict[str, Any]]:
+    """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
+    matched = {
+        name: [MatchedRun(test, _predictions(run["found"]["test"])) for run in found]
+        for name, found in runs.items()
+    }
+    others = [name for name in matched if name != baseline]
+    found = [
+        compare(matched[name], matched[baseline], metric="ap50", rng=stream(0, "ladder"))
+        for name in others
+    ]
+    corrected = holm([difference.p_value for difference in found])
+    return [
+        {
+            "arm": name,
+            "baseline": baseline,
+            "ap50": difference.value,
+            "ci95": list(difference.ci95),
+            "p_holm": p,
+            "detectable": difference.detectable,
+        }
+        for name, difference, p in zip(others, found, corrected, strict=True)
+    ]
+
+
+def _predictions(found: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, tuple[Detection, ...]]:
+    return {
+        image: tuple(Detection(d[0], (d[1], d[2], d[3], d[4]), d[5]) for d in detections)
+        for image, detections in found.items()
+    }
+
+
+def _short(detection: Detection) -> list[Any]:
+    box = [round(side, 2) for side in detection.box_xyxy]
+    return [detection.category, *box, round(detection.score, 4)]
+
+
+def _slug(name: str) -> str:
+    return "-".join("".join(c if c.isalnum() else " " for c in name).split()).lower()

@@ -1,0 +1,296 @@
+"""Charts: values laid out in a frame, which ``templates/charts.html`` draws as SVG.
+
+Lengths are units of the SVG's view box, y down. Text comes along as it is; the template escapes it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.report.page import number
+from sim2cam.report.values import Curves
+
+WIDTH = 440.0
+COLOURS = 8  # of series, in page.css; then they repeat
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 12.0, 12.0, 38.0
+_PLOT_HEIGHT = 180.0
+_RANGE_ROW, _BAR_ROW = 40.0, 24.0
+_BAR_LEFT, _BAR_RIGHT = 110.0, 60.0
+_DOT_MARGIN = 10.0
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A mark on an axis."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rectangle that values are drawn in, and the marks on its axes."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    height: float
+    x_ticks: tuple[Tick, ...] = ()
+    y_ticks: tuple[Tick, ...] = ()
+    x_label: str = ""
+    y_label: str = ""
+    width: float = WIDTH
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a line chart: an SVG path and its last value as text."""
+
+    label: str
+    path: str
+    last: str
+    colour: int
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Lines over the steps of a training."""
+
+    title: str
+    frame: Frame
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A value to be drawn with its interval.
+
+    Attributes:
+        label: what it is of.
+        value: the large dot; None when it was not run.
+        ci95: ends of the line.
+        dots: single runs that the value is the mean of.
+        colour: number of its series.
+    """
+
+    label: str
+    value: float | None
+    ci95: tuple[float, float] = (math.nan, math.nan)
+    dots: tuple[float, ...] = ()
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class RangeRow:
+    """A range in its place: x of the large dot, of the line's ends, and of the small dots."""
+
+    label: str
+    text: str
+    y: float
+    colour: int
+    x: float | None = None
+    ends: tuple[float, float] | None = None
+    dots: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class RangeChart:
+    """Values with intervals, one under another, and where zero is, if it is inside."""
+
+    title: str
+    frame: Frame
+    rows: tuple[RangeRow, ...]
+    zero: float | None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a bar chart."""
+
+    label: str
+    text: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Bars: lying beside their labels, or standing on an axis."""
+
+    title: str
+    frame: Frame
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Round numbers that span values."""
+
+    marks: tuple[float, ...]
+
+    def place(self, value: float, start: float, end: float) -> float:
+        """Returns where a value lies between ``start``, of the first mark, and ``end``."""
+        low, high = self.marks[0], self.marks[-1]
+        return start + (value - low) / (high - low) * (end - start)
+
+    def ticks(self, start: float, end: float) -> tuple[Tick, ...]:
+        """Returns the marks in their places."""
+        return tuple(Tick(self.place(m, start, end), f"{m:.10g}") for m in self.marks)
+
+
+def round_axis(low: float, high: float, intervals: int = 5) -> Axis:
+    """Returns an axis of multiples of 1, 2 or 5 times a power of ten, about ``intervals`` apart."""
+    if high <= low:
+        low, high = low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2
+    rough = (high - low) / intervals
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * f for f in (1, 2, 5, 10) if power * f >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return Axis(tuple(float(f"{k * step:.10g}") for k in range(first, last + 1)))
+
+
+def line_chart(curves: Curves) -> LineChart | None:
+    """Returns the lines of a training; None when there is no point to draw."""
+    found = [(s.label, _finite(s.steps, s.values)) for s in curves.series]
+    lines = [(label, points) for label, points in found if len(points)]
+    if not lines:
+        return None
+    every = np.concatenate([points for _, points in lines])
+    x_axis = round_axis(min(0.0, float(every[:, 0].min())), float(every[:, 0].max()))
+    y_axis = round_axis(min(0.0, float(every[:, 1].min())), float(every[:, 1].max()), 4)
+    frame = _plot_frame(x_axis, y_axis, x_label="step", y_label=curves.y_label)
+    drawn = []
+    for colour, (label, points) in enumerate(lines):
+        places = (
+            f"{x_axis.place(x, frame.left, frame.right):.1f} "
+            f"{y_axis.place(y, frame.bottom, frame.top):.1f}"
+            for x, y in points
+        )
+        last = f"{points[-1, 1]:.3g}"
+        drawn.append(Line(label, f"M{'L'.join(places)}", last, colour % COLOURS))
+    return LineChart(curves.title, frame, tuple(drawn))
+
+
+def range_chart(title: str, ranges: Sequence[Range], *, signed: bool = False) -> RangeChart:
+    """Returns values with intervals.
+
+    Args:
+        title: of the chart.
+        ranges: from top to bottom.
+        signed: for differences: the axis holds zero, and texts show a sign.
+    """
+    shown = [v for r in ranges if r.value is not None for v in (r.value, *r.ci95, *r.dots)]
+    finite = [v for v in shown if math.isfinite(v)] + ([0.0] if signed else [])
+    axis = round_axis(min(finite, default=0.0), max(finite, default=1.0))
+    left, right = _DOT_MARGIN, WIDTH - _DOT_MARGIN
+    bottom = _TOP + _RANGE_ROW * len(ranges)
+    frame = Frame(
+        left, _TOP, right, bottom, bottom + _BOTTOM / 2 + 4, x_ticks=axis.ticks(left, right)
+    )
+    rows = tuple(
+        _range_row(r, _TOP + _RANGE_ROW * (index + 0.72), axis, frame, "+" if signed else "")
+        for index, r in enumerate(ranges)
+    )
+    return RangeChart(title, frame, rows, axis.place(0.0, left, right) if signed else None)
+
+
+def bar_chart(title: str, counts: Mapping[str, int]) -> BarChart:
+    """Returns a lying bar for each count."""
+    most = max([*counts.values(), 1])
+    frame = Frame(
+        _BAR_LEFT, 0.0, WIDTH - _BAR_RIGHT, _BAR_ROW * len(counts), _BAR_ROW * len(counts)
+    )
+    bars = tuple(
+        Bar(
+            label,
+            f"{count}",
+            frame.left,
+            _BAR_ROW * index + 4,
+            (frame.right - frame.left) * count / most,
+            _BAR_ROW - 8,
+        )
+        for index, (label, count) in enumerate(counts.items())
+    )
+    return BarChart(title, frame, bars)
+
+
+def histogram(
+    title: str, values: Sequence[float], *, up_to: float, x_label: str, y_label: str = "objects"
+) -> BarChart | None:
+    """Returns standing bars over at most about twenty equal bins; None without values.
+
+    Args:
+        title: of the chart.
+        values: from 0.
+        up_to: where the bins end, at least.
+        x_label: what the values are.
+        y_label: what is counted.
+    """
+    if not values:
+        return None
+    x_axis = round_axis(0.0, up_to, 16)
+    counts, _ = np.histogram(values, x_axis.marks)
+    y_axis = round_axis(0.0, float(counts.max()), 4)
+    frame = _plot_frame(x_axis, y_axis, x_label=x_label, y_label=y_label)
+    every = frame.x_ticks
+    frame = replace(frame, x_ticks=every[:: max(1, -(-len(every) // 8))])
+    bars = []
+    for index, count in enumerate(counts):
+        left, right = every[index].at, every[index + 1].at
+        top = y_axis.place(float(count), frame.bottom, frame.top)
+        label = f"{every[index].text} to {every[index + 1].text}"
+        bars.append(Bar(label, f"{count}", left, top, right - left, frame.bottom - top))
+    return BarChart(title, frame, tuple(bars))
+
+
+def _plot_frame(x_axis: Axis, y_axis: Axis, *, x_label: str, y_label: str) -> Frame:
+    right, bottom = WIDTH - _RIGHT, _TOP + _PLOT_HEIGHT
+    return Frame(
+        left=_LEFT,
+        top=_TOP,
+        right=right,
+        bottom=bottom,
+        height=bottom + _BOTTOM,
+        x_ticks=x_axis.ticks(_LEFT, right),
+        y_ticks=y_axis.ticks(bottom, _TOP),
+        x_label=x_label,
+        y_label=y_label,
+    )
+
+
+def _range_row(r: Range, y: float, axis: Axis, frame: Frame, sign: str) -> RangeRow:
+    colour = r.colour % COLOURS
+    if r.value is None:
+        return RangeRow(r.label, "not run", y, colour)
+    if not math.isfinite(r.value):
+        return RangeRow(r.label, number(r.value), y, colour)
+
+    def place(value: float) -> float:
+        return axis.place(value, frame.left, frame.right)
+
+    low, high = r.ci95
+    known = math.isfinite(low + high)
+    span = f" ({low:{sign}.3f} to {high:{sign}.3f})" if known else ""
+    return RangeRow(
+        r.label,
+        f"{r.value:{sign}.3f}{span}",
+        y,
+        colour,
+        place(r.value),
+        (place(low), place(high)) if known else None,
+        tuple(place(dot) for dot in r.dots if math.isfinite(dot)),
+    )
+
+
+def _finite(steps: Sequence[float], values: Sequence[float]) -> NDArray[np.float64]:
+    points = np.array([steps, values], np.float64).T.reshape(-1, 2)
+    return points[np.isfinite(points).all(axis=1)]

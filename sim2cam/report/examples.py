@@ -1,0 +1,86 @@
+"""Which pictures a page shows."""
+
+from __future__ import annotations
+
+from sim2cam import images
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.measure.detection import ImageErrors, Predictions, count_errors
+from sim2cam.report.values import Example, Examples, PictureRow, Rgb
+
+
+def choose_examples(captures: Dataset, predictions: Predictions, *, count: int) -> Examples:
+    """Returns the ``count`` best and the ``count`` worst images, none of them twice.
+
+    Best are those without errors and the most objects; worst those with the most errors.
+
+    Args:
+        captures: labelled images.
+        predictions: by the image's name.
+        count: of each; fewer where there are not enough images, and images without an error are
+            never among the worst.
+
+    Raises:
+        InputError: an image cannot be read.
+    """
+    errors = count_errors(captures, predictions)
+    ranked = sorted(errors, key=lambda e: (-e.errors, e.right, e.name))
+    worst = [e for e in ranked if e.errors][: min(count, (len(ranked) + 1) // 2)]
+    best = sorted(ranked[len(worst) :], key=_goodness)[:count]
+    samples = {sample.name: sample for sample in captures.samples}
+
+    def example(errors: ImageErrors) -> Example:
+        sample = samples[errors.name]
+        return Example(
+            sample.name,
+            images.read_rgb(sample.rgb),
+            sample.objects or (),
+            tuple(predictions[sample.name]),
+        )
+
+    return Examples(tuple(map(example, best)), tuple(map(example, worst)))
+
+
+def picture_rows(
+    sim: Dataset, adapted: Dataset | None, captures: Dataset, *, count: int
+) -> tuple[PictureRow, ...]:
+    """Returns renders beside their translations and beside captures, spread over the sets.
+
+    Args:
+        sim: the renders.
+        adapted: their translations; None when nothing was translated.
+        captures: labelled or not; they show other scenes.
+        count: rows, fewer where there are not enough renders.
+
+    Raises:
+        InputError: an image cannot be read.
+    """
+    if adapted is None:
+        renders, translations = _spread(sim, count), {}
+    else:
+        translations = {s.parent: s for s in adapted.samples}
+        kept = tuple(s for s in sim.samples if s.digest in translations)
+        renders = _spread(Dataset(sim.root, sim.categories, kept), count)
+    photos = _spread(captures, count)
+    return tuple(
+        PictureRow(
+            _read(render),
+            _read(translations.get(render.digest)),
+            _read(photos[index] if index < len(photos) else None),
+        )
+        for index, render in enumerate(renders)
+    )
+
+
+def _goodness(errors: ImageErrors) -> tuple[int, int, str]:
+    return errors.errors, -errors.right, errors.name
+
+
+def _spread(dataset: Dataset, count: int) -> list[Sample]:
+    n = len(dataset.samples)
+    return (
+        [dataset.samples[i * n // count] for i in range(count)] if n > count else [*dataset.samples]
+    )
+
+
+def _read(sample: Sample | None) -> Rgb | None:
+    return None if sample is None else images.read_rgb(sample.rgb)

@@ -1,0 +1,233 @@
+"""The page that shows a data set or captures: pictures with their labels, filters and counts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.dataset.sample import DEPTH_SCALE_M, Dataset, ObjectLabel, Sample
+from sim2cam.errors import InputError
+from sim2cam.report.charts import BarChart, bar_chart, histogram
+from sim2cam.report.overlay import category_colour
+from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
+
+PICTURE_PX = 480
+INSIDE = 200  # more samples than these have their pictures beside the page
+_OUTLINE_PX = 0.5  # how far a simplified outline may be from the mask's
+_GOLDEN_ANGLE_DEG = 137.508
+
+
+@dataclass(frozen=True)
+class ShownObject:
+    """One object on the page.
+
+    Attributes:
+        label: its label.
+        colour: of its box, as CSS.
+        mask: SVG path around its visible pixels; empty without an ids image.
+        mask_colour: as CSS, different for each instance.
+    """
+
+    label: ObjectLabel
+    colour: str
+    mask: str
+    mask_colour: str
+
+    @property
+    def distance_m(self) -> float | None:
+        """From the camera; None when unknown."""
+        return math.dist(self.label.pose.position_m, (0, 0, 0)) if self.label.pose else None
+
+
+@dataclass(frozen=True)
+class ShownSample:
+    """One sample on the page: addresses of its pictures, and its objects."""
+
+    sample: Sample
+    rgb: str
+    depth: str
+    depth_range: str
+    objects: tuple[ShownObject, ...]
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How many drafts of scenes were thrown away, and why."""
+
+    scenes: int
+    rejected: int
+    reasons: dict[str, int]
+
+    @property
+    def rate(self) -> float:
+        """Rejected drafts over all drafts."""
+        return self.rejected / (self.scenes + self.rejected)
+
+
+def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Path:
+    """Writes a page that shows a data set and returns its path.
+
+    Up to ``INSIDE`` samples the page holds its pictures; with more, they lie in a folder beside it.
+
+    Args:
+        dataset: rendered, translated or photographed; labelled or not.
+        out: the HTML file.
+        limit: most samples shown; all when None. Counts are always over all samples.
+
+    Raises:
+        InputError: an image cannot be read.
+        OutputError: the page cannot be written.
+    """
+    chosen = dataset.take(limit)
+    beside = len(chosen.samples) > INSIDE
+    address = _beside(out) if beside else _inside
+    labels = [o for sample in dataset.samples for o in sample.objects or ()]
+    counts = Counter(o.category for o in labels)
+    bars = bar_chart("Objects of each category", {c: counts[c] for c in dataset.categories})
+    return write_page(
+        out,
+        "inspect.html",
+        name=dataset.root.resolve().name,
+        dataset=dataset,
+        n_objects=len(labels),
+        origins=Counter(sample.origin for sample in dataset.samples),
+        sizes=Counter(f"{s.width} × {s.height}" for s in dataset.samples),
+        unlabelled=sum(sample.objects is None for sample in dataset.samples),
+        settling=read_settling(dataset.root),
+        samples=[_shown(sample, dataset.categories, address) for sample in chosen.samples],
+        has_ids=any(s.ids for s in chosen.samples),
+        has_depth=any(s.depth for s in chosen.samples),
+        has_amodal=any(o.box_amodal_xyxy for o in labels),
+        has_fractions=any(o.visible_fraction is not None for o in labels),
+        beside=beside,
+        category_chart=bars if dataset.categories else None,
+        histograms=[chart for chart in _histograms(dataset, labels) if chart],
+    )
+
+
+def read_settling(root: Path) -> Settling | None:
+    """Returns what a data set's scenes record of their settling; None where none is recorded.
+
+    Raises:
+        InputError: a record is broken.
+    """
+    scenes: dict[int, list[str]] = {}
+    for path in sorted((root / "shards").glob("[0-9]*[0-9]/scenes.jsonl")):
+        for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                record = json.loads(text)
+                scenes[int(record["scene_index"])] = [str(r) for r in record["rejections"]]
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(path, f"line {line}: broken scene ({error!r}).") from error
+    if not scenes:
+        return None
+    reasons = Counter(
+        re.sub(r"\d+(\.\d+)?", "…", reason) for rejected in scenes.values() for reason in rejected
+    )
+    return Settling(len(scenes), sum(reasons.values()), dict(reasons.most_common()))
+
+
+def _histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart | None, ...]:
+    sides = [math.sqrt((b[2] - b[0]) * (b[3] - b[1])) for b in (o.box_xyxy for o in labels)]
+    fractions = [o.visible_fraction for o in labels if o.visible_fraction is not None]
+    numbers = [float(len(s.objects)) for s in dataset.samples if s.objects is not None]
+    return (
+        histogram(
+            "Box size",
+            sides,
+            up_to=max(sides, default=0.0),
+            x_label="square root of the box's area, pixels",
+        ),
+        histogram("Visible fraction", fractions, up_to=1.0, x_label="visible part of the whole"),
+        histogram(
+            "Objects in an image",
+            numbers,
+            up_to=max(numbers, default=0.0) + 1,
+            x_label="objects",
+            y_label="images",
+        ),
+    )
+
+
+def _shown(
+    sample: Sample, categories: tuple[str, ...], address: Callable[[str, bytes], str]
+) -> ShownSample:
+    rgb = images.read_rgb(sample.rgb)
+    depth, depth_range = "", ""
+    if sample.depth is not None:
+        metres = images.read_16bit(sample.depth).astype(np.float64) * DEPTH_SCALE_M
+        coloured, depth_range = _depth_picture(metres)
+        depth = address(f"{sample.name}-depth", shrunk_jpeg(coloured, PICTURE_PX))
+    ids = images.read_16bit(sample.ids) if sample.ids is not None else None
+    return ShownSample(
+        sample=sample,
+        rgb=address(sample.name, shrunk_jpeg(rgb, PICTURE_PX)),
+        depth=depth,
+        depth_range=depth_range,
+        objects=tuple(
+            _object(o, index, categories, ids) for index, o in enumerate(sample.objects or ())
+        ),
+    )
+
+
+def _object(
+    label: ObjectLabel, index: int, categories: tuple[str, ...], ids: NDArray[np.uint16] | None
+) -> ShownObject:
+    red, green, blue = category_colour(categories.index(label.category))
+    mask = None if ids is None or label.instance_id is None else ids == label.instance_id
+    return ShownObject(
+        label=label,
+        colour=f"rgb({red} {green} {blue})",
+        mask="" if mask is None else outline(mask),
+        mask_colour=f"hsl({index * _GOLDEN_ANGLE_DEG % 360:.0f} 90% 60%)",
+    )
+
+
+def outline(mask: NDArray[np.bool_]) -> str:
+    """Returns the SVG path around a mask (height, width), holes too, in pixels as boxes have them."""
+    contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    paths = []
+    for contour in contours:
+        points = cv2.approxPolyDP(contour, _OUTLINE_PX, True).reshape(-1, 2) + 0.5  # pixel centres
+        paths.append("M" + "L".join(f"{x:g} {y:g}" for x, y in points) + "Z")
+    return "".join(paths)
+
+
+def _depth_picture(metres: NDArray[np.float64]) -> tuple[NDArray[np.uint8], str]:
+    """Returns depth (height, width) in colours, near red and far blue, and its range as text."""
+    known = metres > 0
+    if not known.any():
+        return np.zeros((*metres.shape, 3), np.uint8), "nothing"
+    near, far = np.quantile(metres[known], [0.01, 0.99])
+    nearness = np.clip((far - metres) / max(far - near, 1e-9), 0, 1)
+    coloured = cv2.applyColorMap((nearness * 255).astype(np.uint8), cv2.COLORMAP_TURBO)
+    rgb = np.asarray(cv2.cvtColor(coloured, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+    rgb[~known] = 0
+    return rgb, f"{near:.2f}–{far:.2f} m"
+
+
+def _inside(_name: str, jpeg: bytes) -> str:
+    return data_uri(jpeg)
+
+
+def _beside(page: Path) -> Callable[[str, bytes], str]:
+    """Returns a function that writes a picture into a folder beside the page, and its address."""
+    folder = page.with_name(f"{page.stem}-images")
+    names: dict[str, str] = {}
+
+    def write(name: str, jpeg: bytes) -> str:
+        file = names.setdefault(name, f"{len(names):06d}.jpg")
+        images.write_bytes(folder / file, jpeg)
+        return f"{folder.name}/{file}"
+
+    return write

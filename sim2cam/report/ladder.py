@@ -1,0 +1,202 @@
+"""The page of a ladder: every arm with its seeds and interval, and what the planned pairs show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from sim2cam.errors import InputError
+from sim2cam.measure.bootstrap import Estimate
+from sim2cam.report.charts import Range, RangeChart, range_chart
+from sim2cam.report.page import write_page
+
+METRICS = {
+    "ap50": "AP50",
+    "ap": "AP",
+    "ap75": "AP75",
+    "ap50_agnostic": "AP50, any category",
+}
+SIGNIFICANT = 0.05
+_GREY = 7  # the colour of differences that are not shown
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way of training.
+
+    Attributes:
+        name: of the arm.
+        seeds: number of trainings; 0 when it was not run.
+        scores: by metric, of all seeds.
+        runs: by metric, of each seed.
+    """
+
+    name: str
+    seeds: int
+    scores: dict[str, Estimate]
+    runs: dict[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A planned pair of arms, on the same images.
+
+    Attributes:
+        first, second: names of the arms.
+        metric: one of ``METRICS``.
+        difference: first minus second.
+        p_holm: of there being no difference, holding for all comparisons together.
+        detectable: the smallest difference that so many images show in four of five repetitions.
+    """
+
+    first: str
+    second: str
+    metric: str
+    difference: Estimate
+    p_holm: float
+    detectable: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is a difference, as far as the images can tell."""
+        return self.p_holm < SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Results of a ladder.
+
+    Attributes:
+        protocol: what was held equal and what was scored, as text by name.
+        arms: in order.
+        comparisons: in order.
+    """
+
+    protocol: dict[str, str]
+    arms: tuple[Arm, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def read_ladder(path: Path, planned: Sequence[str] = ()) -> Ladder:
+    """Returns the results in a file such as ``benchmarks/results/dice.json``.
+
+    ``arms`` are as ``benchmarks/readme_tables.py`` says; ``comparisons``, which may be absent, hold
+    ``first second metric value ci95 p_holm detectable``.
+
+    Args:
+        path: the JSON file.
+        planned: names of all arms; those without results come out as not run.
+
+    Raises:
+        InputError: the file is missing, broken, or has another form.
+    """
+    try:
+        content = _Content.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}).") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(path, f"{place}: {first['msg']}.") from error
+    found = {arm.name: _arm(arm) for arm in content.arms}
+    names = dict.fromkeys([*planned, *found])
+    return Ladder(
+        protocol={name: _text(value) for name, value in content.protocol.items()},
+        arms=tuple(found.get(name, Arm(name, 0, {}, {})) for name in names),
+        comparisons=tuple(
+            Comparison(
+                c.first, c.second, c.metric, Estimate(c.value, c.ci95), c.p_holm, c.detectable
+            )
+            for c in content.comparisons
+        ),
+    )
+
+
+def write_ladder_page(ladder: Ladder, out: Path, *, title: str) -> Path:
+    """Writes one page that holds everything it shows, and returns its path.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    metrics = [m for m in METRICS if any(m in arm.scores for arm in ladder.arms)]
+    return write_page(
+        out,
+        "ladder.html",
+        title=title,
+        ladder=ladder,
+        metrics=metrics,
+        names=METRICS,
+        charts=tuple(
+            range_chart(METRICS[m], [_arm_range(arm, m) for arm in ladder.arms]) for m in metrics
+        ),
+        differences=tuple(
+            _differences_chart(metric, found)
+            for metric in METRICS
+            if (found := [c for c in ladder.comparisons if c.metric == metric])
+        ),
+        significant=SIGNIFICANT,
+    )
+
+
+class _Score(BaseModel):
+    value: float
+    ci95: tuple[float, float]
+
+
+class _Arm(BaseModel):
+    name: str
+    seeds: list[dict[str, Any]]
+    ap: _Score | None = None
+    ap50: _Score | None = None
+    ap75: _Score | None = None
+    ap50_agnostic: _Score | None = None
+
+
+class _Comparison(_Score):
+    first: str
+    second: str
+    metric: Literal["ap", "ap50", "ap75", "ap50_agnostic"]
+    p_holm: float
+    detectable: float
+
+
+class _Content(BaseModel):
+    protocol: dict[str, Any] = {}
+    arms: list[_Arm]
+    comparisons: list[_Comparison] = []
+
+
+def _arm(arm: _Arm) -> Arm:
+    found = {metric: getattr(arm, metric) for metric in METRICS}
+    scores = {m: Estimate(s.value, s.ci95) for m, s in found.items() if s is not None}
+    runs = {m: tuple(float(seed[m]) for seed in arm.seeds if m in seed) for m in scores}
+    return Arm(arm.name, len(arm.seeds), scores, runs)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _arm_range(arm: Arm, metric: str) -> Range:
+    score = arm.scores.get(metric)
+    if score is None:
+        return Range(arm.name, None)
+    return Range(arm.name, score.value, score.ci95, arm.runs[metric])
+
+
+def _differences_chart(metric: str, comparisons: Sequence[Comparison]) -> RangeChart:
+    ranges = [
+        Range(
+            f"{c.first} − {c.second}",
+            c.difference.value,
+            c.difference.ci95,
+            colour=0 if c.shown else _GREY,
+        )
+        for c in comparisons
+    ]
+    return range_chart(METRICS[metric], ranges, signed=True)

@@ -1,0 +1,158 @@
+"""Boxes and their names drawn into images, large enough to be read."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import matplotlib
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.geometry.boxes import Box
+from sim2cam.measure.detection import Detection
+from sim2cam.report.values import Rgb
+from sim2cam.report.verdicts import Kind, Verdict, judge
+
+LONGER_SIDE_PX = 960  # of drawn images: small ones are enlarged before text goes onto them
+KIND_COLOURS: dict[Kind, tuple[int, int, int]] = {
+    "right": (64, 222, 112),
+    "wrong category": (255, 176, 32),
+    "false": (255, 84, 84),
+    "missed": (240, 120, 255),
+}
+CATEGORY_COLOURS = (
+    (86, 190, 255), (255, 176, 32), (64, 222, 112), (240, 120, 255), (255, 100, 100),
+    (245, 232, 80), (60, 228, 216), (190, 160, 255), (255, 150, 200), (176, 214, 90),
+)  # fmt: skip
+
+_TEXT_PX = 17
+_LINE_PX = 2
+_DASH_PX = 9
+_INK = (16, 16, 16)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A box with its text; coordinates of the image that it is drawn into."""
+
+    box_xyxy: Box
+    text: str
+    colour: tuple[int, int, int]
+    dashed: bool = False
+
+
+def category_colour(index: int) -> tuple[int, int, int]:
+    """Returns the RGB colour of a category by its index; colours repeat after ten."""
+    return CATEGORY_COLOURS[index % len(CATEGORY_COLOURS)]
+
+
+def draw_verdicts(rgb: Rgb, objects: Sequence[ObjectLabel], detections: Sequence[Detection]) -> Rgb:
+    """Returns the image, enlarged, with sure detections and missed objects drawn into it.
+
+    Right detections show their category and score, wrong ones what the object is instead; missed
+    objects are dashed.
+    """
+    marks = [
+        Mark(v.box_xyxy, _text(v), KIND_COLOURS[v.kind], dashed=v.kind == "missed")
+        for v in judge(objects, detections)
+    ]
+    return _draw(rgb, marks)
+
+
+def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[str]) -> Rgb:
+    """Returns the image, enlarged, with the labelled boxes and their categories drawn into it.
+
+    Args:
+        rgb: the image.
+        objects: its labels; groups are dashed.
+        categories: of the data set, which give the colours.
+    """
+    marks = [
+        Mark(o.box_xyxy, o.category, category_colour(categories.index(o.category)), o.is_crowd)
+        for o in objects
+    ]
+    return _draw(rgb, marks)
+
+
+def _text(verdict: Verdict) -> str:
+    if verdict.kind == "missed":
+        return f"{verdict.truth} missed"
+    score = f"{verdict.score:.2f}".lstrip("0")
+    if verdict.kind == "wrong category":
+        return f"{verdict.found}, is {verdict.truth} {score}"
+    return f"{verdict.found} {score}"
+
+
+def _draw(rgb: Rgb, marks: Sequence[Mark]) -> Rgb:
+    height, width = rgb.shape[:2]
+    scale = LONGER_SIDE_PX / max(height, width)
+    if scale > 1:
+        size = (round(width * scale), round(height * scale))
+        large = cv2.resize(rgb, size, interpolation=cv2.INTER_CUBIC)
+    else:
+        scale, large = 1.0, rgb.copy()
+    canvas = np.asarray(large, dtype=np.uint8)
+    placed = [Mark(_scaled(m.box_xyxy, scale), m.text, m.colour, m.dashed) for m in marks]
+    for mark in placed:
+        _draw_box(canvas, mark)
+    return _with_texts(canvas, placed)
+
+
+def _draw_box(canvas: Rgb, mark: Mark) -> None:
+    x0, y0, x1, y1 = (round(v) for v in mark.box_xyxy)
+    for colour, extra in ((_INK, 2), (mark.colour, 0)):  # a dark rim, to be seen on any ground
+        for start, end in _sides(x0, y0, x1, y1, mark.dashed):
+            cv2.line(canvas, start, end, colour, _LINE_PX + extra)
+
+
+def _sides(
+    x0: int, y0: int, x1: int, y1: int, dashed: bool
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Returns the pieces of line that make a box."""
+    corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
+    sides = list(itertools.pairwise(corners))
+    if not dashed:
+        return sides
+    pieces = []
+    for start, end in sides:
+        a, b = np.array(start, np.float64), np.array(end, np.float64)
+        n = max(1, int(np.linalg.norm(b - a) // _DASH_PX)) | 1  # odd: a dash at both ends
+        stops = np.round(a + (b - a) * np.linspace(0, 1, n + 1)[:, None]).astype(int)
+        pieces += [
+            ((int(p[0]), int(p[1])), (int(q[0]), int(q[1])))
+            for p, q in zip(stops[:-1:2], stops[1::2], strict=True)
+        ]
+    return pieces
+
+
+def _with_texts(canvas: Rgb, marks: Sequence[Mark]) -> Rgb:
+    """Returns the image with every text on a plate, above its box where there is room."""
+    picture = Image.fromarray(canvas)
+    pen = ImageDraw.Draw(picture)
+    for mark in marks:
+        x0, y0, _, y1 = mark.box_xyxy
+        width = pen.textlength(mark.text, font=_font()) + 6
+        height = _TEXT_PX + 5
+        left = min(max(0.0, x0 - 1), max(0.0, picture.width - width))
+        top = y0 - height if y0 >= height else min(y1, picture.height - height)
+        pen.rectangle((left, top, left + width, top + height), fill=mark.colour)
+        pen.text((left + 3, top + 1), mark.text, fill=_INK, font=_font())
+    return np.asarray(picture, dtype=np.uint8)
+
+
+@functools.cache
+def _font() -> ImageFont.FreeTypeFont:
+    """Returns the font that comes with matplotlib, which has the letters of most languages."""
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    return ImageFont.truetype(fonts / "DejaVuSans-Bold.ttf", _TEXT_PX)
+
+
+def _scaled(box: Box, scale: float) -> Box:
+    x0, y0, x1, y1 = box
+    return x0 * scale, y0 * scale, x1 * scale, y1 * scale

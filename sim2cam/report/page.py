@@ -1,0 +1,93 @@
+"""Pages: templates filled with values, everything escaped, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import math
+from pathlib import Path
+from typing import Any
+
+import cv2
+import jinja2
+import numpy as np
+
+from sim2cam import images
+from sim2cam.measure.bootstrap import Estimate
+from sim2cam.report.values import Rgb
+
+JPEG_QUALITY = 82
+NOTHING = "–"
+
+
+def write_page(path: Path, template: str, **values: Any) -> Path:
+    """Writes a page and returns its path.
+
+    Args:
+        path: the HTML file.
+        template: file name in ``templates``.
+        **values: what the template shows.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    page = _environment().get_template(template).render(**values)
+    images.write_bytes(path, page.encode())
+    return path
+
+
+def shrunk_jpeg(rgb: Rgb, longest_px: int) -> bytes:
+    """Returns the JPEG file of an image, made smaller where its longer side exceeds a length."""
+    height, width = rgb.shape[:2]
+    scale = longest_px / max(height, width)
+    if scale < 1:
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        rgb = np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    return images.encode_jpeg(rgb, JPEG_QUALITY)
+
+
+def data_uri(jpeg: bytes) -> str:
+    """Returns a JPEG file as an address that holds the file itself."""
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Returns a number as text; a dash when it is not defined."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else NOTHING
+
+
+def signed(value: float) -> str:
+    """Returns a difference as text, with its sign; a dash when it is not defined."""
+    return f"{value:+.3f}" if math.isfinite(value) else NOTHING
+
+
+def interval(estimate: Estimate) -> str:
+    """Returns the 95 % interval as text; a dash when it is not defined."""
+    low, high = estimate.ci95
+    return f"{low:.3f}–{high:.3f}" if math.isfinite(low + high) else NOTHING
+
+
+def duration(seconds: float) -> str:
+    """Returns seconds as text: ``7.2 s``, ``1 min 05 s``, ``2 h 03 min``."""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("sim2cam.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "signed": signed,
+        "interval": interval,
+        "duration": duration,
+    }
+    return environment

@@ -1,0 +1,124 @@
+"""What pages are made from: plain values that the command line fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.dataset.sample import ObjectLabel, Origin
+from sim2cam.measure.detection import Detection, DetectionScore
+
+Rgb = NDArray[np.uint8]
+"""(height, width, 3), 0 to 255."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run.
+
+    Attributes:
+        name: as a reader knows it.
+        seconds: how long it took; None when it did not run.
+        detail: what it made, in a few words.
+    """
+
+    name: str
+    seconds: float | None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class PictureRow:
+    """A render, its translation, and a capture to compare with; None where there is none."""
+
+    sim: Rgb | None
+    adapted: Rgb | None
+    capture: Rgb | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a chart; points with a value that is not finite are left out."""
+
+    label: str
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Lines over the steps of one training; without any, the page says that it did not run."""
+
+    title: str
+    y_label: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """How one detector did.
+
+    Attributes:
+        label: which detector, as ``trained in this run``.
+        origin: how the scored images were made.
+        score: None when it was not run.
+    """
+
+    label: str
+    origin: Origin
+    score: DetectionScore | None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A scored image with what is there and what was found.
+
+    Attributes:
+        name: of the image.
+        rgb: the image.
+        objects: what is there.
+        detections: what was found, unsure ones too.
+    """
+
+    name: str
+    rgb: Rgb
+    objects: tuple[ObjectLabel, ...]
+    detections: tuple[Detection, ...]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Scored images: those with the fewest errors and those with the most, worst first."""
+
+    best: tuple[Example, ...] = ()
+    worst: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Everything that the page of a run shows.
+
+    Attributes:
+        title: of the page.
+        captures_origin: how the captures were made; the page calls them by this word.
+        facts: what ran, in order: command, renderer, seeds, versions.
+        stages: in order.
+        scores: a row a detector.
+        pictures: side by side.
+        examples: of the first detector.
+        curves: a chart a training.
+        notes: what a reader has to know before believing the scores.
+    """
+
+    title: str
+    captures_origin: Origin
+    facts: Mapping[str, str]
+    stages: tuple[Stage, ...]
+    scores: tuple[ScoreRow, ...]
+    pictures: tuple[PictureRow, ...] = ()
+    examples: Examples = field(default_factory=Examples)
+    curves: tuple[Curves, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,141 @@
+"""The command line as a user meets it: words, exit codes, streams."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sim2cam.cli.main import main
+
+SMALL = 'base = "dice"\n[render]\nwidth = 96\nheight = 96\nviews = 2\n'
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "small.toml").write_text(SMALL)
+    assert (
+        main(["render", str(folder / "small.toml"), "--out", str(folder / "d"), "--count", "4"])
+        == 0
+    )
+    return folder / "d"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sim2cam", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_help_needs_no_heavy_library():
+    code = (
+        "import sys, sim2cam.cli.main as m\n"
+        "try: m.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'pybullet', 'pyrender', 'OpenGL', 'cv2', 'scipy', 'albumentations'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_version():
+    assert run("--version").stdout.startswith("sim2cam 0.")
+
+
+def test_stdout_holds_the_result_and_nothing_else(tmp_path):
+    (tmp_path / "r.toml").write_text(SMALL)
+    done = run(
+        "render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "2", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["pictures"] == 2
+    assert "renderer: " in done.stderr
+
+
+def test_quiet_says_nothing(tmp_path):
+    (tmp_path / "r.toml").write_text(SMALL)
+    done = run(
+        "render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "1", "-q"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_dry_run_leaves_nothing(tmp_path, capsys):
+    (tmp_path / "r.toml").write_text(SMALL)
+    arguments = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "64"]
+    assert main([*arguments, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shards"] == 4
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_full_folder_is_refused_without_a_word_of_what_to_do(rendered, capsys):
+    recipe = rendered.parent / "small.toml"
+    assert main(["render", str(recipe), "--out", str(rendered), "--count", "4"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"sim2cam: {rendered}: is not empty. Add --resume to go on or --overwrite to start anew."
+    )
+
+
+USAGE = [
+    # (arguments, end of the message), all with exit code 2
+    (["render", "dcie", "--out", "x", "--count", "1"], "Did you mean 'dice'?"),
+    (["render", "dice", "--out", "x", "--count", "0"], "--count must be 1 or more, not 0"),
+    (["render", "dice", "--out", "x", "--count", "1", "--seed=-1"], "--seed must be 0 or more, not -1"),
+    (["render", "dice", "--out", "x", "--count", "1", "--size", "big"], "give WIDTHxHEIGHT"),
+    (["render", "dice", "--out", "x", "--count", "1", "--channels", "rbg"], "unknown channel"),
+    (["train", "dice", "--data", "a", "b", "--weights", "1", "--out", "x"], "give one each"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), USAGE, ids=[m for _, m in USAGE])
+def test_wrong_usage_exits_with_2(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["rendr"], ["render", "dice"], ["render", "--nope"], []])
+def test_unreadable_commands_exit_with_2(arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+
+
+def test_check_finds_a_changed_picture(rendered, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / "d"
+    shutil.copytree(rendered, copy)
+    assert main(["check", str(copy)]) == 0
+    picture = sorted(copy.rglob("*.jpg"))[0]
+    picture.write_bytes(picture.read_bytes() + b"\0")
+    assert main(["check", str(copy)]) == 1
+    assert picture.stem in capsys.readouterr().err
+
+
+def test_export_and_inspect(rendered, tmp_path):
+    assert main(["export", str(rendered), "--out", str(tmp_path / "coco")]) == 0
+    facts = json.loads((tmp_path / "coco" / "annotations.json").read_text())
+    assert len(facts["images"]) == 4
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(rendered), "--out", str(page)]) == 0
+    assert "<html" in page.read_text()
+
+
+def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path):
+    import os
+    import signal
+
+    (tmp_path / "r.toml").write_text(SMALL)
+    command = [sys.executable, "-m", "sim2cam", "render", str(tmp_path / "r.toml")]
+    command += ["--out", str(tmp_path / "d"), "--count", "48"]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "d" / "shards" / "000000").exists() and child.poll() is None:
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGINT)
+    _, told = child.communicate()
+    assert child.returncode == 130
+    assert "--resume" in told
+    assert main([*command[3:], "--resume", "-q"]) == 0
+    assert len(list((tmp_path / "d").rglob("*.jpg"))) == 48

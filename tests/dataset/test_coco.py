@@ -1,0 +1,135 @@
+"""COCO export: read back equal by us, and loaded by pycocotools."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from pycocotools.coco import COCO
+
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.coco import write_coco
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.errors import InputError, OutputError
+from sim2cam.images import read_16bit, read_rgb
+
+
+def load(path):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return COCO(str(path))
+
+
+def test_what_is_exported_is_read_back(tmp_path, native):
+    dataset = read_dataset(native)
+    write_coco(dataset, tmp_path / "coco")
+    back = read_captures(tmp_path / "coco/annotations.json")
+    assert back.categories == dataset.categories
+    for sample, original in zip(back.samples, dataset.samples, strict=True):
+        assert sample.rgb.read_bytes() == original.rgb.read_bytes()
+        assert not sample.rgb.samefile(original.rgb)
+        assert [(o.category, o.box_xyxy, o.area_px, o.is_crowd) for o in sample.objects] == [
+            (o.category, o.box_xyxy, o.area_px, o.is_crowd) for o in original.objects
+        ]
+
+
+def test_pycocotools_loads_it_and_its_masks_are_ours(tmp_path, native):
+    dataset = read_dataset(native)
+    write_coco(dataset, tmp_path / "coco")
+    loaded = load(tmp_path / "coco/annotations.json")
+    assert loaded.getCatIds() == [1, 2]
+    for number, sample in enumerate(dataset.samples, start=1):
+        ids = read_16bit(sample.ids)
+        annotations = loaded.loadAnns(loaded.getAnnIds(imgIds=[number]))
+        assert len(annotations) == len(sample.objects)
+        for annotation, label in zip(annotations, sample.objects, strict=True):
+            mask = loaded.annToMask(annotation)
+            assert np.array_equal(mask == 1, ids == label.instance_id)
+            assert annotation["area"] == mask.sum()
+
+
+def test_what_coco_has_no_field_for_stands_beside(tmp_path, native):
+    write_coco(read_dataset(native), tmp_path / "coco")
+    tables = json.loads((tmp_path / "coco/annotations.json").read_text())
+    first, second = tables["annotations"][:2]
+    assert first["visible_fraction"] == pytest.approx(2 / 3)
+    assert first["bbox_amodal"] == [6, 4, 12, 12]
+    assert (first["instance_id"], second["instance_id"]) == (1, 2)
+    assert "bbox_amodal" not in second
+    image = tables["images"][3]
+    assert image["camera"]["k1"] == -0.1
+    assert (image["origin"], image["scene_index"]) == ("sim", 1)
+
+
+def test_a_translated_set_is_made_whole(tmp_path, adapted):
+    write_coco(read_dataset(adapted), tmp_path / "coco")
+    tables = json.loads((tmp_path / "coco/annotations.json").read_text())
+    assert len(tables["annotations"]) == 8
+    assert {image["origin"] for image in tables["images"]} == {"adapted"}
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_turned_photo_is_exported_upright(tmp_path, orientation):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "a.jpg"
+    Image.fromarray(pixels).save(path, exif=exif)
+    upright = read_rgb(path)
+    label = ObjectLabel("square", (1.0, 2.0, 9.0, 12.0), 80.0, is_crowd=True)
+    size = upright.shape[1::-1]
+    dataset = Dataset(tmp_path, ("square",), (Sample("a.jpg", path, *size, (label,), "real"),))
+    write_coco(dataset, tmp_path / "coco")
+    (sample,) = read_captures(tmp_path / "coco/annotations.json").samples
+    assert sample.objects == (label,)
+    assert np.array_equal(np.asarray(Image.open(sample.rgb)), upright)
+    assert sample.name == ("images/a.jpg" if orientation == 1 else "images/a.png")
+
+
+def test_names_with_folders_are_kept(tmp_path, native):
+    dataset = read_dataset(native)
+    named = replace(dataset, samples=(replace(dataset.samples[0], name="day 1/a.b.jpg"),))
+    write_coco(named, tmp_path / "coco")
+    assert (tmp_path / "coco/images/day 1/a.b.jpg").is_file()
+
+
+def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path, native):
+    out = tmp_path / "coco"
+    out.mkdir()
+    write_coco(read_dataset(native), out)
+    before = sorted(out.rglob("*"))
+    with pytest.raises(OutputError) as caught:
+        write_coco(read_dataset(native), out)
+    assert str(caught.value) == f"{out}: is not empty. Choose another --out."
+    assert sorted(out.rglob("*")) == before
+
+
+def test_what_a_killed_export_left_is_replaced(tmp_path, native):
+    (tmp_path / "coco.part").mkdir()
+    (tmp_path / "coco.part/annotations.json").write_text("{")
+    write_coco(read_dataset(native), tmp_path / "coco")
+    assert not (tmp_path / "coco.part").exists()
+    assert load(tmp_path / "coco/annotations.json").getImgIds() == [1, 2, 3, 4]
+
+
+def test_a_failing_export_leaves_nothing(tmp_path, native, monkeypatch):
+    def full(path, data):
+        raise OutputError(path, os.strerror(errno.ENOSPC))
+
+    dataset = read_dataset(native)
+    with monkeypatch.context() as patch:
+        patch.setattr("sim2cam.dataset.coco.images.write_bytes", full)
+        with pytest.raises(OutputError):
+            write_coco(dataset, tmp_path / "coco")
+    unlabelled = replace(dataset.samples[3], objects=None)
+    with pytest.raises(InputError) as caught:
+        write_coco(replace(dataset, samples=(*dataset.samples[:3], unlabelled)), tmp_path / "coco")
+    assert str(caught.value) == f"{native}: image 000003 has no labels to export."
+    assert [path.name for path in tmp_path.iterdir()] == ["native"]

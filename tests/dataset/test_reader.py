@@ -1,0 +1,174 @@
+"""Reading what the writer wrote, and refusing what it never would have written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from sim2cam.dataset.reader import read_dataset, read_header
+from sim2cam.errors import InputError
+
+
+def test_what_was_written_is_read(native, tiny):
+    dataset = read_dataset(native)
+    assert dataset.categories == ("square", "disc")
+    assert [sample.name for sample in dataset.samples] == [f"{i:06d}" for i in range(4)]
+    for index, sample in enumerate(dataset.samples):
+        made = tiny.new_sample(index)
+        assert sample.objects == made.objects
+        assert sample.lens == made.facts["lens"]
+        assert (sample.width, sample.height) == (made.width, made.height)
+        assert (sample.scene_index, sample.origin) == (index // 2, "sim")
+        assert sample.rgb.read_bytes() == made.jpeg
+        assert sample.parent is None
+
+
+def test_a_translated_sample_has_the_labels_of_its_parent(native, adapted):
+    parents = read_dataset(native).samples
+    for sample, parent in zip(read_dataset(adapted).samples, parents, strict=True):
+        assert (sample.objects, sample.depth, sample.ids) == (
+            parent.objects,
+            parent.depth,
+            parent.ids,
+        )
+        assert (sample.lens, sample.scene_index) == (parent.lens, parent.scene_index)
+        assert (sample.origin, sample.parent) == ("adapted", parent.digest)
+        assert sample.rgb != parent.rgb
+
+
+def test_a_translated_sample_of_a_translated_one_has_them_too(tmp_path, adapted, tiny):
+    twice = read_dataset(tiny.write_adapted(tmp_path / "twice", adapted))
+    assert twice.samples[3].objects == tiny.new_sample(3).objects
+
+
+def test_pairs_move_together(tmp_path, native, adapted):
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for folder in (native, adapted):
+        shutil.move(folder, moved / folder.name)
+    assert len(read_dataset(moved / "adapted").samples) == 4
+
+
+def test_parts_are_not_read(native):
+    shutil.copytree(native / "shards/000001", native / "shards/000002.part")
+    assert len(read_dataset(native).samples) == 4
+
+
+def test_a_missing_parent_is_named(native, adapted):
+    shutil.rmtree(native)
+    with pytest.raises(InputError) as caught:
+        read_dataset(adapted)
+    assert str(caught.value) == (
+        f"{native}: no data set: there is no dataset.json in it. Check the path."
+    )
+
+
+def test_a_changed_parent_is_told(native, adapted, tiny):
+    path = native / "shards/000000/samples.jsonl"
+    tiny.edit_lines(path, lambda line: line | {"digest": "0"})
+    with pytest.raises(InputError) as caught:
+        read_dataset(adapted)
+    assert str(caught.value) == (
+        f"{adapted}: sample 000000 was made from a sample that is not in {native} any more. "
+        "Translate it again."
+    )
+
+
+def test_parents_that_lead_back_are_told(native, adapted, tiny):
+    for folder, parent in ((native, "../adapted"), (adapted, "../native")):
+        (folder / "dataset.json").write_text(json.dumps(tiny.header(parent=parent)))
+    with pytest.raises(InputError, match="its parents lead back to itself"):
+        read_dataset(native)
+
+
+AGAIN = "Generate the data set again."
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[1", f"not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)). {AGAIN}"),
+        ("[]", f"format version null; this sim2cam reads 1. {AGAIN}"),
+        ('{"format": 9}', f"format version 9; this sim2cam reads 1. {AGAIN}"),
+        ('{"format": 1}', f"categories is missing. {AGAIN}"),
+        (
+            '{"format": 1, "categories": "ab"}',
+            f'categories: Input should be a valid list (found "ab"). {AGAIN}',
+        ),
+        (
+            '{"format": 1, "categories": [], "parent": 3}',
+            f"parent: Input should be a valid string (found 3). {AGAIN}",
+        ),
+    ],
+)
+def test_a_broken_header_is_told(native, text, problem):
+    (native / "dataset.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_header(native)
+    assert str(caught.value) == f"{native / 'dataset.json'}: {problem}"
+
+
+def without(key):
+    return lambda line: {name: value for name, value in line.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (without("width"), f"sample 000000: width is missing. {AGAIN}"),
+        (without("name"), f"sample None: name is missing. {AGAIN}"),
+        (
+            lambda line: line | {"width": "wide"},
+            "sample 000000: width: Input should be a valid integer, unable to parse string as an "
+            f'integer (found "wide"). {AGAIN}',
+        ),
+        (
+            lambda line: line | {"origin": "dream"},
+            "sample 000000: origin: Input should be 'sim', 'adapted', 'real' or 'stand-in' "
+            f'(found "dream"). {AGAIN}',
+        ),
+        (
+            lambda line: line | {"files": {"../../../rgb/secret.jpg": "0"}},
+            f"sample 000000: '../../../rgb/secret.jpg' lies outside the shard. {AGAIN}",
+        ),
+        (
+            lambda line: line | {"name": "/etc/a"},
+            f"sample /etc/a: '/etc/a' lies outside the shard. {AGAIN}",
+        ),
+        (lambda line: line | {"files": {}}, f"sample 000000: it has no picture. {AGAIN}"),
+        (
+            lambda line: line | {"objects": [line["objects"][0] | {"category": "squaer"}]},
+            "sample 000000: unknown category 'squaer'. Did you mean 'square'? "
+            "Allowed: disc, square.",
+        ),
+    ],
+)
+def test_a_broken_line_is_told(native, tiny, edit, problem):
+    path = native / "shards/000000/samples.jsonl"
+    tiny.edit_lines(path, edit)
+    with pytest.raises(InputError) as caught:
+        read_dataset(native)
+    assert str(caught.value) == f"{path}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{}\n{", "line 2 is not JSON (.*). Generate"),
+        ("[]", "line 1 is not a sample. Generate"),
+        ("\xff\xfe", "line 1 is not JSON (.*). Generate"),
+    ],
+)
+def test_a_line_that_is_no_table_is_told(native, text, problem):
+    path = native / "shards/000000/samples.jsonl"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=problem.replace("(", r"\(").replace(")", r"\)")):
+        read_dataset(native)
+
+
+def test_a_data_set_without_samples_is_told(native):
+    shutil.rmtree(native / "shards")
+    with pytest.raises(InputError, match=r"holds no samples\. Run its command again with --resume"):
+        read_dataset(native)

@@ -1,0 +1,115 @@
+"""The promise of the generator: bytes that depend on recipe and seed alone."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sim2cam.dataset.reader import read_lines
+from sim2cam.errors import OutputError, SceneError
+from sim2cam.pipeline import generate as module
+from sim2cam.pipeline.generate import estimate, generate, settled_scene
+from sim2cam.pipeline.recipe import RenderOptions, load_recipe
+
+RECIPE = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
+COUNT = 36  # two whole shards and a short one
+
+
+def make(root: Path, *, count: int = COUNT, workers: int = 1, **kwargs):
+    flags = {"resume": False, "overwrite": False} | kwargs
+    return generate(
+        RECIPE, root, count=count, seed=0, workers=workers, progress=lambda *_: None, **flags
+    )
+
+
+def bytes_of(root: Path) -> dict[str, str]:
+    files = [p for p in root.rglob("*") if p.is_file() and p.name != "environment.json"]
+    return {
+        str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(files)
+    }
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    root = tmp_path_factory.mktemp("plain") / "d"
+    dataset = make(root)
+    assert len(dataset.samples) == COUNT
+    return root
+
+
+def test_two_workers_make_the_same_bytes(plain, tmp_path):
+    make(tmp_path / "d", workers=2)
+    assert bytes_of(tmp_path / "d") == bytes_of(plain)
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
+    root = tmp_path / "d"
+    (tmp_path / "small.toml").write_text(
+        'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
+    )
+    command = [sys.executable, "-m", "sim2cam", "render", str(tmp_path / "small.toml")]
+    command += ["--out", str(root), "--count", str(COUNT)]
+    child = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    while not list(root.glob("shards/*.part/rgb/*.jpg")) and child.poll() is None:
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    assert len(list(root.glob("shards/*.part"))) == 1
+    subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
+    assert bytes_of(root) == bytes_of(plain)
+
+
+def test_a_larger_count_extends(plain, tmp_path):
+    make(tmp_path / "d", count=5)
+    make(tmp_path / "d", resume=True)
+    assert bytes_of(tmp_path / "d") == bytes_of(plain)
+
+
+def test_one_sample_can_be_made_alone(plain):
+    whole = settled_scene(RECIPE, 0, 3)
+    again = settled_scene(RECIPE, 0, 3)
+    assert whole == again
+    assert whole != settled_scene(RECIPE, 1, 3)
+
+
+def test_another_seed_is_refused(plain):
+    with pytest.raises(OutputError, match=r"holds another data set: seed is 0, not 1\. "):
+        generate(
+            RECIPE, plain, count=4, seed=1, workers=1, resume=True, overwrite=False,
+            progress=lambda *_: None,
+        )  # fmt: skip
+
+
+def test_another_recipe_is_refused_with_the_difference(plain):
+    other = replace(RECIPE, render=RenderOptions(width=96, height=96, views=2))
+    with pytest.raises(OutputError, match=r"recipe\.render\.height is 80, not 96"):
+        generate(
+            other, plain, count=4, seed=0, workers=1, resume=True, overwrite=False,
+            progress=lambda *_: None,
+        )  # fmt: skip
+
+
+def test_scenes_stay_within_a_shard(plain):
+    shards: dict[int, set[Path]] = {}
+    for raw in read_lines(plain):
+        shards.setdefault(raw.line["scene_index"], set()).add(raw.shard)
+    assert all(len(folders) == 1 for folders in shards.values())
+
+
+def test_a_scene_that_never_settles_is_an_error(monkeypatch):
+    monkeypatch.setattr(module, "blind_spot", lambda _scene: "the lens folds back")
+    with pytest.raises(SceneError, match=r"did not settle in 20 attempts \(last: the lens folds"):
+        settled_scene(RECIPE, 0, 0)
+
+
+def test_the_estimate_counts_shards_and_bytes():
+    plan = estimate(RECIPE, count=100, seed=0, workers=2)
+    assert plan["shards"] == 7
+    assert 0 < plan["gigabytes"] < 0.1
+    assert plan["seconds"] > 0

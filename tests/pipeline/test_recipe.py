@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from sim2cam.errors import RecipeError, UsageError
+from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
+def test_every_shipped_recipe_loads_and_survives_json(path: Path):
+    recipe = load_recipe(path.stem)
+    assert recipe.name == path.stem
+    assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+def test_the_digest_tells_rendering_apart_and_nothing_else(tmp_path):
+    plain = load_recipe("dice")
+    (tmp_path / "a.toml").write_text('base = "dice"\n[train]\nsteps = 5\n')
+    (tmp_path / "b.toml").write_text('base = "dice"\n[render]\nviews = 2\n')
+    assert load_recipe(str(tmp_path / "a.toml")).digest() == plain.digest()
+    assert load_recipe(str(tmp_path / "b.toml")).digest() != plain.digest()
+
+
+def test_a_distribution_is_replaced_whole(tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_text('base = "dice"\n[domain.light]\nwarmth = { kind = "constant", value = 0.0 }\n')
+    recipe, base = load_recipe(str(path)), load_recipe("dice")
+    assert recipe.domain.light.warmth.kind == "constant"
+    assert recipe.domain.light.horizon == base.domain.light.horizon
+
+
+BAD = [
+    # (text, exact message after the path)
+    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, categories, domain, name, render, train"),
+    ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: horizon, lamp_count, sky_level, warmth"),
+    ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=2.0\nhigh=1.0", "'domain.light.warmth.uniform': uniform needs low <= high, not 2.0 > 1.0"),
+    ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),
+    ("base = 'dice'\n[domain.light.warmth]\nkind='gauss'\nlow=0.0", "'domain.light.warmth': Input tag 'gauss' found using 'kind' does not match any of the expected tags: 'constant', 'uniform', 'log_uniform', 'normal', 'integers', 'choice'"),
+    ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=0.0\nhihg=1.0", "unknown key 'domain.light.warmth.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
+    ("base = 'dice'\n[render]\nviews = 3", "'render': views must divide 16, not 3"),
+    ("base = 'dice'\n[train]\nsteps = 0", "steps must be 1 or more, not 0"),
+    ("base = 'r.toml'", "its bases lead back to itself."),
+    ("= 3", "not TOML: "),
+    ("name = 'x'", "key 'categories' is missing."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[message[:30] for _, message in BAD])
+def test_a_bad_recipe_is_refused_by_name(tmp_path, text, message):
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def test_an_unknown_name_gets_a_hint():
+    with pytest.raises(UsageError, match=r"no recipe 'dcie'. Did you mean 'dice'\?"):
+        load_recipe("dcie")
+    with pytest.raises(UsageError, match=r"nowhere\.toml: no such recipe file"):
+        load_recipe("nowhere.toml")
