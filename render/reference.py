@@ -19,7 +19,7 @@ from sim2cam.scene.scene import Body, Scene
 
 Floats = NDArray[np.float32]
 
-_MAX_DEPTH = 6
+_MAX_DEPTH = 5
 _SKY_ROWS = 256  # 0.012 rad a texel; lamps are wider
 _SKY_TO_WORLD = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]])
 _FULL_SPECULAR = 0.08  # reflectance that the principled material's specular 1 stands for

@@ -23,6 +23,7 @@ _PLOT_HEIGHT = 180.0
 _RANGE_ROW, _BAR_ROW = 40.0, 24.0
 _BAR_LEFT, _BAR_RIGHT = 110.0, 60.0
 _DOT_MARGIN = 10.0
+_TINY = 1e-6  # below it, values are taken as equal
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,11 @@ class Axis:
 
 def round_axis(low: float, high: float, intervals: int = 5) -> Axis:
     """Returns an axis of multiples of 1, 2 or 5 times a power of ten, about ``intervals`` apart."""
-    if high <= low:
-        low, high = low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2
+    largest = max(abs(low), abs(high))
+    if largest < _TINY:
+        low, high = 0.0, 1.0
+    elif high - low < _TINY * largest:
+        low, high = low - largest / 2, high + largest / 2
     rough = (high - low) / intervals
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * f for f in (1, 2, 5, 10) if power * f >= rough * (1 - 1e-9))

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from sim2cam.dataset.sample import ObjectLabel
-from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.boxes import Box, pairwise_iou
 from sim2cam.measure.detection import Detection
 from sim2cam.report.values import Rgb
 from sim2cam.report.verdicts import Kind, Verdict, judge
@@ -31,9 +31,9 @@ CATEGORY_COLOURS = (
     (245, 232, 80), (60, 228, 216), (190, 160, 255), (255, 150, 200), (176, 214, 90),
 )  # fmt: skip
 
-_TEXT_PX = 17
+_TEXT_PX = 15
 _LINE_PX = 2
-_DASH_PX = 9
+_DASH_PX = 12
 _INK = (16, 16, 16)
 
 
@@ -132,18 +132,32 @@ def _sides(
 
 
 def _with_texts(canvas: Rgb, marks: Sequence[Mark]) -> Rgb:
-    """Returns the image with every text on a plate, above its box where there is room."""
+    """Returns the image with every text on a plate above or below its box."""
     picture = Image.fromarray(canvas)
     pen = ImageDraw.Draw(picture)
+    plates: list[Box] = []
     for mark in marks:
-        x0, y0, _, y1 = mark.box_xyxy
         width = pen.textlength(mark.text, font=_font()) + 6
-        height = _TEXT_PX + 5
-        left = min(max(0.0, x0 - 1), max(0.0, picture.width - width))
-        top = y0 - height if y0 >= height else min(y1, picture.height - height)
-        pen.rectangle((left, top, left + width, top + height), fill=mark.colour)
-        pen.text((left + 3, top + 1), mark.text, fill=_INK, font=_font())
+        plate = _free_place(mark.box_xyxy, width, picture.size, plates)
+        plates.append(plate)
+        pen.rectangle(plate, fill=mark.colour)
+        pen.text((plate[0] + 3, plate[1] + 1), mark.text, fill=_INK, font=_font())
     return np.asarray(picture, dtype=np.uint8)
+
+
+def _free_place(box: Box, width: float, size: tuple[int, int], taken: Sequence[Box]) -> Box:
+    """Returns where a plate goes: above or below its box, preferably onto no other plate."""
+    height = _TEXT_PX + 5
+    left = min(max(0.0, box[0] - 1), max(0.0, size[0] - width))
+    places = [
+        (left, top, left + width, top + height)
+        for top in (box[1] - height, box[3])
+        if 0 <= top <= size[1] - height
+    ]
+    places.append((left, max(0.0, box[1]), left + width, max(0.0, box[1]) + height))
+    others = np.array(taken, np.float64).reshape(-1, 4)
+    free = (p for p in places if not pairwise_iou(np.array([p]), others).any())
+    return next(free, places[0])
 
 
 @functools.cache

@@ -1,0 +1,119 @@
+"""Makes the stand-in camera's pictures, which ship in sim2cam/recipes/standin.
+
+They are path-traced, so that what a detector learns from rasterized pictures has a gap to cross,
+and go through the lens and the sensor of ``standin.toml``. Needs ``pip install "sim2cam[reference]"``
+and OpenGL; takes about half an hour on one core. Pictures that are there already are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sim2cam import images
+from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.geometry.boxes import xyxy_to_xywh
+from sim2cam.pipeline.generate import settled_scene
+from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+from sim2cam.render.egl import EglRasterizer
+from sim2cam.render.frame import annotate
+from sim2cam.render.optics import view_maps, warp_color, warp_labels
+from sim2cam.render.reference import trace
+from sim2cam.render.sensor import expose_to_jpeg
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.scene import Scene
+
+SEED = 71
+PICTURES = {"style": 48, "test": 48}
+SAMPLES = 64
+MIN_CLEAR_DICE = 3
+CLEAR_FRACTION = 0.25
+"""Dice of which less is visible are marked as crowds, which are not scored: nobody could tell."""
+
+
+def main() -> None:
+    """Makes all pictures and both COCO files."""
+    out = SHIPPED / "standin"
+    recipe = load_recipe(str(Path(__file__).with_name("standin.toml")))
+    found = scenes(recipe)
+    for name, count in PICTURES.items():
+        entries: list[dict[str, Any]] = []
+        annotations: list[dict[str, Any]] = []
+        for number in range(1, count + 1):
+            index, scene, labels = next(found)
+            file_name = f"{name}/{index:03d}.jpg"
+            if not (out / file_name).is_file():
+                images.write_bytes(out / file_name, photograph(scene, scene.cameras[0], index))
+            print(f"{file_name}: {len(labels)} dice", file=sys.stderr)
+            entries.append(
+                {
+                    "id": number,
+                    "file_name": file_name,
+                    "width": recipe.render.width,
+                    "height": recipe.render.height,
+                }
+            )
+            annotations += [annotation(label, number, recipe) for label in labels]
+        write_coco(out / f"{name}.json", recipe, entries, annotations if name == "test" else None)
+
+
+def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
+    """Yields index, scene and labels of those that show at least ``MIN_CLEAR_DICE`` dice."""
+    rasterizer = EglRasterizer()
+    index = 0
+    while True:
+        scene = settled_scene(recipe, SEED, index).scene
+        camera = scene.cameras[0]
+        rasterizer.load(scene)
+        _, label = view_maps(camera)
+        labels = annotate(scene, camera, warp_labels(rasterizer.labels(label.view), label))
+        if sum(is_clear(found) for found in labels) >= MIN_CLEAR_DICE:
+            yield index, scene, labels
+        index += 1
+
+
+def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
+    """Returns the JPEG file of a path-traced picture."""
+    color, _ = view_maps(camera)
+    radiance = trace(scene, color.view, samples=SAMPLES, seed=seed)
+    return expose_to_jpeg(warp_color(radiance, color), camera.sensor)
+
+
+def is_clear(label: ObjectLabel) -> bool:
+    """Returns whether enough of a die is visible."""
+    return label.visible_fraction is not None and label.visible_fraction >= CLEAR_FRACTION
+
+
+def annotation(label: ObjectLabel, image_id: int, recipe: Recipe) -> dict[str, Any]:
+    """Returns a label as COCO has it, without its number."""
+    return {
+        "image_id": image_id,
+        "category_id": recipe.categories.index(label.category) + 1,
+        "bbox": list(xyxy_to_xywh(label.box_xyxy)),
+        "area": label.area_px,
+        "iscrowd": int(not is_clear(label)),
+    }
+
+
+def write_coco(
+    path: Path,
+    recipe: Recipe,
+    entries: list[dict[str, Any]],
+    annotations: list[dict[str, Any]] | None,
+) -> None:
+    """Writes a COCO file; without annotations, its images are unlabelled."""
+    content: dict[str, Any] = {
+        "info": {"description": "sim2cam's stand-in camera: path-traced pictures, not photos"},
+        "categories": [{"id": i, "name": name} for i, name in enumerate(recipe.categories, 1)],
+        "images": entries,
+    }
+    if annotations is not None:
+        content["annotations"] = [{"id": i} | a for i, a in enumerate(annotations, 1)]
+    images.write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Small data for pages: pictures on disk, labels by hand, hostile names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from sim2cam import images
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@dataclass
+class Page(HTMLParser):
+    """The tags and the visible text of a page."""
+
+    source: str
+    tags: list = field(default_factory=list)
+    text: str = ""
+
+    def __post_init__(self):
+        super().__init__()
+        self._hidden = False
+        self.feed(self.source)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._hidden = tag in ("script", "style")
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        self._hidden = False
+
+    def handle_data(self, data):
+        if not self._hidden:
+            self.text += " ".join(data.split()) + " "
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+    def addresses(self):
+        names = ("src", "href", "srcset", "data", "action", "poster")
+        return [a[n] for _, a in self.tags for n in names if n in a]
+
+
+@pytest.fixture
+def read_page():
+    return lambda path: Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def make_dataset(tmp_path):
+    """Returns a function that writes pictures and returns labelled samples."""
+
+    def make(labels, *, origin="sim", categories=("a", "b"), channels=(), size=(64, 48)):
+        width, height = size
+        rng = np.random.default_rng(0)
+        samples = []
+        for index, objects in enumerate(labels):
+            place = tmp_path / "data" / f"{index:03d}"
+            pixels = rng.integers(0, 255, (height, width, 3), np.uint8)
+            images.write_bytes(place / "rgb.png", images.encode_png(pixels))
+            files = {}
+            if "ids" in channels:
+                ids = np.zeros((height, width), np.uint16)
+                for label in objects or ():
+                    x0, y0, x1, y1 = (int(v) for v in label.box_xyxy)
+                    ids[y0:y1, x0:x1] = label.instance_id
+                files["ids"] = place / "ids.png"
+                images.write_bytes(files["ids"], images.encode_png(ids))
+            if "depth" in channels:
+                steps = np.linspace(3000, 9000, width * height).reshape(height, width)
+                files["depth"] = place / "depth.png"
+                images.write_bytes(files["depth"], images.encode_png(steps.astype(np.uint16)))
+            samples.append(
+                Sample(
+                    f"{index:03d}", place / "rgb.png", width, height, objects, origin,
+                    scene_index=index, digest=f"{origin}{index}", **files,
+                )
+            )  # fmt: skip
+        return Dataset(tmp_path / "data", categories, tuple(samples))
+
+    return make
+
+
+@pytest.fixture
+def label():
+    def make(category="a", box=(10.0, 10.0, 30.0, 25.0), **facts):
+        return ObjectLabel(category, box, (box[2] - box[0]) * (box[3] - box[1]), **facts)
+
+    return make

@@ -1,0 +1,62 @@
+"""Which pictures are chosen."""
+
+from dataclasses import replace
+
+from sim2cam.measure.detection import Detection
+from sim2cam.report.examples import choose_examples, picture_rows
+
+
+def right(label):
+    return Detection(label.category, label.box_xyxy, 0.9)
+
+
+def test_best_and_worst(make_dataset, label):
+    one = label("a", (0.0, 0.0, 10.0, 10.0))
+    two = label("b", (20.0, 20.0, 40.0, 40.0))
+    captures = make_dataset([(one,), (one, two), (one, two), (one, two), ()], origin="real")
+    found = {
+        "000": (right(one),),
+        "001": (right(one), right(two)),
+        "002": (right(one),),
+        "003": (),
+        "004": (),
+    }
+    chosen = choose_examples(captures, found, count=2)
+    assert [e.name for e in chosen.best] == ["001", "000"]
+    assert [e.name for e in chosen.worst] == ["003", "002"]
+    assert chosen.worst[1].objects == (one, two)
+    assert chosen.worst[1].detections == (right(one),)
+    assert chosen.best[0].rgb.shape == (48, 64, 3)
+
+
+def test_no_image_is_shown_twice_and_none_without_error_is_among_the_worst(make_dataset, label):
+    one = label()
+    captures = make_dataset([(one,)] * 3, origin="real")
+    all_right = {s.name: (right(one),) for s in captures.samples}
+    assert choose_examples(captures, all_right, count=5).worst == ()
+    all_wrong = {s.name: () for s in captures.samples}
+    chosen = choose_examples(captures, all_wrong, count=5)
+    names = [e.name for e in (*chosen.best, *chosen.worst)]
+    assert sorted(names) == ["000", "001", "002"]
+
+
+def test_translations_stand_beside_their_renders(make_dataset):
+    sim = make_dataset([()] * 6)
+    adapted = replace(
+        sim,
+        samples=tuple(
+            replace(s, origin="adapted", digest=f"new{s.name}", parent=s.digest)
+            for s in sim.samples[3:5]
+        ),
+    )
+    rows = picture_rows(sim, adapted, sim.take(1), count=4)
+    assert len(rows) == 2
+    assert all((row.sim == row.adapted).all() for row in rows)
+    assert [row.capture is None for row in rows] == [False, True]
+
+
+def test_without_a_translation(make_dataset):
+    sim = make_dataset([()] * 5)
+    rows = picture_rows(sim, None, sim, count=2)
+    assert [row.adapted for row in rows] == [None, None]
+    assert (rows[0].sim != rows[1].sim).any()

@@ -1,0 +1,79 @@
+"""Drawn boxes lie where they should, in the colour of their verdict; the image given stays."""
+
+import numpy as np
+import pytest
+
+from sim2cam.measure.detection import Detection
+from sim2cam.report.overlay import (
+    KIND_COLOURS,
+    LONGER_SIDE_PX,
+    category_colour,
+    draw_labels,
+    draw_verdicts,
+)
+
+BOX = (100.0, 120.0, 200.0, 180.0)
+
+
+def grey(height=320, width=480):
+    return np.full((height, width, 3), 128, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "detection"),
+    [
+        ("right", Detection("a", BOX, 0.9)),
+        ("wrong category", Detection("b", BOX, 0.9)),
+        ("missed", Detection("a", BOX, 0.2)),
+    ],
+)
+def test_a_box_is_drawn_in_the_colour_of_its_verdict(label, kind, detection):
+    given = grey()
+    drawn = draw_verdicts(given, [label("a", BOX)], [detection])
+    assert drawn.shape == (640, 960, 3)
+    assert (given == 128).all()
+    inside = np.zeros(drawn.shape[:2], bool)
+    inside[245:355, 205:395] = True
+    assert (drawn[inside] == 128).all()
+    for row, column in ((240, 200), (360, 400)):  # two corners, twice as far
+        assert tuple(drawn[row, column]) == KIND_COLOURS[kind]
+    other = [c for k, c in KIND_COLOURS.items() if k != kind]
+    assert not any((drawn == colour).all(axis=2).any() for colour in other)
+
+
+def test_a_false_detection_is_drawn():
+    drawn = draw_verdicts(grey(), [], [Detection("a", BOX, 0.9)])
+    assert tuple(drawn[240, 200]) == KIND_COLOURS["false"]
+
+
+def test_a_missed_object_is_dashed(label):
+    def share(objects, detections):
+        side = draw_verdicts(grey(), objects, detections)[240, 200:400]
+        return (side == 128).all(axis=1).mean()
+
+    assert share([label("a", BOX)], [Detection("a", BOX, 0.9)]) == 0
+    assert 0.1 < share([label("a", BOX)], []) < 0.6
+
+
+def test_a_large_image_keeps_its_size():
+    assert draw_verdicts(grey(100, LONGER_SIDE_PX + 40), [], []).shape == (100, 1000, 3)
+
+
+@pytest.mark.parametrize(
+    "box", [(0.0, 0.0, 480.0, 320.0), (-20.0, -9.0, 5.0, 4.0), (470.0, 310.0, 500.0, 340.0)]
+)
+@pytest.mark.parametrize("name", ["", "Würfel", "骰子", "x" * 300])
+def test_boxes_at_the_edge_and_any_name(label, box, name):
+    assert draw_labels(grey(), [label(name, box)], [name]).shape == (640, 960, 3)
+
+
+def test_texts_of_near_boxes_do_not_cover_one_another(label):
+    near = (104.0, 121.0, 204.0, 181.0)
+    drawn = draw_labels(grey(), [label("a", BOX), label("b", near)], ["a", "b"])
+    above, below = drawn[225, 212], drawn[368, 218]
+    assert tuple(above) == category_colour(0)
+    assert tuple(below) == category_colour(1)
+
+
+def test_colours_of_categories_repeat():
+    assert category_colour(0) == category_colour(10) != category_colour(1)
