@@ -2,11 +2,13 @@
 
 They are path-traced, so that what a detector learns from rasterized pictures has a gap to cross,
 and go through the lens and the sensor of ``standin.toml``. Needs ``pip install "sim2cam[reference]"``
-and OpenGL; takes about half an hour on one core. Pictures that are there already are kept.
+and OpenGL; takes about half an hour on one core. A picture's name holds a hash of its scene: those
+that are there already are kept.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -28,7 +30,7 @@ from sim2cam.scene.scene import Scene
 
 SEED = 71
 PICTURES = {"style": 48, "test": 48}
-SAMPLES = 64
+SAMPLES = 48
 MIN_CLEAR_DICE = 3
 CLEAR_FRACTION = 0.25
 """Dice of which less is visible are marked as crowds, which are not scored: nobody could tell."""
@@ -44,7 +46,8 @@ def main() -> None:
         annotations: list[dict[str, Any]] = []
         for number in range(1, count + 1):
             index, scene, labels = next(found)
-            file_name = f"{name}/{index:03d}.jpg"
+            digest = hashlib.sha256(scene.to_json().encode()).hexdigest()
+            file_name = f"{name}/{index:03d}-{digest[:8]}.jpg"
             if not (out / file_name).is_file():
                 images.write_bytes(out / file_name, photograph(scene, scene.cameras[0], index))
             print(f"{file_name}: {len(labels)} dice", file=sys.stderr)

@@ -21,8 +21,8 @@ METERED_LEVEL = 0.4
 """Linear level that the meter gives the picture's upper middle: bright, as phones expose."""
 
 _METERED_QUANTILE = 0.6
-_HIGHLIGHT_QUANTILE = 0.97
-_HIGHLIGHT_LEVEL = 0.9  # the meter darkens rather than lose more than the brightest few per cent
+_HIGHLIGHT_QUANTILE = 0.99
+_HIGHLIGHT_LEVEL = 0.95  # the meter darkens rather than lose more than the brightest per cent
 _MIDDLE_GREY = 0.18
 _SHARPENING_SIGMA_PX = 1.0
 

@@ -216,7 +216,7 @@ def score_table(scores: dict[str, Any]) -> str:
     lines = [head]
     for label, score in scores.items():
         cells = [getattr(score, name) for name in names]
-        texts = [f"{c.value:.3f} ({c.low:.3f}-{c.high:.3f})" for c in cells]
+        texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
         lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
     return "\n".join(lines)
 

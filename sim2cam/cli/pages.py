@@ -51,7 +51,7 @@ def _facts(result: DemoResult) -> dict[str, str]:
     packages = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
     return {
         "command": f"sim2cam {environment['command']}",
-        "real labels in training": "0",
+        "labels of captures in training": "0",
         "renderer": environment["renderer"],
         "machine": f"{environment['system']}, {environment['cpus']} CPUs",
         "versions": f"sim2cam {environment['sim2cam']}, Python {environment['python']}, {packages}",

@@ -197,7 +197,7 @@ def score_ladder(plan: Plan, captures: Captures, results: Path, *, baseline: str
             "intervals": "95 %, bootstrap over images, mean of the seeds",
         },
         "arms": arms,
-        "differences": _differences(runs, test, baseline),
+        "comparisons": _comparisons(runs, test, baseline),
     }
 
 
@@ -275,7 +275,7 @@ def _arm_scores(name: str, runs: Sequence[Mapping[str, Any]], test: Dataset) -> 
     return {"name": name, "seeds": seeds, **estimates}
 
 
-def _differences(
+def _comparisons(
     runs: Mapping[str, Sequence[Mapping[str, Any]]], test: Dataset, baseline: str
 ) -> list[dict[str, Any]]:
     """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
@@ -291,12 +291,11 @@ def _differences(
     corrected = holm([difference.p_value for difference in found])
     return [
         {
-            "arm": name,
-            "baseline": baseline,
-            "ap50": difference.value,
-            "ci95": list(difference.ci95),
+            "first": name,
+            "second": baseline,
+            "metric": "ap50",
+            **difference.to_json(),
             "p_holm": p,
-            "detectable": difference.detectable,
         }
         for name, difference, p in zip(others, found, corrected, strict=True)
     ]

@@ -230,7 +230,7 @@ def bar_chart(title: str, counts: Mapping[str, int]) -> BarChart:
 def histogram(
     title: str, values: Sequence[float], *, up_to: float, x_label: str, y_label: str = "objects"
 ) -> BarChart | None:
-    """Returns standing bars over at most about twenty equal bins; None without values.
+    """Returns standing bars over at most about 24 equal bins; None without values.
 
     Args:
         title: of the chart.
@@ -241,7 +241,7 @@ def histogram(
     """
     if not values:
         return None
-    x_axis = round_axis(0.0, up_to, 16)
+    x_axis = round_axis(0.0, up_to, 24)
     counts, _ = np.histogram(values, x_axis.marks)
     y_axis = round_axis(0.0, float(counts.max()), 4)
     frame = _plot_frame(x_axis, y_axis, x_label=x_label, y_label=y_label)

@@ -19,7 +19,7 @@ METRICS = {
     "ap50": "AP50",
     "ap": "AP",
     "ap75": "AP75",
-    "ap50_agnostic": "AP50, any category",
+    "agnostic_ap50": "AP50, any category",
 }
 SIGNIFICANT = 0.05
 _GREY = 7  # the colour of differences that are not shown
@@ -154,13 +154,13 @@ class _Arm(BaseModel):
     ap: _Score | None = None
     ap50: _Score | None = None
     ap75: _Score | None = None
-    ap50_agnostic: _Score | None = None
+    agnostic_ap50: _Score | None = None
 
 
 class _Comparison(_Score):
     first: str
     second: str
-    metric: Literal["ap", "ap50", "ap75", "ap50_agnostic"]
+    metric: Literal["ap", "ap50", "ap75", "agnostic_ap50"]
     p_holm: float
     detectable: float
 

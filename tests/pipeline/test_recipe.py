@@ -35,7 +35,7 @@ BAD = [
     ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: horizon, lamp_count, sky_level, warmth"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=2.0\nhigh=1.0", "'domain.light.warmth.uniform': uniform needs low <= high, not 2.0 > 1.0"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),
-    ("base = 'dice'\n[domain.light.warmth]\nkind='gauss'\nlow=0.0", "'domain.light.warmth': Input tag 'gauss' found using 'kind' does not match any of the expected tags: 'constant', 'uniform', 'log_uniform', 'normal', 'integers', 'choice'"),
+    ("base = 'dice'\n[domain.light.warmth]\nkind='gauss'\nlow=0.0", "'domain.light.warmth': unknown kind 'gauss'. Allowed: choice, constant, integers, log_uniform, normal, uniform"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=0.0\nhihg=1.0", "unknown key 'domain.light.warmth.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
     ("base = 'dice'\n[render]\nviews = 3", "'render': views must divide 16, not 3"),
     ("base = 'dice'\n[train]\nsteps = 0", "steps must be 1 or more, not 0"),

@@ -1,0 +1,113 @@
+"""Small scenes with known answers, and the rasterizers that can run here."""
+
+import numpy as np
+import pytest
+
+from sim2cam.errors import BackendError
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose
+from sim2cam.render.egl import EglRasterizer
+from sim2cam.render.rasterizer import PinholeView, rasterizer
+from sim2cam.render.tiny import TinyRasterizer
+from sim2cam.scene.asset import Box, Die, Ground, Pips, Sphere
+from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.light import Environment, Lamp
+from sim2cam.scene.material import Material, Texture
+from sim2cam.scene.scene import Body, Scene
+
+WHITE, GREY, BLACK = (0.8, 0.8, 0.8), (0.3, 0.3, 0.3), (0.01, 0.01, 0.01)
+RED = (0.7, 0.02, 0.02)
+SKY = Environment(
+    (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), (Lamp((0.0, 0.6, 0.8), 0.2, (1.0, 1.0, 1.0)),)
+)
+NEUTRAL = Sensor(
+    exposure_ev=0.0, red_gain=1.0, blue_gain=1.0, vignetting=0.0, blur_px=0.0, full_well_e=1e6,
+    read_noise_e=0.0, denoise=0.0, tone_contrast=1.0, saturation=1.0, sharpening=0.0,
+    jpeg_quality=95, noise_seed=0,
+)  # fmt: skip
+
+
+def plain(color, roughness=0.9):
+    return Material(Texture("plain", color, color, 0.01, 0.0, 0.0, 0), roughness, 0.02)
+
+
+def die(edge_m=0.016, *, mirrored=False, color=BLACK, shape="round"):
+    return Die(edge_m, 0.1, 0.3, Pips(shape, 0.09, 0.25, 0.02, color), mirrored)
+
+
+def body(name, asset, position, color=RED, *, rotation=(1.0, 0.0, 0.0, 0.0), **options):
+    defaults = {"is_target": True, "mass_kg": 0.005}
+    return Body(name, asset, plain(color), Pose(rotation, position), **(defaults | options))
+
+
+def ground(color=GREY, side_m=6.0):
+    return body("table", Ground(side_m), (0.0, 0.0, 0.0), color, is_target=False, is_fixed=True)
+
+
+def camera(eye=(0.05, -0.25, 0.45), target=(0.0, 0.0, 0.0), *, width=320, height=240, **lens):
+    focal = lens.pop("focal_px", 400.0)
+    middle = {"cx_px": lens.pop("cx_px", (width - 1) / 2), "cy_px": lens.pop("cy_px", 119.5)}
+    pose = Pose.looking_at(eye, target, 0.0)
+    return Camera(pose, width, height, BrownConrady(focal, focal, **middle, **lens), NEUTRAL)
+
+
+def view(of):
+    lens = of.lens
+    return PinholeView(of.pose, of.width, of.height, lens.fx_px, lens.cx_px, lens.cy_px)
+
+
+def scene(*bodies, cameras=(), environment=SKY):
+    return Scene((ground(), *bodies), environment, tuple(cameras))
+
+
+def thrown(count=5, seed=0):
+    """A scene of dice in the air, apart from one another."""
+    rng = np.random.default_rng(seed)
+    dice = []
+    for i in range(count):
+        w, x, y, z = rng.normal(size=4)
+        n = float(np.sqrt(w * w + x * x + y * y + z * z))
+        rotation = (float(w) / n, float(x) / n, float(y) / n, float(z) / n)
+        spot = (float(rng.uniform(-0.04, 0.04)), float(rng.uniform(-0.04, 0.04)), 0.03 * (i + 1))
+        dice.append(
+            body(f"die/{i}", die(mirrored=bool(i % 2)), spot, rotation=rotation,
+                 velocity_m_s=(0.2, 0.0, 0.0), spin_rad_s=(0.0, 8.0, 0.0))
+        )  # fmt: skip
+    return scene(*dice, cameras=[camera()])
+
+
+@pytest.fixture
+def make():
+    """The builders above, as one namespace."""
+
+    class Builders:
+        RED, WHITE, GREY, BLACK = RED, WHITE, GREY, BLACK
+        neutral, sky = NEUTRAL, SKY
+        plain, die, body, ground = map(staticmethod, (plain, die, body, ground))
+        camera, view, scene, thrown = map(staticmethod, (camera, view, scene, thrown))
+        box, sphere = Box, Sphere
+
+    return Builders
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    return TinyRasterizer()
+
+
+@pytest.fixture(scope="session")
+def egl():
+    """This process's OpenGL context: a second one would disturb it."""
+    found = rasterizer()
+    if isinstance(found, EglRasterizer):
+        return found
+    try:
+        return EglRasterizer()
+    except BackendError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["egl", "tiny"])
+def drawing(request):
+    """Each rasterizer that runs here."""
+    return request.getfixturevalue(request.param)
