@@ -55,11 +55,11 @@ class TrainConfig:
     architecture: str = "nano"
     batch: int = 8
     crop_px: int = 192
-    scale_range: tuple[float, float] = (0.6, 1.6)
+    scale_range: tuple[float, float] = (0.75, 1.4)
     quarter_turns: bool = True
     free_turns: bool = True
     flips: bool = True
-    min_visible: float = 0.25
+    min_visible: float = 0.5
     photometric: bool = True
     learning_rate: float = 2e-3
     warmup_steps: int = 100

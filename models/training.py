@@ -37,7 +37,7 @@ from sim2cam.training.weights import write_whole
 CHECKPOINT = "checkpoint.safetensors"
 WEIGHTS = "weights.safetensors"
 METRICS = "metrics.jsonl"
-LOSS_WEIGHTS = {"heat": 1.0, "box": 1.0, "category": 1.0}
+LOSS_WEIGHTS = {"heat": 1.0, "box": 1.0, "category": 2.0}
 LOADER_THREADS_BESIDE_CUDA = 6
 
 

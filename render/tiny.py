@@ -15,7 +15,7 @@ from sim2cam import images
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.light import rays_of
-from sim2cam.render.mesh import Mesh, mesh_of
+from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import (
     BITS_PER_WORD,
     LabelBuffer,
@@ -24,7 +24,9 @@ from sim2cam.render.rasterizer import (
     label_numbers,
 )
 from sim2cam.render.shading import Lighting, Points, ShadowMap, shade
+from sim2cam.render.silhouette import silhouette
 from sim2cam.render.skin import Skin, skin_of
+from sim2cam.render.table import Table
 from sim2cam.scene.asset import Ground
 from sim2cam.scene.scene import Scene
 
@@ -34,8 +36,6 @@ _NEAR_M, _FAR_M = 0.02, 20.0
 _LIGHT_DISTANCE_M = 20.0  # far enough to be parallel, near enough for 32-bit depth
 _SHADOW_PX = 512
 _SUPERSAMPLING = 2
-_COVER_GRID = 8  # cv2 widens polygons by half a cell: 1/16 pixel
-_FRACTION_BITS = 4
 _LINEAR = np.array(
     [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.arange(256) / 255],
     np.float32,
@@ -56,49 +56,6 @@ class _Drawn:
     colors: NDArray[np.uint8]
     depth_m: Floats
     which: NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A plane; TinyRenderer would take longer for it than for everything else.
-
-    Attributes:
-        index: of the body in the scene.
-        side_m: length.
-        pose: of the body.
-        skin: its picture.
-    """
-
-    index: int
-    side_m: float
-    pose: Pose
-    skin: Skin
-
-    def depth_m(self, view: PinholeView) -> Floats:
-        """Returns the depth (h, w) at which the pixels of a view meet it, 0 where they do not."""
-        camera = (self.pose.inverse() @ view.pose).matrix()
-        x = (np.arange(view.width) - view.cx_px) / view.focal_px
-        y = (np.arange(view.height) - view.cy_px)[:, None] / view.focal_px
-        along = [row[0] * x + (row[1] * y + row[2]) for row in camera[:3]]  # (h, w) each
-        with np.errstate(divide="ignore", invalid="ignore"):
-            depth = -camera[2, 3] / along[2]
-            ends = [np.abs(camera[i, 3] + depth * along[i]) for i in (0, 1)]
-            meets = (depth > 0) & (ends[0] <= self.side_m / 2) & (ends[1] <= self.side_m / 2)
-        return np.where(meets, depth, 0).astype(np.float32)
-
-    def colors_at(self, places: Floats, camera: Pose) -> NDArray[np.uint8]:
-        """Returns the colours (h, w, 3) where points (h, w, 3) in the camera frame lie above it."""
-        to_table = (self.pose.inverse() @ camera).matrix().astype(np.float32)
-        texels_per_m = np.float32(self.skin.turns * len(self.skin.colors))
-        x, y = (places @ row[:3] + row[3] for row in to_table[:2])
-        found = cv2.remap(
-            self.skin.colors,
-            x * texels_per_m - np.float32(0.5),
-            y * texels_per_m - np.float32(0.5),
-            cv2.INTER_LINEAR,
-            borderMode=cv2.BORDER_REFLECT,  # as textures that repeat, every second time mirrored
-        )
-        return np.asarray(found, dtype=np.uint8)
 
 
 class TinyRasterizer:
@@ -138,7 +95,7 @@ class TinyRasterizer:
             self._add(solid, Path(folder))
         self._light(solid)
         self._tables = [
-            _Table(i, body.asset.side_m, body.pose, skin_of(body))
+            Table(i, body.asset.side_m, body.pose, skin_of(body))
             for i, body in enumerate(scene.bodies)
             if isinstance(body.asset, Ground)
         ]
@@ -176,7 +133,7 @@ class TinyRasterizer:
         for body, mesh in zip(self._scene.bodies, self._meshes, strict=True):
             if body.name in numbers:
                 word, bit = divmod(numbers[body.name] - 1, BITS_PER_WORD)
-                window, whole = _silhouette(mesh, view.pose.inverse() @ body.pose, view)
+                window, whole = silhouette(mesh, view.pose.inverse() @ body.pose, view)
                 whole |= ids[window] == numbers[body.name]
                 cover[window][..., word] |= whole.astype(np.uint32) << np.uint32(bit)
         return LabelBuffer(drawn.depth_m, ids, cover)
@@ -372,33 +329,3 @@ def _averaged(samples: Floats) -> Floats:
     """Returns the means (h, w, 3) of samples (n h, n w, 3)."""
     height, width = (side // _SUPERSAMPLING for side in samples.shape[:2])
     return np.asarray(cv2.resize(samples, (width, height), interpolation=cv2.INTER_AREA))
-
-
-def _silhouette(
-    mesh: Mesh, pose: Pose, view: PinholeView
-) -> tuple[tuple[slice, slice], NDArray[np.bool_]]:
-    """Returns a window of the view and, for its pixels, whether the mesh lies behind them."""
-    points = pose.apply(mesh.vertices_m)
-    corners = points[mesh.faces][(points[mesh.faces, 2] > _NEAR_M).all(axis=1)]  # (m, 3, 3)
-    flat = corners[..., :2] / corners[..., 2:] * view.focal_px + [view.cx_px, view.cy_px]
-    a, b, c = flat.swapaxes(0, 1)
-    towards = (b - a)[:, 0] * (c - a)[:, 1] < (b - a)[:, 1] * (c - a)[:, 0]
-    return _filled(flat[towards], view)
-
-
-def _filled(
-    triangles: NDArray[np.float64], view: PinholeView
-) -> tuple[tuple[slice, slice], NDArray[np.bool_]]:
-    """Returns a window of the view and which of its pixel centres triangles (n, 3, 2) cover."""
-    limit = (view.width, view.height)
-    ends = triangles.reshape(-1, 2) if len(triangles) else np.zeros((1, 2))
-    left, top = np.clip(np.floor(ends.min(axis=0)) - 1, 0, limit).astype(int)
-    right, bottom = np.clip(np.ceil(ends.max(axis=0)) + 2, 0, limit).astype(int)
-    window = (slice(top, bottom), slice(left, right))
-    grid = np.zeros(((bottom - top) * _COVER_GRID, (right - left) * _COVER_GRID), np.uint8)
-    if grid.size:
-        places = (triangles - [left, top] + 0.5) * _COVER_GRID * 2**_FRACTION_BITS
-        for corners in np.rint(places).astype(np.int32):
-            cv2.fillConvexPoly(grid, corners, 1, shift=_FRACTION_BITS)
-    middle = _COVER_GRID // 2
-    return window, grid[middle::_COVER_GRID, middle::_COVER_GRID] > 0

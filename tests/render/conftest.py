@@ -17,9 +17,7 @@ from sim2cam.scene.scene import Body, Scene
 
 WHITE, GREY, BLACK = (0.8, 0.8, 0.8), (0.3, 0.3, 0.3), (0.01, 0.01, 0.01)
 RED = (0.7, 0.02, 0.02)
-SKY = Environment(
-    (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), (Lamp((0.0, 0.6, 0.8), 0.2, (1.0, 1.0, 1.0)),)
-)
+SKY = Environment((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), (Lamp((0.0, 0.6, 0.8), 0.2, (1.0, 1.0, 1.0)),))
 NEUTRAL = Sensor(
     exposure_ev=0.0, red_gain=1.0, blue_gain=1.0, vignetting=0.0, blur_px=0.0, full_well_e=1e6,
     read_noise_e=0.0, denoise=0.0, tone_contrast=1.0, saturation=1.0, sharpening=0.0,
@@ -76,7 +74,7 @@ def thrown(count=5, seed=0):
     return scene(*dice, cameras=[camera()])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make():
     """The builders above, as one namespace."""
 

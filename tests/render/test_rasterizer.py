@@ -221,7 +221,7 @@ def test_without_opengl_pybullet_draws(monkeypatch):
 def test_opengl_that_was_asked_for_is_not_replaced(monkeypatch):
     monkeypatch.setenv("SIM2CAM_BACKEND", "egl")
     monkeypatch.setattr(egl_module, "EglRasterizer", _NoDriver)
-    with pytest.raises(BackendError, match="^no driver$"):
+    with pytest.raises(BackendError, match=r"^no driver$"):
         choose()
 
 
@@ -230,7 +230,5 @@ def test_the_cpu_rasterizer_touches_no_opengl():
         "import sys, sim2cam.render.tiny\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('OpenGL', 'pyrender')])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+
+from sim2cam.adapt.fourier import FourierTransfer
+from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.reinhard import ReinhardTransfer
+from sim2cam.adapt.store import load_transfer, save_transfer
+from sim2cam.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 256, (24, 30, 3), dtype=np.uint8) for _ in range(3)]
+
+
+@pytest.mark.parametrize("kind", [ReinhardTransfer, FourierTransfer])
+def test_a_transfer_survives_the_disk(kind, pictures, tmp_path):
+    transfer = kind.fit(pictures)
+    save_transfer(transfer, tmp_path)
+    again = load_transfer(tmp_path)
+    frame = Frame(pictures[0])
+    first, second = (t.apply(frame, np.random.default_rng(5)) for t in (transfer, again))
+    assert np.array_equal(first, second)
+
+
+def test_an_empty_folder_holds_no_transfer(tmp_path):
+    with pytest.raises(InputError, match=r"no translator: neither transfer\.json nor weights"):
+        load_transfer(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"method": "reinhard"}', '{"method": "other"}'])
+def test_broken_numbers_are_refused(text, tmp_path):
+    (tmp_path / "transfer.json").write_text(text)
+    with pytest.raises(InputError, match=r"not the numbers of a transfer .* Train it again\."):
+        load_transfer(tmp_path)

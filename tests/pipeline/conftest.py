@@ -1,0 +1,27 @@
+"""A small rendered data set and its COCO export, which stands for captures."""
+
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.dataset.coco import write_coco
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import RenderOptions, load_recipe
+
+SMALL = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
+
+
+@pytest.fixture(scope="session")
+def sim(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pipeline") / "sim"
+    return generate(
+        SMALL, root, count=24, seed=3, workers=1, resume=False, overwrite=False,
+        progress=lambda *_: None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def coco(sim, tmp_path_factory):
+    out = tmp_path_factory.mktemp("captures") / "coco"
+    write_coco(sim, out)
+    return out / "annotations.json"

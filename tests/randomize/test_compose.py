@@ -1,0 +1,182 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.randomize.compose import compose
+from sim2cam.randomize.distributions import Constant
+from sim2cam.randomize.draw import draw
+from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Sphere
+from sim2cam.scene.scene import Scene
+
+INDICES = range(12)
+
+
+def composed(domain, index, **layout):
+    fixed = {name: Constant(value) for name, value in layout.items()}
+    changed = replace(domain, layout=replace(domain.layout, **fixed))
+    drawn = draw(changed, 0, index, views=2)
+    return drawn, compose(drawn, 640, 480)
+
+
+def radius(asset):
+    match asset:
+        case Die():
+            return asset.edge_m * math.sqrt(3) / 2
+        case Box():
+            return math.hypot(*asset.size_m) / 2
+        case Cylinder():
+            return math.hypot(asset.radius_m, asset.height_m / 2)
+        case Sphere():
+            return asset.radius_m
+
+
+def moving(scene):
+    return [body for body in scene.bodies if not body.is_fixed]
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_equal_draws_give_equal_scenes(domain, index):
+    drawn, scene = composed(domain, index)
+    assert compose(drawn, 640, 480) == scene
+    assert Scene.from_json(scene.to_json()) == scene
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_nothing_overlaps_when_it_is_let_go(domain, index):
+    _, scene = composed(domain, index, die_count=24, distractor_count=5)
+    bodies = moving(scene)
+    assert len(bodies) == 29
+    spots = np.array([body.pose.position_m for body in bodies])
+    reach = np.array([radius(body.asset) for body in bodies])
+    apart = np.linalg.norm(spots[:, None] - spots[None], axis=-1)
+    needed = reach[:, None] + reach[None]
+    off_diagonal = ~np.eye(len(bodies), dtype=bool)
+    assert (apart > needed)[off_diagonal].all()
+    assert (spots[:, 2] > reach).all()
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_in_a_tray_everything_is_let_go_between_its_walls(domain, index):
+    drawn, scene = composed(domain, index, surface="tray", region_m=0.16)
+    side = drawn.number("layout/surface_side_m")
+    half = np.array([side, side * drawn.number("layout/aspect")]) / 2
+    for body in moving(scene):
+        assert (np.abs(body.pose.position_m[:2]) + radius(body.asset) <= half + 1e-9).all()
+
+
+def test_a_tray_has_four_walls_around_its_floor(domain):
+    drawn, scene = composed(domain, 0, surface="tray")
+    walls = [body for body in scene.bodies if body.name.startswith("wall/")]
+    side = drawn.number("layout/surface_side_m")
+    other = side * drawn.number("layout/aspect")
+    assert len(walls) == 4
+    for wall, (x, y) in zip(walls, ((0, other), (0, -other), (side, 0), (-side, 0)), strict=True):
+        inner = np.abs(wall.pose.position_m[:2]) - np.array(wall.asset.size_m[:2]) / 2
+        assert (inner[0] if x else inner[1]) == pytest.approx(abs(x or y) / 2)
+        assert wall.pose.position_m[2] == pytest.approx(wall.asset.size_m[2] / 2)
+
+
+@pytest.mark.parametrize(
+    ("surface", "names"),
+    [
+        ("table", {"table"}),
+        ("mat", {"table", "mat"}),
+        ("tray", {"table", "mat", "wall/0", "wall/1", "wall/2", "wall/3"}),
+    ],
+)
+def test_the_surface_decides_what_is_fixed(domain, surface, names):
+    _, scene = composed(domain, 1, surface=surface)
+    assert {body.name for body in scene.bodies if body.is_fixed} == names
+    assert isinstance(scene.bodies[0].asset, Ground)
+
+
+def test_dice_and_nothing_else_are_targets(domain):
+    _, scene = composed(domain, 2, die_count=7, distractor_count=3)
+    targets = [body for body in scene.bodies if body.is_target]
+    assert {body.name for body in targets} == {f"die/{i}" for i in range(7)}
+    assert all(isinstance(body.asset, Die) for body in targets)
+    assert len({body.name for body in scene.bodies}) == len(scene.bodies)
+
+
+def test_mass_is_density_times_volume(domain):
+    drawn, scene = composed(domain, 3)
+    for body in scene.bodies:
+        if body.is_target:
+            expected = drawn.number(f"{body.name}/density_kg_m3") * body.asset.edge_m**3
+            assert body.mass_kg == pytest.approx(expected)
+
+
+def test_a_set_of_dice_of_one_look_differs_in_size_and_place_alone(domain):
+    _, scene = composed(domain, 4, same_look=True, die_count=6)
+    dice = [body for body in scene.bodies if body.is_target]
+    assert len({body.material for body in dice}) == 1
+    assert len({body.asset.pips for body in dice}) == 1
+    assert len({body.asset.edge_m for body in dice}) == 6
+    assert len({body.pose for body in dice}) == 6
+
+
+def test_marks_stand_out_from_the_body(domain):
+    contrast = replace(domain.die_color, pip_contrast=Constant(0.35))
+    for index in INDICES:
+        drawn = draw(replace(domain, die_color=contrast), 0, index, views=1)
+        for body in compose(drawn, 64, 64).bodies:
+            if body.is_target:
+                away = math.dist(body.asset.pips.color, body.material.texture.color_a)
+                assert away >= 0.35
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_cameras_see_dice_at_the_size_that_was_drawn(domain, index):
+    drawn, scene = composed(domain, index)
+    for view, camera in enumerate(scene.cameras):
+        path = f"view/{view}"
+        assert (camera.width, camera.height) == (640, 480)
+        lens = camera.lens
+        assert 2 * math.atan(320 / lens.fx_px) == pytest.approx(drawn.number(f"{path}/fov_rad"))
+        forward = camera.pose.rotation().apply([0.0, 0.0, 1.0])
+        assert math.acos(-forward[2]) == pytest.approx(drawn.number(f"{path}/tilt_rad"), abs=1e-6)
+        distance = -camera.pose.position_m[2] / forward[2]
+        aim = np.array(camera.pose.position_m) + distance * forward
+        assert lens.fx_px * 0.016 / distance == pytest.approx(drawn.number(f"{path}/die_px"))
+        reach = drawn.number("layout/region_m") * drawn.number(f"{path}/aim_radius")
+        assert math.hypot(*aim[:2]) == pytest.approx(reach, abs=1e-9)
+
+
+def test_the_view_scales_with_the_picture(domain):
+    drawn = draw(domain, 0, 0, views=1)
+    small, large = (compose(drawn, side, side).cameras[0] for side in (320, 640))
+    assert small.pose == large.pose
+    assert large.lens.fx_px == pytest.approx(2 * small.lens.fx_px)
+    assert large.lens.cx_px + 0.5 == pytest.approx(2 * (small.lens.cx_px + 0.5))
+    assert (small.lens.k1, small.lens.p2) == (large.lens.k1, large.lens.p2)
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_values_lie_in_their_ranges(domain, index):
+    _, scene = composed(domain, index)
+    assert 1 <= len(scene.environment.lamps) <= 3
+    for lamp in scene.environment.lamps:
+        assert math.hypot(*lamp.direction) == pytest.approx(1)
+        assert lamp.direction[2] > 0
+    for body in scene.bodies:
+        texture = body.material.texture
+        for color in (texture.color_a, texture.color_b):
+            assert min(color) >= 0
+            assert max(color) <= 1
+        assert math.hypot(*body.pose.rotation_wxyz) == pytest.approx(1)
+
+
+def test_rotations_are_uniform(domain):
+    """So every face comes up alike, before physics has its say."""
+    ups = []
+    for index in range(60):
+        drawn = draw(domain, 1, index, views=1)
+        for body in compose(drawn, 64, 64).bodies:
+            if body.is_target:
+                ups.append(body.pose.rotation().apply([0.0, 0.0, 1.0]))
+    ups = np.array(ups)
+    assert len(ups) > 500
+    assert np.abs(ups.mean(axis=0)).max() < 0.1
+    assert np.allclose(ups.T @ ups / len(ups), np.eye(3) / 3, atol=0.06)

@@ -1,0 +1,119 @@
+import re
+from dataclasses import fields, replace
+
+import pytest
+
+from sim2cam.errors import UsageError
+from sim2cam.randomize.distributions import Constant, Uniform
+from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.draw import ONCE, PER_DIE, PER_DISTRACTOR, PER_VIEW, draw
+from sim2cam.seeds import stream
+
+
+def drawn(domain, index=5, seed=3, views=2, **options):
+    return draw(domain, seed, index, views=views, **options)
+
+
+def changed(before, after):
+    """Paths whose values differ or that only one has."""
+    paths = before.values.keys() | after.values.keys()
+    return {p for p in paths if before.values.get(p) != after.values.get(p)}
+
+
+def test_every_factor_is_drawn_from_its_own_stream(domain):
+    values = drawn(domain).values
+    for path, factor in (
+        ("light/warmth", domain.light.warmth),
+        ("die/2/edge_m", domain.die.edge_m),
+        ("view/1/die_px", domain.view.die_px),
+    ):
+        assert values[path] == factor.draw(stream(3, path, scene_index=5))
+
+
+def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
+    values = drawn(domain, views=3).values
+    counts = {
+        **dict.fromkeys(PER_DIE, values["layout/die_count"]),
+        **dict.fromkeys(PER_DISTRACTOR, values["layout/distractor_count"]),
+        "lamp": values["light/lamp_count"],
+        **dict.fromkeys(PER_VIEW, 3),
+    }
+    assert {f.name for f in fields(Domain)} == {*counts, *ONCE}
+    for name, count in counts.items():
+        found = {p.split("/")[1] for p in values if p.split("/")[0] == name}
+        assert found == {str(i) for i in range(count)}
+
+
+def test_a_scene_depends_on_its_seed_index_and_attempt_alone(domain):
+    once = drawn(domain)
+    drawn(domain, index=0)
+    assert drawn(domain) == once
+    for other in ({"seed": 4}, {"index": 6}, {"attempt": 1}):
+        differing = changed(once, drawn(domain, **other))
+        assert len(differing) > 0.8 * len(once.values)
+
+
+def test_seed_0_and_index_0_are_like_any_other(domain):
+    assert changed(drawn(domain, seed=0, index=0), drawn(domain, seed=1, index=0))
+    assert changed(drawn(domain, seed=0, index=0), drawn(domain, seed=0, index=1))
+
+
+def test_more_views_change_nothing_else(domain):
+    few, many = drawn(domain, views=2), drawn(domain, views=4)
+    assert few.values.items() <= many.values.items()
+    added = many.values.keys() - few.values.keys()
+    assert {tuple(p.split("/")[:2]) for p in added} == {(n, i) for n in PER_VIEW for i in "23"}
+
+
+@pytest.mark.parametrize("group", ["light", "layout", "die", "die/1", "view/0", "sensor", "table"])
+def test_redrawing_a_group_leaves_every_other_value(domain, group):
+    before = drawn(domain)
+    again = drawn(domain, redraws={group: 1})
+    both = before.values.keys() & again.values.keys()
+    inside = {p for p in both if f"{p}/".startswith(f"{group}/")}
+    differing = {p for p in both if before.values[p] != again.values[p]}
+    assert differing <= inside
+    assert len(differing) > len(inside) / 2
+    if group not in ("layout", "light"):  # which decide how many there are of others
+        assert before.values.keys() == again.values.keys()
+
+
+def test_redraws_count(domain):
+    once, twice = (drawn(domain, redraws={"light": n}) for n in (1, 2))
+    assert {p.split("/")[0] for p in changed(once, twice)} <= {"light", "lamp"}
+    assert changed(once, twice)
+    assert not changed(drawn(domain), drawn(domain, redraws={"light": 0}))
+
+
+def test_a_name_is_not_taken_for_another_that_begins_alike(domain):
+    differing = changed(drawn(domain), drawn(domain, redraws={"die": 1}))
+    assert {p.split("/")[0] for p in differing} == {"die"}
+    more = draw(
+        replace(domain, layout=replace(domain.layout, die_count=Constant(12))), 3, 5, views=1
+    )
+    again = draw(
+        replace(domain, layout=replace(domain.layout, die_count=Constant(12))),
+        3, 5, views=1, redraws={"die/1": 1},
+    )  # fmt: skip
+    assert {p.split("/")[1] for p in changed(more, again)} == {"1"}
+
+
+def test_another_distribution_of_one_factor_changes_no_other(domain):
+    other = replace(domain, table=replace(domain.table, hue=Uniform(0.0, 0.01)))
+    assert changed(drawn(domain), drawn(other)) == {"table/hue"}
+
+
+def test_an_unknown_group_is_refused(domain):
+    names = ", ".join(sorted(f.name for f in fields(Domain)))
+    message = f"unknown group 'lihgt'. Did you mean 'light'? Allowed: {names}"
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        drawn(domain, redraws={"lihgt": 1})
+
+
+def test_values_are_read_by_kind(domain):
+    found = drawn(domain)
+    assert found.number("layout/die_count") == float(found.count("layout/die_count"))
+    assert found.text("layout/surface") in ("table", "mat", "tray")
+    assert isinstance(found.flag("layout/same_look"), bool)
+    with pytest.raises(KeyError):
+        found.number("light/lumens")

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from sim2cam import images
+from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.render.frame import annotate, shoot
+from sim2cam.render.physics import settle
+from sim2cam.render.rasterizer import LabelBuffer, label_numbers
+
+
+def test_a_frame_is_whole_and_labels_fit_its_ids(drawing, make):
+    of = make.camera(k1=-0.1, p1=0.001)
+    settled, _ = settle(make.thrown(6))
+    drawing.load(settled)
+    frame = shoot(settled, of, drawing)
+    picture = images.decode_jpeg(frame.jpeg)
+    assert picture.shape == (of.height, of.width, 3)
+    assert frame.ids.shape == frame.depth_m.shape == (of.height, of.width)
+    assert len(frame.objects) == 6
+    for label in frame.objects:
+        mask = frame.ids == label.instance_id
+        assert label.box_xyxy == box_of_mask(mask)
+        assert label.area_px == mask.sum()
+        assert 0 < label.visible_fraction <= 1
+        x0, y0, x1, y1 = label.box_xyxy
+        ax0, ay0, ax1, ay1 = label.box_amodal_xyxy
+        assert ax0 <= x0
+        assert ay0 <= y0
+        assert x1 <= ax1
+        assert y1 <= ay1
+
+
+def test_the_pose_puts_the_object_where_its_depth_is(drawing, make):
+    of = make.camera()
+    scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
+    drawing.load(scene)
+    (label,) = shoot(scene, of, drawing).objects
+    spot = np.array([label.pose.position_m])
+    assert np.allclose((of.pose @ label.pose).position_m, (0.02, -0.01, 0.008), atol=1e-9)
+    x0, y0, x1, y1 = label.box_xyxy
+    x, y = of.lens.project(spot)[0] + 0.5
+    assert x0 < x < x1
+    assert y0 < y < y1
+
+
+@pytest.mark.parametrize(
+    ("turned", "value"), [((1.0, 0.0, 0.0, 0.0), "1"), ((0.5**0.5, 0.5**0.5, 0.0, 0.0), "2")]
+)
+def test_a_die_s_category_is_its_upper_face(tiny, make, turned, value):
+    scene = make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008), rotation=turned))
+    tiny.load(scene)
+    (label,) = shoot(scene, make.camera(), tiny).objects
+    assert label.category == value
+
+
+def test_another_asset_s_category_is_its_kind(tiny, make):
+    scene = make.scene(make.body("ball", make.sphere(0.01), (0.0, 0.0, 0.01)))
+    tiny.load(scene)
+    assert shoot(scene, make.camera(), tiny).objects[0].category == "sphere"
+
+
+def test_labels_of_a_drawn_buffer_are_exact(make):
+    bodies = [make.body(str(i), make.sphere(0.01), (0.1 * i, 0.0, 0.01)) for i in range(40)]
+    scene, of = make.scene(*bodies), make.camera(width=64, height=48)
+    numbers = label_numbers(scene)
+    ids = np.zeros((48, 64), np.uint16)
+    cover = np.zeros((48, 64, 2), np.uint32)
+    ids[10:20, 30:34] = numbers["34"]
+    cover[10:20, 30:40, 1] |= np.uint32(1 << 2)  # body 35 is bit 34, the third of the second word
+    cover[:, :, 0] |= np.uint32(1 << 4)  # body 5 lies behind everything
+    labels = annotate(scene, of, LabelBuffer(np.ones((48, 64), np.float32), ids, cover))
+    assert [label.instance_id for label in labels] == [35]
+    assert labels[0].box_xyxy == (30, 10, 34, 20)
+    assert labels[0].box_amodal_xyxy == (30, 10, 40, 20)
+    assert labels[0].area_px == 40
+    assert labels[0].visible_fraction == pytest.approx(0.4)
+
+
+def test_what_cannot_be_seen_has_no_label(tiny, make):
+    cases = {
+        "behind": make.body("a", make.die(), (0.0, -3.0, 0.008)),
+        "under": make.body("b", make.die(), (0.0, 0.0, 0.008)),
+    }
+    lid = make.body("lid", make.box((0.08, 0.08, 0.002)), (0.0, 0.0, 0.03), is_target=False)
+    scene = make.scene(lid, *cases.values())
+    tiny.load(scene)
+    assert shoot(scene, make.camera((0.0, 0.001, 0.4)), tiny).objects == ()

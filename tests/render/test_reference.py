@@ -1,0 +1,117 @@
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.errors import BackendError
+from sim2cam.render.light import ground_irradiance
+from sim2cam.render.physics import settle
+from sim2cam.render.reference import sky_map, trace
+from sim2cam.scene.light import Environment, Lamp
+
+
+@pytest.fixture(scope="module")
+def mitsuba():
+    pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
+
+
+def directions(rows):
+    polar = (np.arange(rows) + 0.5) / rows * np.pi
+    around = (np.arange(2 * rows) + 0.5) / rows * np.pi
+    z, r = np.cos(polar)[:, None], np.sin(polar)[:, None]
+    return np.stack(np.broadcast_arrays(r * np.sin(around), r * np.cos(around), z), axis=-1)
+
+
+def test_the_sky_map_sheds_the_irradiance_of_the_environment():
+    lamp = Lamp((0.0, 0.6, 0.8), 0.15, (2.0, 1.0, 0.5))
+    sky = Environment((0.5, 0.6, 0.8), (0.3, 0.3, 0.3), (lamp,))
+    rows = 256
+    towards = directions(rows)
+    solid_angle = np.sqrt(1 - towards[..., 2] ** 2) * (np.pi / rows) ** 2
+    weight = solid_angle * towards[..., 2].clip(0)
+    irradiance = (sky_map(sky, rows) * weight[..., None]).sum(axis=(0, 1))
+    assert np.allclose(irradiance, ground_irradiance(sky), rtol=0.03)
+
+
+def test_the_sky_map_is_brightest_at_the_lamp():
+    lamp = Lamp((0.6, 0.0, 0.8), 0.1, (1.0, 1.0, 1.0))
+    found = sky_map(Environment((0.1,) * 3, (0.1,) * 3, (lamp,)), 128)
+    row, column = np.unravel_index(found[..., 0].argmax(), found.shape[:2])
+    assert directions(128)[row, column] @ lamp.direction > 0.999
+
+
+def test_without_mitsuba_the_extra_is_named(monkeypatch, make):
+    monkeypatch.setitem(sys.modules, "mitsuba", None)
+    message = 'the reference needs Mitsuba. Run: pip install "sim2cam[reference]"'
+    with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
+        trace(make.scene(), make.view(make.camera()), samples=1, seed=0)
+
+
+@pytest.fixture(scope="module")
+def still(make):
+    settled, _ = settle(make.thrown(4, seed=2))
+    return settled
+
+
+@pytest.fixture(scope="module")
+def view(make):
+    return make.view(
+        make.camera((0.05, -0.12, 0.2), width=96, height=72, focal_px=110.0, cx_px=40.0, cy_px=41.0)
+    )
+
+
+@pytest.mark.usefixtures("mitsuba")
+def test_rasterized_and_traced_light_agree(drawing, still, view):
+    drawing.load(still)
+    ours = drawing.radiance(view)
+    traced = trace(still, view, samples=64, seed=0)
+    assert traced.shape == ours.shape
+    assert traced.dtype == np.float32
+    assert np.allclose(traced.mean(axis=(0, 1)) / ours.mean(axis=(0, 1)), 1, atol=0.15)
+    ids = drawing.labels(view).ids
+    for body in range(1, 5):
+        seen = ids == body
+        assert np.allclose(traced[seen].mean(axis=0), ours[seen].mean(axis=0), rtol=0.3, atol=0.02)
+
+
+@pytest.mark.usefixtures("mitsuba")
+def test_traced_bodies_lie_where_they_are_labelled(tiny, make, view):
+    dark = [
+        make.body("a", make.sphere(0.012), (0.04, 0.0, 0.012), make.BLACK),
+        make.body("b", make.box((0.02, 0.02, 0.02)), (-0.03, 0.03, 0.01), make.BLACK),
+    ]
+    scene = make.scene(*dark)
+    tiny.load(scene)
+    ids = tiny.labels(view).ids
+    level = trace(scene, view, samples=32, seed=0).mean(axis=-1)
+    for number in (1, 2):
+        near = np.zeros_like(ids, bool)
+        rows, columns = np.nonzero(ids == number)
+        near[rows.min() - 2 : rows.max() + 3, columns.min() - 2 : columns.max() + 3] = True
+        found = near & (level < 0.3 * np.median(level))
+        offset = np.argwhere(found).mean(axis=0) - [rows.mean(), columns.mean()]
+        assert np.abs(offset).max() < 0.7
+
+
+@pytest.mark.usefixtures("mitsuba")
+def test_marks_are_where_the_rasterizer_has_them(tiny, make):
+    # Face 2 up: two marks along one diagonal only.
+    shown = make.die(0.03, color=make.WHITE)
+    turned = (0.5**0.5, 0.5**0.5, 0.0, 0.0)
+    scene = make.scene(make.body("die", shown, (0.0, 0.0, 0.015), make.BLACK, rotation=turned))
+    close = make.view(make.camera((0.0, 0.001, 0.2), width=96, height=96, cx_px=47.5, cy_px=47.5))
+    tiny.load(scene)
+    inside = tiny.labels(close).ids == 1
+    ours = tiny.radiance(close).mean(axis=-1)[inside]
+    traced = trace(scene, close, samples=32, seed=0).mean(axis=-1)[inside]
+    assert np.corrcoef(ours, traced)[0, 1] > 0.9
+
+
+@pytest.mark.usefixtures("mitsuba")
+def test_equal_seeds_give_equal_pictures(make, still, view):
+    small = replace(view, width=24, height=16)
+    once = trace(still, small, samples=4, seed=1)
+    assert np.array_equal(trace(still, small, samples=4, seed=1), once)
+    assert not np.array_equal(trace(still, small, samples=4, seed=2), once)

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from sim2cam.geometry.poses import Pose
+from sim2cam.render.light import Rays
+from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.shading import Lighting, Points, ShadowMap, shade
+from sim2cam.scene.light import Environment
+
+DARK = Environment((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), ())
+DOWN = Pose.looking_at((0.0, 0.0, 10.0), (0.0, 0.0, 0.0), 0.0)
+
+
+def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
+    values = {
+        "places_m": np.zeros((n, 3)),
+        "normals": np.tile(normal, (n, 1)),
+        "to_eye": np.tile((0.0, 0.0, 1.0), (n, 1)),
+        "colors": np.full((n, 3), color),
+        "roughness": np.ones(n),
+        "specular": np.zeros(n),
+        "metallic": np.zeros(n),
+    }
+    return Points(**{name: np.asarray(v, np.float32) for name, v in (values | changes).items()})
+
+
+def lighting(depth_m=0.0, environment=DARK, power=3.0):
+    """One ray from above with a map of 20 x 20 mm, all at one depth."""
+    view = PinholeView(DOWN, 20, 20, 10000.0, 9.5, 9.5)
+    shadow = ShadowMap(view, np.full((20, 20), depth_m, np.float32), 0.001)
+    rays = Rays(np.array([[0.0, 0.0, 1.0]]), np.full((1, 3), power))
+    return Lighting(environment, rays, (shadow,), np.zeros(3, np.float32))
+
+
+def test_a_matt_surface_sends_its_share_of_the_irradiance():
+    assert shade(points(), lighting()) == pytest.approx(0.5 * 3 / np.pi, rel=1e-4)
+
+
+def test_light_falls_off_with_the_cosine_and_ends_behind():
+    for degrees, share in ((0, 1.0), (60, 0.5), (90, 0.0), (150, 0.0)):
+        angle = np.radians(degrees)
+        tilted = points(normal=(np.sin(angle), 0.0, np.cos(angle)))
+        assert shade(tilted, lighting())[0, 0] == pytest.approx(0.5 * 3 / np.pi * share, abs=1e-4)
+
+
+def test_what_lies_nearer_to_the_light_hides_it():
+    assert shade(points(), lighting(depth_m=9.9)).max() == pytest.approx(0.0, abs=1e-6)
+    assert shade(points(), lighting(depth_m=10.0))[0, 0] > 0.4
+    assert shade(points(), lighting(depth_m=0.0))[0, 0] > 0.4  # nothing there
+    beside = points(places_m=[[0.03, 0.0, 0.0]])
+    assert shade(beside, lighting(depth_m=9.9))[0, 0] > 0.4
+
+
+def test_a_mirror_shows_the_sky_above_it():
+    sky = Environment((0.2, 0.4, 0.6), (1.0, 1.0, 1.0), ())
+    mirror = points(roughness=[0.05], metallic=[1.0], color=1.0)
+    assert shade(mirror, lighting(environment=sky)) == pytest.approx(
+        np.array([[0.2, 0.4, 0.6]]), rel=0.01
+    )
+
+
+def test_a_metal_tints_its_reflection_and_a_dielectric_does_not():
+    sky = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
+    red = {"colors": [[0.8, 0.1, 0.1]], "roughness": [0.05]}
+    metal = shade(points(**red, metallic=[1.0]), lighting(environment=sky))[0]
+    plastic = shade(points(**red, specular=[0.05]), lighting(environment=sky, power=0.0))[0]
+    assert metal == pytest.approx([0.8, 0.1, 0.1], rel=0.01)
+    assert plastic[0] == pytest.approx(plastic[1])
+
+
+def test_radiance_is_linear_in_the_light():
+    many = points(50, color=0.3, specular=np.full(50, 0.05), roughness=np.linspace(0.1, 1, 50))
+    sky = Environment((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), ())
+    double = Environment((1.0, 1.0, 1.0), (0.4, 0.4, 0.4), ())
+    once = shade(many, lighting(environment=sky, power=1.0))
+    assert np.allclose(shade(many, lighting(environment=double, power=2.0)), 2 * once, rtol=1e-3)

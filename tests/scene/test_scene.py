@@ -1,0 +1,95 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.errors import Sim2CamError
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose
+from sim2cam.scene.asset import DIE_FACES, Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.light import Environment, Lamp
+from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture
+from sim2cam.scene.scene import Body, Scene
+
+DIE = Die(0.016, 0.1, 0.3, Pips("ring", 0.09, 0.25, 0.02, (0.1, 0.2, 0.3)), mirrored=True)
+ASSETS = (Ground(6.0), DIE, Box((0.1, 0.2, 0.3)), Cylinder(0.02, 0.03), Sphere(0.04))
+SENSOR = Sensor(0.1, 1.1, 0.9, 0.3, 0.5, 900.0, 2.5, 0.4, 1.2, 1.1, 0.3, 88, 2**31 - 1)
+
+
+def scene():
+    bodies = tuple(
+        Body(
+            name=f"body/{i}",
+            asset=asset,
+            material=Material(
+                Texture("marble", (0.1, 0.2, 1 / 3), (0.5, 0.6, 0.7), 0.01, 0.5, 0.2, i), 0.4, 0.05
+            ),
+            pose=Pose((0.5, 0.5, -0.5, 0.5), (0.1, -1e-17, 1 / 3)),
+            is_fixed=i == 0,
+            mass_kg=0.004,
+            velocity_m_s=(0.1, 0.2, 0.3),
+            is_target=isinstance(asset, Die),
+        )
+        for i, asset in enumerate(ASSETS)
+    )
+    lamp = Lamp((0.0, 0.6, 0.8), 0.2, (1.0, 0.9, 0.8))
+    camera = Camera(
+        Pose(), 640, 480, BrownConrady(500.0, 501.0, 319.5, 239.5, 0.1, -0.02, 1e-3, 2e-3), SENSOR
+    )
+    return Scene(bodies, Environment((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), (lamp,)), (camera, camera))
+
+
+def test_json_brings_back_an_equal_scene():
+    text = scene().to_json()
+    assert Scene.from_json(text) == scene()
+    assert Scene.from_json(text).to_json() == text
+
+
+def test_json_is_plain():
+    tables = json.loads(scene().to_json())
+    assert [body["asset"]["kind"] for body in tables["bodies"]] == [a.kind for a in ASSETS]
+    assert tables["cameras"][0]["lens"]["k1"] == 0.1
+
+
+def test_an_empty_scene_is_a_scene():
+    empty = replace(scene(), bodies=(), cameras=())
+    assert Scene.from_json(empty.to_json()) == empty
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"kind":"sphere"', '"kind":"torus"'),
+        ('"roughness":0.4', '"roughness":"rough"'),
+        ('"radius_m":0.04,', ""),
+        ('"family":"marble"', '"family":"marbel"'),
+        ("{", ""),
+    ],
+)
+def test_what_is_no_scene_is_refused(old, new):
+    text = scene().to_json()
+    assert old in text
+    with pytest.raises(Sim2CamError, match=r"^not a scene: "):
+        Scene.from_json(text.replace(old, new))
+
+
+def test_scenes_are_values():
+    assert hash(scene()) == hash(scene())
+    with pytest.raises(AttributeError):
+        scene().bodies = ()
+
+
+def test_faces_of_dice_are_axes_and_opposites_sum_to_seven():
+    for die in (DIE, replace(DIE, mirrored=False)):
+        faces = die.face_normals()
+        assert sorted(faces) == list("123456")
+        for value, normal in faces.items():
+            assert np.allclose(np.add(normal, faces[str(7 - int(value))]), 0)
+            assert sorted(np.abs(normal)) == [0, 0, 1]
+    assert replace(DIE, mirrored=False).face_normals() == DIE_FACES
+
+
+def test_texture_families_are_listed_once():
+    assert len(set(TEXTURE_FAMILIES)) == len(TEXTURE_FAMILIES) > 8
