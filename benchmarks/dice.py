@@ -9,16 +9,15 @@ predictions, one file for each arm and seed, go to ``benchmarks/results/dice/`` 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
+from scoring_log import RESULTS, dice_folder, log_scoring
 
 from sim2cam.dataset.writer import write_json
 from sim2cam.models.config import TrainConfig
@@ -35,7 +34,6 @@ from sim2cam.pipeline.ladder import (
     score_ladder,
 )
 
-RESULTS = Path(__file__).parent / "results"
 BASELINE = "randomized"
 TRANSFERS = {"Reinhard": "reinhard", "Fourier": "fourier"}
 
@@ -83,18 +81,13 @@ def main(arguments: Arguments) -> None:
     scores = score_ladder(plan, captures, RESULTS / "dice", baseline=BASELINE)
     facts = {"environment": environment_facts(None, arguments.at_once), **scores}
     write_json(RESULTS / "dice.json", facts)
-    _log_test(scores)
+    log_scoring("core ladder", scores)
     for arm in scores["arms"]:
         print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
 
 
 def _captures() -> Captures:
-    folder = os.environ.get("SIM2CAM_REAL")
-    if not folder:
-        raise SystemExit("set SIM2CAM_REAL to the folder that holds dice/")
-    dice = Path(folder) / "dice"
-    names = ("train", "style", "dev", "test")
-    return Captures(*(dice / f"{name}.json" for name in names))
+    return Captures(*(dice_folder() / f"{name}.json" for name in ("train", "style", "dev", "test")))
 
 
 def _with_transfer(captures: Captures) -> Plan:
@@ -104,17 +97,6 @@ def _with_transfer(captures: Captures) -> Plan:
         return PLAN
     arm = Arm("+ transfer", ("randomized", TRANSFERS[chosen]))
     return Plan((*PLAN.arms, arm), PLAN.seeds, PLAN.config, PLAN.pictures, PLAN.data_seed)
-
-
-def _log_test(scores: dict[str, object]) -> None:
-    """Appends that the test split was scored, and what came out."""
-    line = {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "what": "core ladder",
-        **scores,
-    }
-    with (RESULTS / "dice_test_log.jsonl").open("a") as log:
-        log.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":

@@ -46,19 +46,38 @@ def dice_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines + [_row(name, found.get(name)) for name in names])
 
 
+def shipped_table(results: dict[str, Any] | None) -> str:
+    """Returns the scores of the weights that ship as a Markdown table.
+
+    Args:
+        results: the content of ``shipped.json``, None when it is not there.
+    """
+    lines = [
+        f"| scored on | {' | '.join(SCORES.values())} | photos |",
+        f"|---|{'---|' * len(SCORES)}---|",
+    ]
+    for split, name in (("dev", "dice, development"), ("test", "dice, test")):
+        found = (results or {}).get(split)
+        cells = [_score(found[key]) if found else "not run" for key in SCORES]
+        lines.append(f"| {name} | {' | '.join(cells)} | {found['images'] if found else 0} |")
+    return "\n".join(lines)
+
+
 def with_tables(readme: str, results: Path) -> str:
     """Returns the text with every table renewed from the files in a folder.
 
     Args:
         readme: the text as it is.
-        results: where ``dice.json`` lies.
+        results: where ``dice.json`` and ``shipped.json`` lie.
 
     Raises:
         ValueError: a marker is missing.
     """
-    path = results / "dice.json"
-    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    return _replaced(readme, "dice", dice_table(content))
+    for name, table in (("dice", dice_table), ("shipped", shipped_table)):
+        path = results / f"{name}.json"
+        content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        readme = _replaced(readme, name, table(content))
+    return readme
 
 
 def main(arguments: list[str]) -> int:

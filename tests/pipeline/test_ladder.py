@@ -7,7 +7,15 @@ import pytest
 from sim2cam.errors import InputError
 from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline import ladder
-from sim2cam.pipeline.ladder import Arm, Captures, Plan, choose_on_dev, pieces, run_piece, score_ladder
+from sim2cam.pipeline.ladder import (
+    Arm,
+    Captures,
+    Plan,
+    choose_on_dev,
+    pieces,
+    run_piece,
+    score_ladder,
+)
 
 PLAN = Plan(
     arms=(

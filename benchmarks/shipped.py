@@ -1,0 +1,44 @@
+"""The weights that ship, on real dice: scores on the development and the test split.
+
+    python benchmarks/shipped.py
+
+Writes ``benchmarks/results/shipped.json``; the scoring of the test split is logged.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from scoring_log import RESULTS, dice_folder, log_scoring
+
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.writer import write_json
+from sim2cam.models.prediction import load_detector
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
+from sim2cam.pipeline.environment import environment_facts
+
+
+def main() -> None:
+    """Scores, writes and prints."""
+    detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
+    captures = dice_folder()
+    scores = {
+        split: bench(detector, read_captures(captures / f"{split}.json")).score.to_json()
+        for split in ("dev", "test")
+    }
+    facts = {
+        "environment": environment_facts(None, 1),
+        "training": [f"{p.name}: {p.images} images" for p in detector.card.data],
+        "steps": detector.card.steps,
+        **scores,
+    }
+    write_json(RESULTS / "shipped.json", facts)
+    log_scoring("weights that ship", scores["test"])
+    for split, score in scores.items():
+        print(split, {m: round(score[m]["value"], 3) for m in ("ap", "ap50", "agnostic_ap50")})
+
+
+if __name__ == "__main__":
+    main()
