@@ -15,7 +15,8 @@ SPEC.loader.exec_module(tables)
 
 SCORE = {"value": 0.5, "ci95": [0.45, 0.551]}
 ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE}
-README = "before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n"
+SHIPPED = "<!-- shipped-results:begin -->\n<!-- shipped-results:end -->\n"
+README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}"
 
 
 def test_the_readme_shows_the_committed_results():
@@ -27,7 +28,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
     (tmp_path / "dice.json").write_text(json.dumps({"protocol": {}, "arms": arms}))
     text = tables.with_tables(README, tmp_path)
     cell = "0.500 (0.450–0.551)"
-    assert text.splitlines() == [
+    assert text[: text.index("<!-- shipped")].splitlines() == [
         "before",
         "<!-- dice-results:begin -->",
         "| trained on | AP | AP50 | AP50, any face | seeds |",
@@ -45,7 +46,16 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert tables.with_tables(README, tmp_path).count("not run") == 15
+    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6
+
+
+def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
+    scores = {"ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE, "images": 40}
+    (tmp_path / "shipped.json").write_text(json.dumps({"dev": scores}))
+    lines = tables.with_tables(README, tmp_path).splitlines()
+    cell = "0.500 (0.450–0.551)"
+    assert f"| dice, development | {cell} | {cell} | {cell} | 40 |" in lines
+    assert "| dice, test | not run | not run | not run | 0 |" in lines
 
 
 def test_a_readme_without_markers_is_refused(tmp_path):

@@ -22,7 +22,7 @@ def test_generator_decides_weights_and_global_state_does_not():
             torch.random.default_generator.manual_seed(global_seed)
             states.append(Detector("nano", 6, torch.Generator().manual_seed(seed)).state_dict())
     assert all(torch.equal(states[0][n], states[1][n]) for n in states[0])
-    assert not torch.equal(states[0]["trunk.stem.0.0.weight"], states[2]["trunk.stem.0.weight"])
+    assert not torch.equal(states[0]["trunk.stem.0.0.weight"], states[2]["trunk.stem.0.0.weight"])
 
 
 def test_an_untrained_detector_finds_almost_nothing():
