@@ -30,7 +30,8 @@ _SPOTS: dict[str, tuple[tuple[int, int], ...]] = {
 def die_surface(die: Die) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.int64]]:
     """Returns vertices_m (n, 3), normals (n, 3), tangents (n, 3), uvs (n, 2) and faces (m, 3)."""
     bend = min(die.rounding, 0.49) * 2
-    line = np.array([-1, -1 + 0.3 * bend, -1 + bend, -0.3, 0.3, 1 - bend, 1 - 0.3 * bend, 1.0])
+    half = np.array([0.2, 0.5, 0.75, 1 - bend, 1 - 0.3 * bend, 1.0])
+    line = np.concatenate([-half, half])
     u, v = (g.ravel() for g in np.meshgrid(np.sort(line), np.sort(line)))
     n = len(line)
     row, column = np.mgrid[: n - 1, : n - 1]

@@ -18,7 +18,6 @@ os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
 os.environ.setdefault("PYGLET_HEADLESS", "1")  # pyrender imports pyglet, which asks for a display
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.dice import die_maps
 from sim2cam.render.light import MAX_LAMPS, MAX_RAYS, ground_irradiance, rays_of
 from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import (
@@ -28,8 +27,8 @@ from sim2cam.render.rasterizer import (
     cover_words,
     label_numbers,
 )
-from sim2cam.render.textures import plane_map
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
+from sim2cam.render.skin import skin_of
+from sim2cam.scene.asset import Ground
 from sim2cam.scene.scene import Body, Scene
 
 Floats = NDArray[np.float64]
@@ -37,7 +36,6 @@ Floats = NDArray[np.float64]
 _SHADERS = Path(__file__).parent / "shaders"
 _SHADOW_PX = 512
 _SAMPLES = 4
-_MAX_TEXTURE_SPAN_M = 0.48
 _MAX_BITS = 4 * BITS_PER_WORD
 _FLAT_NORMAL = np.full((1, 1, 3), (128, 128, 255), np.uint8)
 
@@ -429,41 +427,21 @@ def _upload(body: Body, number: int) -> _Drawable:
         mesh.vertices_m, mesh.normals, np.column_stack([mesh.tangents, np.ones(len(mesh.tangents))]),
         mesh.uvs, indices=mesh.faces, poses=body.pose.matrix()[None],
     )  # fmt: skip
-    span = _texture_span_m(body.asset)
-    if isinstance(body.asset, Die):
-        colors, normals = die_maps(body.asset, body.material.texture)
-    else:
-        colors, normals = plane_map(body.material.texture, span), _FLAT_NORMAL
+    skin = skin_of(body)
     sampler = Sampler(wrapS=_MIRRORED, wrapT=_MIRRORED)
     # pyrender flips pictures for OpenGL; ours have row 0 at v = 0 already.
     color_map, normal_map = [
         Texture(source=np.flip(m, 0), source_channels="RGB", sampler=sampler)
-        for m in (colors, normals)
+        for m in (skin.colors, _FLAT_NORMAL if skin.normals is None else skin.normals)
     ]
     primitive._add_to_context()
     for texture in (color_map, normal_map):
         texture._add_to_context()
     casts = not isinstance(body.asset, Ground)
-    return _Drawable(body, primitive, color_map, normal_map, 1 / span, number, casts)
+    return _Drawable(body, primitive, color_map, normal_map, skin.turns, number, casts)
 
 
 _MIRRORED = 0x8370  # GL_MIRRORED_REPEAT
-
-
-def _texture_span_m(asset: Asset) -> float:
-    """Returns how many metres one turn of the plane texture covers; 1 for atlases."""
-    match asset:
-        case Die():
-            return 1.0
-        case Box():
-            longest = max(asset.size_m)
-        case Cylinder():
-            longest = max(2 * asset.radius_m, asset.height_m)
-        case Sphere():
-            longest = 2 * asset.radius_m
-        case Ground():
-            longest = asset.side_m
-    return min(longest, _MAX_TEXTURE_SPAN_M)
 
 
 def _bind_texture(gl: Any, unit: int, texture: int, kind: int | None = None) -> None:
@@ -501,14 +479,10 @@ def _bounding_sphere(casters: list[_Drawable]) -> tuple[Floats, float]:
     """Returns centre (3,) and radius of a sphere around all casting bodies."""
     if not casters:
         return np.zeros(3), 0.1
-    corners = [
-        d.body.pose.apply(np.asarray(d.primitive.bounds, np.float64)[[i, j, k], [0, 1, 2]][None])[0]
-        for d in casters
-        for i in (0, 1)
-        for j in (0, 1)
-        for k in (0, 1)
-    ]
-    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+    points = np.vstack(
+        [d.body.pose.apply(np.asarray(d.primitive.positions, np.float64)) for d in casters]
+    )
+    low, high = points.min(axis=0), points.max(axis=0)
     return (low + high) / 2, float(np.linalg.norm(high - low) / 2)
 
 

@@ -118,7 +118,7 @@ def _add(client: BulletClient, body: Body) -> int:
     rolling = _ROLLING_M.get(body.asset.kind, 0.0) * _SCALE
     client.changeDynamics(
         handle, -1, lateralFriction=body.friction, restitution=body.restitution,
-        rollingFriction=rolling, spinningFriction=rolling, linearDamping=0.02, angularDamping=0.05,
+        rollingFriction=rolling, spinningFriction=rolling, linearDamping=0.0, angularDamping=0.0,
     )  # fmt: skip
     if not body.is_fixed:
         client.resetBaseVelocity(

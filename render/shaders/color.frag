@@ -40,8 +40,8 @@ vec3 linear_of_srgb(vec3 c) {
 float visibility(int i, vec3 normal) {
     vec3 lifted = world_position + normal * shadow_texel_m;
     vec3 place = (world_to_shadow[i] * vec4(lifted, 1.0)).xyz * 0.5 + 0.5;
-    if (any(lessThan(place, vec3(0.0))) || any(greaterThan(place, vec3(1.0)))) return 1.0;
-    return texture(shadow_maps, vec4(place.xy, float(i), place.z));
+    if (any(lessThan(place.xy, vec2(0.0))) || any(greaterThan(place.xy, vec2(1.0)))) return 1.0;
+    return texture(shadow_maps, vec4(place.xy, float(i), clamp(place.z, 0.0, 1.0)));
 }
 
 // Radiance reflected from direction r, blurred by the roughness (lobes widen, their energy stays).
