@@ -47,8 +47,8 @@ PLAN = Plan(
         Arm("sim without randomization", ("fixed",)),
     ),
     seeds=(0, 1, 2),
-    config=TrainConfig(steps=2400),
-    pictures=800,
+    config=TrainConfig(steps=4000),
+    pictures=1200,
     data_seed=100,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -28,7 +29,7 @@ class Render:
     """WIDTHxHEIGHT in pixels, instead of the recipe's."""
     channels: str | None = None
     """Of depth,ids, comma-separated, instead of the recipe's."""
-    workers: int = 1
+    workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False
     """Only say how long it would take and how large it would be, from four trial pictures."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,7 +37,7 @@ class AdaptTrain:
     """Read only so many captures."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
-    workers: int = 2
+    workers: int = os.cpu_count() or 1
     """Threads."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
@@ -85,8 +86,8 @@ class AdaptApply:
     """Decides what is drawn for every picture."""
     limit: int | None = None
     """Translate only so many pictures."""
-    workers: int = 1
-    """Processes."""
+    workers: int = os.cpu_count() or 1
+    """Processes; the bytes are the same with any number."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     folder: Folder = field(default_factory=Folder)
@@ -132,7 +133,7 @@ class Train:
     """Read only so many samples of each data set."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
-    workers: int = 2
+    workers: int = os.cpu_count() or 1
     """Threads."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
@@ -181,7 +182,7 @@ class Bench:
     """Read only so many captures."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
-    workers: int = 2
+    workers: int = os.cpu_count() or 1
     """Threads."""
     talk: Talk = field(default_factory=Talk)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -32,7 +33,8 @@ def map_units(
         return
     # OpenGL contexts do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(units)), mp_context=context) as pool:
+    size = min(workers, len(units))
+    with ProcessPoolExecutor(size, mp_context=context, initializer=_use_one_thread) as pool:
         futures = [pool.submit(work, unit) for unit in units]
         try:
             for future in as_completed(futures):
@@ -44,3 +46,9 @@ def map_units(
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _use_one_thread() -> None:
+    """Keeps Mesa and OpenMP from starting a thread a core in each of several processes."""
+    for variable in ("LP_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")

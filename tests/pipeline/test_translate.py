@@ -15,9 +15,7 @@ from sim2cam.pipeline.translate import apply_transfer, fit_plain_transfer, train
 
 def apply(run, sim, root, **kwargs):
     flags = {"workers": 1, "resume": False, "overwrite": False} | kwargs
-    return apply_transfer(
-        run, sim, root, seed=0, device="cpu", progress=lambda *_: None, **flags
-    )
+    return apply_transfer(run, sim, root, seed=0, device="cpu", progress=lambda *_: None, **flags)
 
 
 def digests(root):
@@ -55,7 +53,13 @@ def test_workers_and_resumption_do_not_change_a_byte(reinhard, sim, tmp_path):
 def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
     config = TranslatorConfig(steps=2, batch=2, patch_px=64)
     train_network(
-        sim, read_captures(coco), config, tmp_path / "run", resume=False, device="cpu", progress=None
+        sim,
+        read_captures(coco),
+        config,
+        tmp_path / "run",
+        resume=False,
+        device="cpu",
+        progress=None,
     )
     adapted = apply(tmp_path / "run", sim.take(3), tmp_path / "adapted")
     assert [s.parent for s in adapted.samples] == [s.digest for s in sim.samples[:3]]
