@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,22 @@ def _value_noise(points: Floats, rng: np.random.Generator) -> Floats:
     flat = np.moveaxis(where, -1, 0).reshape(3, -1) % _LATTICE
     values = map_coordinates(lattice, flat, order=1, mode="grid-wrap", prefilter=False)
     return np.asarray(values.reshape(points.shape[:-1]), dtype=np.float64)
+
+
+def _perlin(points: Floats, rng: np.random.Generator) -> Floats:
+    """Returns gradient noise in about 0..1: zero slopes between random ramps (Perlin 1985, 2002)."""
+    gradients = rng.standard_normal((_LATTICE, _LATTICE, _LATTICE, 3))
+    gradients /= np.linalg.norm(gradients, axis=-1, keepdims=True)
+    shifted = points + rng.uniform(0, _LATTICE, 3)
+    cell = np.floor(shifted)
+    t = shifted - cell
+    fade = t * t * t * (t * (6 * t - 15) + 10)
+    total = np.zeros(points.shape[:-1])
+    for corner in itertools.product((0, 1), repeat=3):
+        x, y, z = np.moveaxis((cell + corner).astype(np.intp) % _LATTICE, -1, 0)
+        ramp = (gradients[x, y, z] * (t - corner)).sum(axis=-1)
+        total += np.where(corner, fade, 1 - fade).prod(axis=-1) * ramp
+    return np.asarray(total * 0.9 + 0.5)
 
 
 def _fbm(points: Floats, rng: np.random.Generator, octaves: int = 4) -> Floats:
@@ -130,6 +147,7 @@ def _plain(points: Floats, _rng: np.random.Generator) -> Floats:
 _PATTERNS: dict[str, Callable[[Floats, np.random.Generator], Floats]] = {
     "plain": _plain,
     "value": _value_noise,
+    "perlin": _perlin,
     "fbm": _fbm,
     "worley": _worley,
     "marble": _marble,

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 Color = tuple[float, float, float]
 
 TextureFamily = Literal[
-    "plain", "value", "fbm", "worley", "marble", "wood", "speckle", "scratches", "stains",
+    "plain", "value", "perlin", "fbm", "worley", "marble", "wood", "speckle", "scratches", "stains",
     "checker", "gradient",
 ]  # fmt: skip
 TEXTURE_FAMILIES: tuple[str, ...] = get_args(TextureFamily)
