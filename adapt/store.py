@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam.adapt.fourier import FourierTransfer
 from sim2cam.adapt.frame import Transfer
@@ -15,7 +16,6 @@ from sim2cam.errors import InputError
 from sim2cam.images import write_bytes
 
 PlainMethod = Literal["reinhard", "fourier"]
-PLAIN_METHODS: tuple[str, ...] = get_args(PlainMethod)
 
 _FILE = "transfer.json"
 
@@ -64,11 +64,30 @@ def _plain(path: Path) -> Transfer:
     try:
         facts = json.loads(path.read_text())
         if facts["method"] == "reinhard":
-            return ReinhardTransfer(
-                np.array(facts["means"]), np.array(facts["deviations"]), facts["variety"]
-            )
-        return FourierTransfer(np.array(facts["amplitudes"]), facts["radius"])
+            means = _numbers(facts["means"], (None, 3))
+            deviations = _numbers(facts["deviations"], (len(means), 3))
+            return ReinhardTransfer(means, deviations, float(facts["variety"]))
+        if facts["method"] != "fourier":
+            raise ValueError(f"unknown method {facts['method']!r}")
+        side = 2 * int(facts["radius"]) + 1
+        amplitudes = _numbers(facts["amplitudes"], (None, 3, side, side))
+        return FourierTransfer(amplitudes, int(facts["radius"]))
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(
             path, f"not the numbers of a transfer ({error}). Train it again."
         ) from error
+
+
+def _numbers(values: object, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    """Returns finite numbers of this shape, of which None may be any length above 0.
+
+    Raises:
+        ValueError: they are not.
+    """
+    array = np.array(values, dtype=np.float64)
+    fits = array.ndim == len(shape) and array.size > 0
+    if not fits or any(w not in (None, n) for w, n in zip(shape, array.shape, strict=True)):
+        raise ValueError(f"numbers of shape {array.shape} where {shape} are needed")
+    if not np.isfinite(array).all():
+        raise ValueError("numbers that are not finite")
+    return array

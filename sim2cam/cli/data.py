@@ -9,7 +9,7 @@ from typing import Literal
 
 import tyro
 
-from sim2cam.cli.options import Folder, Talk
+from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import Sim2CamError, UsageError
 
 
@@ -44,10 +44,7 @@ class Render:
 
         if self.count < 1:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
-        if self.workers < 1:
-            raise UsageError(f"--workers must be 1 or more, not {self.workers}")
-        if self.seed < 0:
-            raise UsageError(f"--seed must be 0 or more, not {self.seed}")
+        check_numbers(seed=self.seed, workers=self.workers)
         recipe = load_recipe(self.recipe)
         render = recipe.render
         if self.size is not None:
@@ -97,6 +94,8 @@ class Check:
         console = self.talk.console()
         if self.talk.json:
             console.result(report.to_json())
+        for warning in report.warnings:
+            console.say(f"warning: {warning}")
         for problem in report.problems:
             console.say(f"{problem.sample}: {problem.what}")
         if report.problems:
@@ -113,7 +112,7 @@ class Inspect:
     data: tyro.conf.Positional[Path]
     """Folder of the data set, or COCO file of captures."""
     out: Path | None = None
-    """The page; inspect.html beside the data without it."""
+    """The page; without it NAME-inspect.html beside the data."""
     limit: int | None = 200
     """Most samples on the page."""
     talk: Talk = field(default_factory=Talk)
@@ -123,10 +122,11 @@ class Inspect:
         from sim2cam.dataset.captures import read_captures
         from sim2cam.report.inspect import write_inspect_page
 
-        dataset = read_captures(self.data)
-        beside = self.data.with_name(f"{self.data.stem}-inspect.html")
-        page = write_inspect_page(dataset, self.out or beside, limit=self.limit)
-        self.talk.console().say(f"page: {page}")
+        check_numbers(limit=self.limit)
+        data = self.data.resolve()
+        beside = data.with_name(f"{data.stem}-inspect.html")
+        page = write_inspect_page(read_captures(data), self.out or beside, limit=self.limit)
+        self.talk.tell(f"page: {page}", page=str(page))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Export:
         from sim2cam.dataset.reader import read_dataset
 
         write_coco(read_dataset(self.data), self.out)
-        self.talk.console().say(f"{self.format}: {self.out}")
+        self.talk.tell(f"{self.format}: {self.out}", out=str(self.out))
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim2cam.cli.options import Talk
+from sim2cam.cli.options import Talk, check_numbers
 from sim2cam.errors import OutputError
 
 
@@ -31,14 +31,21 @@ class Demo:
         """Runs the demo and prints times, scores and where the page is."""
         from sim2cam.cli.learn import score_table
         from sim2cam.cli.pages import write_demo_page
-        from sim2cam.pipeline.demo import run_demo
+        from sim2cam.pipeline.demo import demo_captures, run_demo
         from sim2cam.render.rasterizer import rasterizer
 
+        check_numbers(seed=self.seed, workers=self.workers)
+        sets = demo_captures(self.captures)  # a wrong path must not cost the last run
         _clear(self.out, self.overwrite)
         console = self.talk.console()
         console.say(f"renderer: {rasterizer().name}")
         result = run_demo(
-            self.out, self.captures, seed=self.seed, workers=self.workers, progress=console.progress
+            self.out,
+            self.captures,
+            sets,
+            seed=self.seed,
+            workers=self.workers,
+            progress=console.progress,
         )
         page = write_demo_page(result)
         scores = {"trained in this run": result.trained.score}
@@ -68,7 +75,7 @@ def _clear(out: Path, overwrite: bool) -> None:
             out, "is not empty. Add --overwrite to start anew, or choose another --out."
         )
     parts = {"sim", "adapted", "translator", "detector", "demo.json", "report.html"}
-    strangers = sorted(p.name for p in out.iterdir() if p.name not in parts)
+    strangers = sorted(p.name for p in out.iterdir() if p.name.removesuffix(".part") not in parts)
     if strangers:
         raise OutputError(
             out, f"holds '{strangers[0]}', which is no part of a demo. Choose another --out."

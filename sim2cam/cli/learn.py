@@ -11,7 +11,7 @@ from typing import Any, Literal
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Folder, Talk
+from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import UsageError
 
 
@@ -50,6 +50,7 @@ class AdaptTrain:
         from sim2cam.pipeline.translate import fit_plain_transfer, train_network
         from sim2cam.training.device import use_threads
 
+        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         use_threads(self.workers)
         real = read_captures(self.real).take(self.limit)
@@ -69,7 +70,7 @@ class AdaptTrain:
                 device=self.device,
                 progress=_steps(console, "translator"),
             )
-        console.say(f"{self.method}: {self.out}")
+        self.talk.tell(f"{self.method}: {self.out}", run=str(self.out), method=self.method)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class AdaptApply:
         from sim2cam.dataset.reader import read_dataset
         from sim2cam.pipeline.translate import apply_transfer
 
+        check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         dataset = apply_transfer(
             self.translator,
@@ -110,7 +112,8 @@ class AdaptApply:
             overwrite=self.folder.overwrite,
             progress=console.progress("translating"),
         )
-        console.say(f"{self.out}: {len(dataset.samples)} pictures")
+        count = len(dataset.samples)
+        self.talk.tell(f"{self.out}: {count} pictures", pictures=count)
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ class Train:
             raise UsageError(
                 f"--weights has {len(self.weights)} numbers for {len(self.data)} data sets; give one each."
             )
+        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         use_threads(self.workers)
         config = replace(load_recipe(self.recipe).train, **_given(steps=self.steps, seed=self.seed))
@@ -163,7 +167,7 @@ class Train:
             device=self.device,
             progress=_steps(console, "detector"),
         )
-        console.say(f"weights: {self.out / WEIGHTS}")
+        self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ class Bench:
         from sim2cam.pipeline.bench import bench
         from sim2cam.training.device import use_threads
 
+        check_numbers(workers=self.workers, limit=self.limit)
         console = self.talk.console()
         use_threads(self.workers)
         detector = load_detector(self.weights, device=self.device)

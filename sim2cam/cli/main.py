@@ -56,7 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Sim2CamError as error:
         return _fail(error, 1)
     except KeyboardInterrupt:
-        sys.stderr.write("\nsim2cam: interrupted. Run the same command with --resume to go on.\n")
+        hint = "Run the same command with --resume to go on." if hasattr(command, "folder") else ""
+        sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from sim2cam.cli.console import Console
+from sim2cam.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class Talk:
         """Returns the voice that these flags ask for."""
         return Console(-1 if self.quiet else int(self.verbose))
 
+    def tell(self, words: str, **facts: Any) -> None:
+        """Says what a command made, as words and, with --json, as facts."""
+        console = self.console()
+        console.say(words)
+        if self.json:
+            console.result(facts)
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -34,3 +42,17 @@ class Folder:
     """Go on with what is there."""
     overwrite: bool = False
     """Remove what is there."""
+
+
+def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) -> None:
+    """Refuses flags that no run can have.
+
+    Raises:
+        UsageError: naming the flag and its value.
+    """
+    if seed < 0:
+        raise UsageError(f"--seed must be 0 or more, not {seed}")
+    if workers < 1:
+        raise UsageError(f"--workers must be 1 or more, not {workers}")
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit must be 1 or more, not {limit}")

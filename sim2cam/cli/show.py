@@ -25,7 +25,7 @@ class Report:
         from sim2cam.pipeline.demo import read_demo
 
         page = write_demo_page(read_demo(self.run))
-        self.talk.console().say(f"page: {page}")
+        self.talk.tell(f"page: {page}", page=str(page))
 
 
 @dataclass(frozen=True)

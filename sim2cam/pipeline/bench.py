@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError, did_you_mean
 from sim2cam.measure.detection import Detection, DetectionScore, evaluate
-from sim2cam.models.prediction import LoadedDetector, load_detector, predict_dataset
+from sim2cam.models.prediction import LoadedDetector, predict_dataset
 from sim2cam.seeds import stream
 
 SHIPPED_WEIGHTS = Path(__file__).parents[1] / "models" / "weights"
@@ -56,11 +55,6 @@ def bench(
     predictions = predict_dataset(detector, matched, progress=progress)
     score = evaluate(matched, predictions, rng=stream(0, "bench"))
     return BenchResult(matched, predictions, score)
-
-
-def bench_file(weights: Path, captures: Path, *, device: str, limit: int | None) -> BenchResult:
-    """Returns how well weights do on a COCO file or folder of captures."""
-    return bench(load_detector(weights, device=device), read_captures(captures).take(limit))
 
 
 def match_categories(

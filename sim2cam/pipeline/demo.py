@@ -73,13 +73,20 @@ class DemoResult:
 
 
 def run_demo(
-    root: Path, captures: Path | None, *, seed: int, workers: int, progress: ProgressFor
+    root: Path,
+    captures: Path | None,
+    sets: CaptureSets,
+    *,
+    seed: int,
+    workers: int,
+    progress: ProgressFor,
 ) -> DemoResult:
     """Runs the main job in an empty folder and returns what came of it.
 
     Args:
         root: where everything goes.
-        captures: as for ``split_captures``; the stand-in camera that ships when None.
+        captures: where ``sets`` were read; None for the stand-in camera.
+        sets: what ``demo_captures`` returned for them.
         seed: decides every draw.
         workers: processes and threads.
         progress: gives each stage its counter.
@@ -88,7 +95,6 @@ def run_demo(
         Sim2CamError: any stage failed.
     """
     recipe = load_recipe(RECIPE)
-    sets = _captures(captures)
     use_threads(workers)
     stages: list[Stage] = []
     with _timed(stages, "generate"):
@@ -130,7 +136,7 @@ def read_demo(root: Path) -> DemoResult:
     if not path.is_file():
         raise InputError(root, f"no finished demo: there is no {RESULT} in it.")
     facts = json.loads(path.read_text())
-    sets = _captures(Path(facts["captures"]) if facts["captures"] else None)
+    sets = demo_captures(Path(facts["captures"]) if facts["captures"] else None)
     results = {name: _result(sets.test, found) for name, found in facts["found"].items()}
     return DemoResult(
         root=root,
@@ -150,7 +156,12 @@ def read_parts(result: DemoResult) -> tuple[Dataset, Dataset | None]:
     return read_dataset(result.root / "sim"), read_dataset(adapted) if adapted.is_dir() else None
 
 
-def _captures(path: Path | None) -> CaptureSets:
+def demo_captures(path: Path | None) -> CaptureSets:
+    """Returns captures as ``split_captures`` does; those of the stand-in camera for None.
+
+    Raises:
+        InputError: there are none, or they are broken.
+    """
     return split_captures(STANDIN, origin="stand-in") if path is None else split_captures(path)
 
 

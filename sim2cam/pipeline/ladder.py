@@ -93,6 +93,7 @@ class Piece:
     config: TrainConfig
     work: Path
     captures: Captures
+    pictures: int
     result: Path
     threads: int
 
@@ -136,6 +137,7 @@ def run_piece(piece: Piece) -> Path:
         "seed": piece.seed,
         "data": list(piece.arm.data),
         "config": asdict(piece.config),
+        "pictures": piece.pictures,
         "found": found,
     }
     write_json(piece.result, facts)
@@ -153,7 +155,8 @@ def pieces(
             plan.config,
             work,
             captures,
-            results / f"{_slug(arm.name)}-{seed}.json",
+            plan.pictures,
+            _result_file(results, arm, seed),
             threads,
         )
         for seed in plan.seeds
@@ -177,10 +180,10 @@ def score_ladder(plan: Plan, captures: Captures, results: Path, *, baseline: str
     """
     test = read_captures(captures.test)
     runs: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(results.glob("*-[0-9]*.json")):
-        facts = json.loads(path.read_text())
-        if "test" in facts["found"]:
-            runs.setdefault(facts["arm"], []).append(facts)
+    for arm in (arm for arm in plan.arms if not arm.is_candidate):
+        found = [_read_piece(_result_file(results, arm, seed), arm, plan) for seed in plan.seeds]
+        if done := [facts for facts in found if facts is not None]:
+            runs[arm.name] = done
     if baseline not in runs:
         raise InputError(
             results, f"no predictions of the arm '{baseline}' yet. Run its piece first."
@@ -201,17 +204,44 @@ def score_ladder(plan: Plan, captures: Captures, results: Path, *, baseline: str
     }
 
 
+def _result_file(results: Path, arm: Arm, seed: int) -> Path:
+    return results / f"{_slug(arm.name)}-{seed}.json"
+
+
+def _read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
+    """Returns the predictions of a piece of this very plan; None before it was run.
+
+    Raises:
+        InputError: they come from another budget or other data.
+    """
+    if not path.is_file():
+        return None
+    facts: dict[str, Any] = json.loads(path.read_text())
+    wanted = {
+        "arm": arm.name,
+        "data": list(arm.data),
+        "config": json.loads(json.dumps(asdict(plan.config))),
+        "pictures": plan.pictures,
+    }
+    for key, value in wanted.items():
+        if facts.get(key) != value:
+            raise InputError(
+                path, f"{key} is {facts.get(key)}, not {value}. Remove it to run it again."
+            )
+    return facts
+
+
 def choose_on_dev(plan: Plan, captures: Captures, results: Path) -> str | None:
     """Returns the name of the dev-only arm with the best AP50 there; None before all have run."""
     dev = read_captures(captures.dev)
     scores: dict[str, float] = {}
     for arm in plan.arms:
-        path = results / f"{_slug(arm.name)}-{plan.seeds[0]}.json"
         if not arm.is_candidate:
             continue
-        if not path.is_file():
+        facts = _read_piece(_result_file(results, arm, plan.seeds[0]), arm, plan)
+        if facts is None:
             return None
-        found = _predictions(json.loads(path.read_text())["found"]["dev"])
+        found = _predictions(facts["found"]["dev"])
         scores[arm.name] = evaluate(dev, found, rng=stream(0, "ladder")).ap50.value
     return max(scores, key=lambda name: scores[name])
 

@@ -18,6 +18,7 @@ from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
 from sim2cam.randomize.distributions import Distribution
 from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.limits import check_domain
 from sim2cam.scene.asset import DIE_FACES
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
@@ -113,11 +114,16 @@ def load_recipe(name_or_path: str) -> Recipe:
     tables = _with_base(path, set())
     _refuse_unknown(tables, Recipe, path, "")
     try:
-        return _ADAPTER.validate_python(tables)
+        recipe = _ADAPTER.validate_python(tables)
     except ValidationError as error:
         raise RecipeError(path, _explain(error)) from error
     except UsageError as error:
         raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
+    try:
+        check_domain(recipe.domain)
+    except ValueError as error:
+        raise RecipeError(path, f"{error}.") from error
+    return recipe
 
 
 def _find(name_or_path: str) -> Path:

@@ -31,6 +31,7 @@ from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.seeds import stream
+from sim2cam.training.checkpoint import remove_run
 from sim2cam.training.device import use_threads
 
 JPEG_QUALITY = 95
@@ -62,7 +63,9 @@ def fit_plain_transfer(
         raise InputError(
             real.root, f"{len(real.samples)} captures; a transfer needs at least {MIN_CAPTURES}."
         )
-    if run_dir.is_dir() and any(run_dir.iterdir()) and not overwrite:
+    if overwrite:
+        remove_run(run_dir)
+    if run_dir.is_dir() and any(run_dir.iterdir()):
         raise OutputError(run_dir, "is not empty. Add --overwrite to start anew.")
     style = (images.read_rgb(sample.rgb) for sample in real.samples)
     transfer = ReinhardTransfer.fit(style) if method == "reinhard" else FourierTransfer.fit(style)
@@ -86,6 +89,10 @@ def train_network(
         OutputError: the folder is not empty.
         CheckpointError: it holds another training.
     """
+    if (run_dir / "transfer.json").exists():
+        raise OutputError(
+            run_dir, "holds a transfer without a network. Add --overwrite, or choose another --out."
+        )
     train_translator(sim, real, config, run_dir, resume=resume, device=device, progress=progress)
 
 

@@ -55,13 +55,14 @@ def remove_run(run_dir: Path) -> None:
     """
     if not run_dir.is_dir():
         return
-    strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in RUN_FILES)
+    ours = {*RUN_FILES, *(f"{name}.part" for name in RUN_FILES)}  # a kill leaves the latter
+    strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in ours)
     if strangers:
         raise OutputError(
             run_dir,
             f"holds '{strangers[0]}', which is no part of a training. Choose another --out.",
         )
-    for name in RUN_FILES:
+    for name in ours:
         (run_dir / name).unlink(missing_ok=True)
 
 

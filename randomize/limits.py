@@ -1,0 +1,124 @@
+"""What each factor of a domain may be: words of a list, yes or no, or numbers within bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import get_args
+
+from sim2cam.errors import did_you_mean
+from sim2cam.randomize.distributions import Choice, Constant, Distribution, Value
+from sim2cam.randomize.domain import Domain
+from sim2cam.scene.asset import PipShape
+from sim2cam.scene.material import TEXTURE_FAMILIES
+
+MAX_DICE = 128
+_TONES = ("white", "black", "color")
+_WORDS: dict[str, tuple[str, ...]] = {
+    "surface": ("table", "mat", "tray"),
+    "family": TEXTURE_FAMILIES,
+    "pip_shape": get_args(PipShape),
+    "body_tone": _TONES,
+    "pip_tone": _TONES,
+    "shape": ("box", "cylinder", "sphere"),
+}
+_FLAGS = ("same_look", "mirrored")
+_SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "die_count": (1, MAX_DICE),
+    "distractor_count": (0, MAX_DICE),
+    "lamp_count": (0, 4),
+    "region_m": _POSITIVE,
+    "drop_height_m": (0, 2),
+    "surface_side_m": (0.02, 5),
+    "aspect": (0.05, 20),
+    "wall_m": (0.002, 1),
+    "edge_m": (0.002, 0.2),
+    "rounding": (0, 0.49),
+    "corner_cut": _SHARE,
+    "pip_radius": (0.01, 0.25),
+    "pip_spread": (0, 0.4),
+    "pip_depth": (0, 0.2),
+    "density_kg_m3": _POSITIVE,
+    "friction": (0, 2),
+    "restitution": _SHARE,
+    "throw_radius": (0, 5),
+    "share": _SHARE,
+    "rotation_a": _SHARE,
+    "rotation_b": _SHARE,
+    "rotation_c": _SHARE,
+    "saturation": _SHARE,
+    "sensor.saturation": (0, 5),
+    "value": _SHARE,
+    "second_saturation": _SHARE,
+    "second_value": _SHARE,
+    "pip_saturation": _SHARE,
+    "pip_value": _SHARE,
+    "pip_contrast": (0, 1.7),
+    "scale_m": (1e-4, 10),
+    "contrast": _SHARE,
+    "sharpness": _SHARE,
+    "roughness": (0.02, 1),
+    "specular": (0, 0.2),
+    "seed": (0, 2**63 - 1),
+    "size_m": (0.002, 0.5),
+    "flatness": (0, 5),
+    "slimness": (0.02, 5),
+    "sky_level": _POSITIVE,
+    "horizon": (0, 100),
+    "level": (0, 1e6),
+    "elevation_rad": (0, math.pi / 2),
+    "radius_rad": (1e-3, math.pi / 2),
+    "die_px": _POSITIVE,
+    "fov_rad": (0.05, 3.0),
+    "tilt_rad": (0, 1.4),
+    "red_gain": _POSITIVE,
+    "blue_gain": _POSITIVE,
+    "vignetting": _SHARE,
+    "blur_px": (0, 50),
+    "full_well_e": _POSITIVE,
+    "read_noise_e": (0, math.inf),
+    "denoise": _SHARE,
+    "tone_contrast": (0.1, 5),
+    "sharpening": (0, 10),
+    "jpeg_quality": (1, 100),
+    "noise_seed": (0, 2**63 - 1),
+}
+
+
+def check_domain(domain: Domain) -> None:
+    """Refuses a distribution that can give what its factor cannot be.
+
+    Raises:
+        ValueError: naming the factor, the value and what is allowed.
+    """
+    for group in fields(domain):
+        factors = getattr(domain, group.name)
+        for factor in fields(factors):
+            for value in _extremes(getattr(factors, factor.name)):
+                problem = _problem(group.name, factor.name, value)
+                if problem:
+                    place = f"domain.{group.name}.{factor.name}"
+                    raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
+
+
+def _extremes(distribution: Distribution) -> tuple[Value, ...]:
+    """Returns the values between which, or among which, all draws lie."""
+    match distribution:
+        case Constant():
+            return (distribution.value,)
+        case Choice():
+            return distribution.options
+        case _:
+            return distribution.low, distribution.high
+
+
+def _problem(group: str, factor: str, value: Value) -> str | None:
+    if factor in _WORDS:
+        return None if value in _WORDS[factor] else did_you_mean(str(value), _WORDS[factor])
+    if factor in _FLAGS:
+        return None if isinstance(value, bool) else "Allowed: true, false"
+    low, high = _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor, _ANY)
+    if isinstance(value, bool | str) or not low <= value <= high or not math.isfinite(value):
+        return f"Allowed: numbers from {low:g} to {high:g}"
+    return None
