@@ -27,6 +27,7 @@ class DetectorCard:
         data: what it was trained on.
         licence: of the weights, as an SPDX expression.
         metrics: scores by what was scored, in the form of ``bench --json``.
+        magnification: images are enlarged by this before the network, chosen on development images.
         kind, format: what the file is.
         version: of sim2cam.
         stored_as: type of the floating-point tensors in the file.
@@ -41,6 +42,7 @@ class DetectorCard:
     data: tuple[PartRecord, ...]
     licence: str = "Apache-2.0"
     metrics: dict[str, Any] = field(default_factory=dict)
+    magnification: float = 1.0
     kind: Literal["sim2cam detector"] = "sim2cam detector"
     format: Literal[1] = 1
     version: str = __version__

@@ -72,7 +72,7 @@ def predict(
     rgb: NDArray[np.uint8],
     *,
     score_floor: float = SCORE_FLOOR,
-    scale: float = 1.0,
+    scale: float | None = None,
 ) -> tuple[Detection, ...]:
     """Returns what lies in an image of any size, surest first.
 
@@ -80,9 +80,11 @@ def predict(
         detector: from ``load_detector``.
         rgb: (height, width, 3) uint8.
         score_floor: less sure ones are left out.
-        scale: magnification before the network, for objects of other sizes than it was trained on.
+        scale: magnification before the network, for objects of other sizes than it was trained on;
+            the card's when None.
     """
     height, width = rgb.shape[:2]
+    scale = detector.card.magnification if scale is None else scale
     maps = _run(detector.network, _scaled(rgb, scale))
     boxes, scores, categories = decode(maps, score_floor)
     found = boxes.numpy().astype(np.float64) / scale
@@ -108,7 +110,7 @@ def predict_dataset(
     dataset: Dataset,
     *,
     score_floor: float = SCORE_FLOOR,
-    scale: float = 1.0,
+    scale: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, tuple[Detection, ...]]:
     """Returns what lies in every image of a data set, by the sample's name.
