@@ -28,6 +28,8 @@ class DetectorCard:
         licence: of the weights, as an SPDX expression.
         metrics: scores by what was scored, in the form of ``bench --json``.
         magnification: images are enlarged by this before the network, chosen on development images.
+        box_margin: boxes are widened on each side by this share of their own side, because people
+            draw boxes looser than masks are; measured on development images.
         kind, format: what the file is.
         version: of sim2cam.
         stored_as: type of the floating-point tensors in the file.
@@ -43,6 +45,7 @@ class DetectorCard:
     licence: str = "Apache-2.0"
     metrics: dict[str, Any] = field(default_factory=dict)
     magnification: float = 1.0
+    box_margin: float = 0.0
     kind: Literal["sim2cam detector"] = "sim2cam detector"
     format: Literal[1] = 1
     version: str = __version__

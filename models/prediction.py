@@ -87,7 +87,7 @@ def predict(
     scale = detector.card.magnification if scale is None else scale
     maps = _run(detector.network, _scaled(rgb, scale))
     boxes, scores, categories = decode(maps, score_floor)
-    found = boxes.numpy().astype(np.float64) / scale
+    found = _widened(boxes.numpy().astype(np.float64) / scale, detector.card.box_margin)
     found = found.clip(0, (width, height, width, height))
     kept = _without_duplicates(found)
     return tuple(
@@ -176,6 +176,12 @@ def _scaled(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
         return rgb
     smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(rgb, None, fx=scale, fy=scale, interpolation=smooth), np.uint8)
+
+
+def _widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+    """Returns boxes (n, 4) that reach further on each side, by a share of that side's length."""
+    more = margin * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
+    return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
 
 
 def _without_duplicates(boxes_xyxy: NDArray[np.float64]) -> list[int]:

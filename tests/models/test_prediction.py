@@ -185,3 +185,11 @@ def test_card_keeps_metrics(network, tmp_path):
     save_detector(path, network.state_dict(), replace(CARD, metrics=metrics, licence="MIT"))
     card = load_detector(path).card
     assert (card.metrics, card.licence) == (metrics, "MIT")
+
+
+def test_the_card_says_how_much_images_are_magnified_and_boxes_widened():
+    maps = drawn_maps([(20, 40, 60, 80, 0, 4.0)])
+    rgb = np.zeros((80, 100, 3), np.uint8)
+    card = replace(CARD, magnification=2.0, box_margin=0.1)
+    (found,) = predict(LoadedDetector(Says(maps), card), rgb)
+    assert found.box_xyxy == pytest.approx((8, 18, 32, 42), abs=1e-3)
