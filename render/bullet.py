@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def connect() -> BulletClient:
     """Returns a fresh world without a window; ``disconnect`` it after use."""
-    with _silent_output():
+    with silent_output():
         import pybullet
         from pybullet_utils.bullet_client import BulletClient
 
@@ -22,7 +22,7 @@ def connect() -> BulletClient:
 
 
 @contextmanager
-def _silent_output() -> Iterator[None]:
+def silent_output() -> Iterator[None]:
     """Sends what C code prints, on both streams, nowhere."""
     sys.stdout.flush()
     sys.stderr.flush()

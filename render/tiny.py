@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.render.bullet import silent_output
 from sim2cam.render.light import rays_of
 from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import (
@@ -67,7 +68,8 @@ class TinyRasterizer:
 
     def __init__(self) -> None:
         try:
-            import pybullet
+            with silent_output():
+                import pybullet
         except ImportError as error:
             raise BackendError(
                 "no pybullet, which draws where there is no OpenGL. Run: pip install pybullet"
