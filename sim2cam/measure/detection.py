@@ -234,10 +234,8 @@ def compare(
         rng: draws the resamples.
         draws: how many.
     """
-    n = first[0].n_images
-    counts = np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
-    a = np.mean([run.scores(counts)[metric] for run in first], axis=0)
-    b = np.mean([run.scores(counts)[metric] for run in second], axis=0)
+    counts = _all_then_resampled(first[0].n_images, draws, rng)
+    a, b = _mean_scores(first, metric, counts), _mean_scores(second, metric, counts)
     return difference(float(a[0]), float(b[0]), a[1:], b[1:])
 
 
@@ -252,10 +250,20 @@ def mean_estimate(
         rng: draws the resamples.
         draws: how many.
     """
-    n = runs[0].n_images
-    counts = np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
-    means = np.mean([run.scores(counts)[metric] for run in runs], axis=0)
+    means = _mean_scores(runs, metric, _all_then_resampled(runs[0].n_images, draws, rng))
     return estimate(float(means[0]), means[1:])
+
+
+def _all_then_resampled(n: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Returns the counts (1 + draws, n) of every image once, then of each resample."""
+    return np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
+
+
+def _mean_scores(
+    runs: Sequence[MatchedRun], metric: str, counts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Returns the mean of the runs (draws,) on each resample."""
+    return np.asarray(np.mean([run.scores(counts)[metric] for run in runs], axis=0))
 
 
 def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[ImageErrors, ...]:
