@@ -24,10 +24,10 @@ from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
+    REAL,
     Arm,
     Captures,
     Plan,
-    choose_on_dev,
     pieces,
     prepare_data,
     run_piece,
@@ -35,15 +35,12 @@ from sim2cam.pipeline.ladder import (
 )
 
 BASELINE = "randomized"
-TRANSFERS = {"Reinhard": "reinhard", "Fourier": "fourier"}
-
 PLAN = Plan(
     arms=(
         Arm("randomized", ("randomized",)),
-        Arm("Reinhard", ("randomized", "reinhard"), is_candidate=True),
-        Arm("Fourier", ("randomized", "fourier"), is_candidate=True),
+        Arm("+ transfer", ("randomized", "reinhard")),
         Arm("+ translated", ("randomized", "translated")),
-        Arm("real only (200 labelled photos)", ("real",)),
+        Arm("real only (200 labelled photos)", (REAL,)),
         Arm("sim without randomization", ("fixed",)),
     ),
     seeds=(0, 1, 2),
@@ -70,15 +67,13 @@ def main(arguments: Arguments) -> None:
     start = time.monotonic()
     captures = _captures()
     prepare_data(PLAN, captures, arguments.work, workers=arguments.at_once)
-    plan = PLAN
     while time.monotonic() - start < 60 * arguments.minutes:
-        plan = _with_transfer(captures)
-        missing = pieces(plan, captures, arguments.work, RESULTS / "dice", threads=1)
+        missing = pieces(PLAN, captures, arguments.work, RESULTS / "dice", threads=1)
         if not missing:
             break
         for done in map_units(run_piece, missing[: arguments.at_once], arguments.at_once):
             print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.stem}", flush=True)
-    scores = score_ladder(plan, captures, RESULTS / "dice", baseline=BASELINE)
+    scores = score_ladder(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
     facts = {"environment": environment_facts(None, arguments.at_once), **scores}
     write_json(RESULTS / "dice.json", facts)
     log_scoring("core ladder", scores)
@@ -88,15 +83,6 @@ def main(arguments: Arguments) -> None:
 
 def _captures() -> Captures:
     return Captures(*(dice_folder() / f"{name}.json" for name in ("train", "style", "dev", "test")))
-
-
-def _with_transfer(captures: Captures) -> Plan:
-    """Returns the plan with the transfer that the development split chose, once it has chosen."""
-    chosen = choose_on_dev(PLAN, captures, RESULTS / "dice")
-    if chosen is None:
-        return PLAN
-    arm = Arm("+ transfer", ("randomized", TRANSFERS[chosen]))
-    return Plan((*PLAN.arms, arm), PLAN.seeds, PLAN.config, PLAN.pictures, PLAN.data_seed)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from sim2cam.measure.detection import Detection, MatchedRun, compare, evaluate, 
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import predict_dataset
 from sim2cam.models.training import train_detector
+from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.translate import apply_transfer, fit_plain_transfer, train_network
@@ -31,6 +32,7 @@ from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 
 METRICS = ("ap", "ap50", "agnostic_ap50")
+REAL = "real"  # the labelled captures, among the names of data sets
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,10 @@ class Arm:
     Attributes:
         name: as tables show it.
         data: names of the data sets of its training, all with the same weight.
-        is_candidate: whether it only takes part in a choice on the development split.
     """
 
     name: str
     data: tuple[str, ...]
-    is_candidate: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Captures:
     """The splits of the real captures.
 
     Attributes:
-        train: labelled; only arms with the data set ``real`` train on it.
+        train: labelled; only arms with the data set ``REAL`` train on it.
         style: pictures whose labels are not read.
-        dev: labelled; makes choices.
+        dev: labelled; the other arms choose magnification and box margin on it.
         test: labelled; scored, chooses nothing.
     """
 
@@ -93,7 +93,6 @@ class Piece:
     config: TrainConfig
     work: Path
     captures: Captures
-    pictures: int
     result: Path
     threads: int
 
@@ -113,7 +112,9 @@ def prepare_data(plan: Plan, captures: Captures, work: Path, *, workers: int) ->
 
 
 def run_piece(piece: Piece) -> Path:
-    """Trains one arm with one seed and writes its predictions on the development and test splits.
+    """Trains one arm with one seed and writes its predictions on the test split.
+
+    Arms without real labels are tuned on the development split, which the others train on.
 
     Raises:
         Sim2CamError: the training failed.
@@ -122,23 +123,17 @@ def run_piece(piece: Piece) -> Path:
     run = piece.work / "runs" / piece.result.stem
     parts = tuple((_data(name, piece), 1.0) for name in piece.arm.data)
     detector = train_detector(parts, replace(piece.config, seed=piece.seed), run, resume=True)
-    splits = {"dev": piece.captures.dev}
-    if not piece.arm.is_candidate:
-        splits["test"] = piece.captures.test
-    found = {
-        split: {
-            image: [_short(d) for d in detections]
-            for image, detections in predict_dataset(detector, read_captures(path)).items()
-        }
-        for split, path in splits.items()
-    }
+    if REAL not in piece.arm.data:
+        detector = tuned(detector, read_captures(piece.captures.dev))
+    found = predict_dataset(detector, read_captures(piece.captures.test))
     facts = {
         "arm": piece.arm.name,
         "seed": piece.seed,
-        "data": list(piece.arm.data),
         "config": asdict(piece.config),
-        "pictures": piece.pictures,
-        "found": found,
+        "data": [asdict(record) for record in detector.card.data],
+        "magnification": detector.card.magnification,
+        "box_margin": detector.card.box_margin,
+        "found": {image: [_short(d) for d in detections] for image, detections in found.items()},
     }
     write_json(piece.result, facts)
     return piece.result
@@ -155,13 +150,11 @@ def pieces(
             plan.config,
             work,
             captures,
-            plan.pictures,
             _result_file(results, arm, seed),
             threads,
         )
         for seed in plan.seeds
         for arm in plan.arms
-        if not (arm.is_candidate and seed != plan.seeds[0])
     ]
     return [piece for piece in planned if not piece.result.is_file()]
 
@@ -176,14 +169,15 @@ def score_ladder(plan: Plan, captures: Captures, results: Path, *, baseline: str
         baseline: name of the arm that the others are compared with, paired over images.
 
     Raises:
-        InputError: the baseline has no predictions yet.
+        InputError: the baseline has no predictions yet, or seeds of an arm saw different data.
     """
     test = read_captures(captures.test)
     runs: dict[str, list[dict[str, Any]]] = {}
-    for arm in (arm for arm in plan.arms if not arm.is_candidate):
+    for arm in plan.arms:
         found = [_read_piece(_result_file(results, arm, seed), arm, plan) for seed in plan.seeds]
         if done := [facts for facts in found if facts is not None]:
             runs[arm.name] = done
+    _check_same_data(runs, results)
     if baseline not in runs:
         raise InputError(
             results, f"no predictions of the arm '{baseline}' yet. Run its piece first."
@@ -217,12 +211,7 @@ def _read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     facts: dict[str, Any] = json.loads(path.read_text())
-    wanted = {
-        "arm": arm.name,
-        "data": list(arm.data),
-        "config": json.loads(json.dumps(asdict(plan.config))),
-        "pictures": plan.pictures,
-    }
+    wanted = {"arm": arm.name, "config": json.loads(json.dumps(asdict(plan.config)))}
     for key, value in wanted.items():
         if facts.get(key) != value:
             raise InputError(
@@ -231,19 +220,13 @@ def _read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     return facts
 
 
-def choose_on_dev(plan: Plan, captures: Captures, results: Path) -> str | None:
-    """Returns the name of the dev-only arm with the best AP50 there; None before all have run."""
-    dev = read_captures(captures.dev)
-    scores: dict[str, float] = {}
-    for arm in plan.arms:
-        if not arm.is_candidate:
-            continue
-        facts = _read_piece(_result_file(results, arm, plan.seeds[0]), arm, plan)
-        if facts is None:
-            return None
-        found = _predictions(facts["found"]["dev"])
-        scores[arm.name] = evaluate(dev, found, rng=stream(0, "ladder")).ap50.value
-    return max(scores, key=lambda name: scores[name])
+def _check_same_data(runs: Mapping[str, Sequence[Mapping[str, Any]]], results: Path) -> None:
+    for name, found in runs.items():
+        if any(facts["data"] != found[0]["data"] for facts in found):
+            raise InputError(
+                results,
+                f"the seeds of arm '{name}' were trained on different data. Run them again.",
+            )
 
 
 def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:
@@ -282,16 +265,14 @@ def _translate(plan: Plan, name: str, captures: Captures, work: Path, workers: i
 
 
 def _data(name: str, piece: Piece) -> Dataset:
-    return (
-        read_captures(piece.captures.train) if name == "real" else read_dataset(piece.work / name)
-    )
+    return read_captures(piece.captures.train) if name == REAL else read_dataset(piece.work / name)
 
 
 def _arm_scores(name: str, runs: Sequence[Mapping[str, Any]], test: Dataset) -> dict[str, Any]:
     """Returns the scores of each seed, and their mean with an interval over images."""
-    matched = [MatchedRun(test, _predictions(run["found"]["test"])) for run in runs]
+    matched = [MatchedRun(test, _predictions(run["found"])) for run in runs]
     each = [
-        evaluate(test, _predictions(run["found"]["test"]), rng=stream(0, "ladder")).to_json()
+        evaluate(test, _predictions(run["found"]), rng=stream(0, "ladder")).to_json()
         for run in runs
     ]
     seeds = [
@@ -310,7 +291,7 @@ def _comparisons(
 ) -> list[dict[str, Any]]:
     """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
     matched = {
-        name: [MatchedRun(test, _predictions(run["found"]["test"])) for run in found]
+        name: [MatchedRun(test, _predictions(run["found"])) for run in found]
         for name, found in runs.items()
     }
     others = [name for name in matched if name != baseline]

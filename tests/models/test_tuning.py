@@ -1,0 +1,85 @@
+"""The margin is measured from known boxes; the magnification is chosen by the score."""
+
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import InputError
+from sim2cam.measure.detection import Detection
+from sim2cam.models import tuning
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.prediction import LoadedDetector
+from sim2cam.models.tuning import MIN_PAIRS, measured_margin, tuned
+
+CATEGORIES = ("square", "disc")
+UNTUNED = LoadedDetector(None, DetectorCard("nano", CATEGORIES, 0, {}, ()))
+
+
+def inset(dataset, share, score=0.9):
+    """Detections that lack a share of the labelled side on each side."""
+    return {
+        sample.name: tuple(
+            Detection(label.category, _moved(label.box_xyxy, share), score)
+            for label in sample.objects
+        )
+        for sample in dataset.samples
+    }
+
+
+def _moved(box, share):
+    dx, dy = share * (box[2] - box[0]), share * (box[3] - box[1])
+    return (box[0] + dx, box[1] + dy, box[2] - dx, box[3] - dy)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.02, 0.0, -0.04])
+def test_the_margin_brings_found_sides_to_the_labelled_ones(make_dataset, share):
+    dataset = make_dataset()
+    margin = measured_margin(inset(dataset, share), dataset)
+    assert (1 - 2 * share) * (1 + 2 * margin) == pytest.approx(1, abs=2e-3)
+
+
+def test_unsure_distant_and_few_detections_say_nothing_of_the_margin(make_dataset):
+    dataset = make_dataset()
+    assert measured_margin(inset(dataset, 0.1, score=0.2), dataset) == 0
+    shifted = {
+        name: tuple(
+            Detection(d.category, tuple(side + 100 for side in d.box_xyxy), d.score) for d in found
+        )
+        for name, found in inset(dataset, 0.1).items()
+    }
+    assert measured_margin(shifted, dataset) == 0
+    few = Dataset(dataset.root, CATEGORIES, dataset.samples[: MIN_PAIRS // 2 - 1])
+    assert measured_margin(inset(few, 0.1), few) == 0
+
+
+def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
+    make_dataset, monkeypatch
+):
+    dataset = make_dataset()
+    swapped = dict(zip(CATEGORIES, reversed(CATEGORIES), strict=True))
+
+    def predict(detector, images):
+        card = detector.card
+        found = inset(images, 0.1 - card.box_margin * 0.8)  # 1 + 2 m of a box of 80 %
+        if card.magnification == 1.25:
+            return found
+        return {
+            name: tuple(replace(d, category=swapped[d.category]) for d in detections)
+            for name, detections in found.items()
+        }
+
+    monkeypatch.setattr(tuning, "predict_dataset", predict)
+    card = tuned(UNTUNED, dataset).card
+    assert card.magnification == 1.25
+    assert card.box_margin == pytest.approx(0.125, abs=1e-3)
+
+
+def test_images_without_labels_cannot_tune(make_dataset, monkeypatch):
+    dataset = make_dataset()
+    bare = replace(
+        dataset, samples=tuple(replace(sample, objects=None) for sample in dataset.samples)
+    )
+    monkeypatch.setattr(tuning, "predict_dataset", lambda *_: inset(dataset, 0.1))
+    with pytest.raises(InputError, match="has no labels to score against"):
+        tuned(UNTUNED, bare)
