@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sim2cam.errors import OutputError, Sim2CamError
 from sim2cam.models.batches import Batch, BatchMaker, made_ahead
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.config import TrainConfig
@@ -25,18 +23,16 @@ from sim2cam.models.prediction import LoadedDetector, load_detector, save_detect
 from sim2cam.seeds import integer_seed
 from sim2cam.training.checkpoint import (
     Checkpoint,
-    load_checkpoint,
     optimizer_tensors,
     restore_optimizer,
     save_checkpoint,
 )
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.ema import WeightAverage
-from sim2cam.training.weights import write_whole
+from sim2cam.training.run import CHECKPOINT, WEIGHTS, Record, open_run, read_record
 
-CHECKPOINT = "checkpoint.safetensors"
-WEIGHTS = "weights.safetensors"
-METRICS = "metrics.jsonl"
+__all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
+
 LOSS_WEIGHTS = {"heat": 1.0, "box": 1.0, "category": 2.0}
 LOADER_THREADS_BESIDE_CUDA = 6
 
@@ -95,16 +91,19 @@ def train_detector(
     records = part_records(parts)
     identity = _identity(config, categories, [asdict(record) for record in records])
     run = _Run(config, len(categories), place)
-    _open_run(run, run_dir, identity, resume=resume)
+    if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
+        run.restore(checkpoint)
     make = _batch_maker(parts, categories, config).make
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
-    record = _Record(run_dir / METRICS, config.steps)
+    record = Record(run_dir, "learning_rate")
     saved_at = time.monotonic()
     for batch in made_ahead(make, range(run.step, config.steps), threads):
-        record.add(run.train_step(batch), run.learning_rate)
+        record.add(run.train_step(batch))
         if run.step % line_steps and run.step < config.steps:
             continue
-        line = record.write(run.step)
+        losses, step_s = record.take_means(run.step)
+        line = TrainProgress(run.step, config.steps, losses, run.learning_rate, step_s)
+        record.write(line)
         if run.step == config.steps or time.monotonic() - saved_at >= checkpoint_s:
             save_checkpoint(run_dir / CHECKPOINT, run.checkpoint(identity))
             saved_at = time.monotonic()
@@ -177,58 +176,13 @@ class _Run:
         self.step = checkpoint.step
 
 
-class _Record:
-    """The lines of ``metrics.jsonl``."""
-
-    def __init__(self, path: Path, steps: int) -> None:
-        self._path = path
-        self._steps = steps
-        self._losses: list[dict[str, Tensor]] = []
-        self._rate = 0.0
-        self._since = time.perf_counter()
-
-    def add(self, losses: dict[str, Tensor], rate: float) -> None:
-        self._losses.append(losses)
-        self._rate = rate
-
-    def write(self, step: int) -> TrainProgress:
-        """Returns the line since the last one, and appends it to the file."""
-        means = {
-            name: float(torch.stack([losses[name] for losses in self._losses]).mean())
-            for name in self._losses[0]
-        }
-        if not math.isfinite(means["total"]):
-            raise Sim2CamError(
-                f"the loss is no longer finite at step {step} ({means}). "
-                "Lower learning_rate, then train again with --overwrite."
-            )
-        now = time.perf_counter()
-        line = TrainProgress(
-            step, self._steps, means, self._rate, (now - self._since) / len(self._losses)
-        )
-        self._losses, self._since = [], now
-        _append(self._path, json.dumps(asdict(line)) + "\n")
-        return line
-
-
 def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
-    """Returns the training's record; empty when there is none, short of a line cut by a crash."""
-    path = run_dir / METRICS
-    if not path.is_file():
-        return ()
-    whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
-    return tuple(TrainProgress(**json.loads(line)) for line in whole.splitlines())
+    """Returns the training's record; empty when there is none, short of a line cut by a crash.
 
-
-def _open_run(run: _Run, run_dir: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
-    path = run_dir / CHECKPOINT
-    if path.exists() and not resume:
-        raise OutputError(run_dir, "holds a training. Go on with --resume or choose another --out.")
-    if path.exists():
-        run.restore(load_checkpoint(path, identity))
-    kept = [line for line in read_metrics(run_dir) if line.step <= run.step]
-    text = "".join(json.dumps(asdict(line)) + "\n" for line in kept)
-    write_whole(run_dir / METRICS, text.encode())
+    Raises:
+        InputError: it is not that of a detector's training.
+    """
+    return read_record(run_dir, TrainProgress)
 
 
 def _identity(
@@ -281,14 +235,3 @@ def _learning_rate(config: TrainConfig, step: int) -> float:
 def _to_device(batch: Batch, device: torch.device) -> TargetTensors:
     moved = {f.name: getattr(batch.targets, f.name) for f in fields(batch.targets)}
     return TargetTensors(**{n: torch.from_numpy(v).to(device) for n, v in moved.items()})
-
-
-def _append(path: Path, text: str) -> None:
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise OutputError(
-            path,
-            f"cannot be written ({error.strerror}). Free some disk space, then run with --resume.",
-        ) from error

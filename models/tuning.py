@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.measure.detection import Detection, evaluate
-from sim2cam.models.prediction import LoadedDetector, predict_dataset
+from sim2cam.models.prediction import LoadedDetector, load_detector, predict_dataset, save_detector
 from sim2cam.seeds import stream
 
 MAGNIFICATIONS = (1.0, 1.25, 1.5)
@@ -37,6 +38,18 @@ def tuned(detector: LoadedDetector, dev: Dataset) -> LoadedDetector:
     margin = measured_margin(predict_dataset(plain, dev), dev)
     candidates = [_with(detector, magnification, margin) for magnification in MAGNIFICATIONS]
     return max(candidates, key=lambda candidate: _ap50(candidate, dev))
+
+
+def tune_weights(path: Path, dev: Dataset) -> LoadedDetector:
+    """Returns the detector of a weights file after ``tuned``; the card beside the file says so.
+
+    Raises:
+        InputError: as ``tuned``.
+        CheckpointError, OutputError: the file cannot be read or written.
+    """
+    detector = tuned(load_detector(path), dev)
+    save_detector(path, detector.network.state_dict(), detector.card)
+    return detector
 
 
 def measured_margin(found: Mapping[str, Sequence[Detection]], dataset: Dataset) -> float:

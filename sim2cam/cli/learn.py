@@ -134,6 +134,9 @@ class Train:
     """Instead of the recipe's."""
     limit: int | None = None
     """Read only so many samples of each data set."""
+    dev: Path | None = None
+    """Labelled captures that choose the magnification of images and the margin of boxes; they are
+    not trained on."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
@@ -145,6 +148,7 @@ class Train:
         """Trains."""
         from sim2cam.dataset.captures import read_captures
         from sim2cam.models.training import WEIGHTS, train_detector
+        from sim2cam.models.tuning import tune_weights
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.training.device import use_threads
 
@@ -158,6 +162,7 @@ class Train:
         config = replace(load_recipe(self.recipe).train, **_given(steps=self.steps, seed=self.seed))
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
+        dev = None if self.dev is None else read_captures(self.dev)
         clear_run(self.out, self.folder)
         train_detector(
             tuple(zip(sets, shares, strict=True)),
@@ -167,6 +172,8 @@ class Train:
             device=self.device,
             progress=_steps(console, "detector"),
         )
+        if dev is not None:
+            tune_weights(self.out / WEIGHTS, dev)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
 
 
@@ -229,7 +236,7 @@ def score_table(scores: dict[str, Any]) -> str:
 
 def clear_run(run_dir: Path, folder: Folder) -> None:
     """Empties a run folder where that was asked for; one that holds anything else is refused."""
-    from sim2cam.training.checkpoint import remove_run
+    from sim2cam.training.run import remove_run
 
     if folder.overwrite:
         remove_run(run_dir)

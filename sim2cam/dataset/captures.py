@@ -13,6 +13,7 @@ from sim2cam.dataset.sample import Dataset, Origin, Sample
 from sim2cam.errors import InputError
 
 _STYLE_FILES = ("style.json", "train.json")
+_DEV_FILE = "dev.json"
 _TEST_FILE = "test.json"
 
 
@@ -23,10 +24,12 @@ class CaptureSets:
     Attributes:
         style: what the camera's look is learned from; without labels, so that none can leak.
         test: what is scored; labelled.
+        dev: labelled, neither trained on nor scored: what a detector is tuned on; None without.
     """
 
     style: Dataset
     test: Dataset
+    dev: Dataset | None = None
 
 
 def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
@@ -50,25 +53,37 @@ def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:
     """Returns captures apart by their use.
 
     Args:
-        path: a folder with ``test.json`` and ``style.json`` (or else ``train.json``); or one COCO
-            file, of which half of the images, chosen by the hash of their bytes, are style only.
+        path: a folder with ``test.json``, ``style.json`` (or else ``train.json``) and perhaps
+            ``dev.json``; or one COCO file, of which half of the images, chosen by the hash of their
+            bytes, are style only.
         origin: how the photos were made.
 
     Raises:
-        InputError: a file is missing or broken, an image is in both files, or there are no labels
-            to score against.
+        InputError: a file is missing or broken, a test image is in another file too, or there are
+            no labels to score against or to tune on.
     """
-    if path.is_dir():
-        style, test = _read_pair(path, origin)
-    else:
+    if not path.is_dir():
         style, test = _halves(read_coco(path, origin))
-    if any(sample.objects is None for sample in test.samples):
+        _check_labelled(test, path)
+        return CaptureSets(_unlabelled(style), test)
+    style, test, dev = _read_splits(path, origin)
+    _check_labelled(test, path / _TEST_FILE)
+    if dev is not None:
+        _check_labelled(dev, path / _DEV_FILE)
+    return CaptureSets(_unlabelled(style), test, dev)
+
+
+def _unlabelled(dataset: Dataset) -> Dataset:
+    samples = tuple(replace(sample, objects=None) for sample in dataset.samples)
+    return replace(dataset, samples=samples)
+
+
+def _check_labelled(dataset: Dataset, path: Path) -> None:
+    if any(sample.objects is None for sample in dataset.samples):
         raise InputError(
-            path / _TEST_FILE if path.is_dir() else path,
+            path,
             "there is no list 'annotations' in it, so nothing can be scored. Label the images.",
         )
-    unlabelled = tuple(replace(sample, objects=None) for sample in style.samples)
-    return CaptureSets(replace(style, samples=unlabelled), test)
 
 
 def _read_folder(root: Path, origin: Origin) -> Dataset:
@@ -90,7 +105,8 @@ def _other_reading(root: Path) -> str:
     return f" Name the COCO file itself: {', '.join(files)}." if files else " Check the path."
 
 
-def _read_pair(root: Path, origin: Origin) -> tuple[Dataset, Dataset]:
+def _read_splits(root: Path, origin: Origin) -> tuple[Dataset, Dataset, Dataset | None]:
+    """Returns style, test and, when there is one, the development split."""
     found = [root / name for name in _STYLE_FILES if (root / name).is_file()]
     if not found or not (root / _TEST_FILE).is_file():
         raise InputError(
@@ -99,15 +115,23 @@ def _read_pair(root: Path, origin: Origin) -> tuple[Dataset, Dataset]:
             "detection files). Add them, or name one COCO file, of which half is then style only.",
         )
     style, test = read_coco(found[0], origin), read_coco(root / _TEST_FILE, origin)
+    _check_apart(style, test, found[0])
+    if not (root / _DEV_FILE).is_file():
+        return style, test, None
+    dev = read_coco(root / _DEV_FILE, origin)
+    _check_apart(dev, test, root / _DEV_FILE)
+    return style, test, dev
+
+
+def _check_apart(learned: Dataset, test: Dataset, path: Path) -> None:
     scored = {sample.rgb.resolve() for sample in test.samples}
-    for sample in style.samples:
+    for sample in learned.samples:
         if sample.rgb.resolve() in scored:
             raise InputError(
-                found[0],
+                path,
                 f"image {sample.name} is in {_TEST_FILE} too: what is scored must not be learned "
                 "from. Keep it in one of them.",
             )
-    return style, test
 
 
 def _halves(dataset: Dataset) -> tuple[Dataset, Dataset]:

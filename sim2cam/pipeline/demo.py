@@ -19,6 +19,7 @@ from sim2cam.errors import InputError
 from sim2cam.measure.detection import Detection, DetectionScore, evaluate
 from sim2cam.models.prediction import load_detector
 from sim2cam.models.training import WEIGHTS, train_detector
+from sim2cam.models.tuning import tune_weights
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, BenchResult, bench
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
@@ -121,6 +122,8 @@ def run_demo(
             tuple(parts), recipe.train, root / "detector", progress=_by_step(progress("train"))
         )
     with _timed(stages, "bench"):
+        if sets.dev is not None:
+            tune_weights(root / "detector" / WEIGHTS, sets.dev)
         found = _bench_both(root, sets.test, progress("bench"))
     _write_result(root, captures, sets, stages, found, workers)
     return read_demo(root)
@@ -192,6 +195,11 @@ def _write_result(
         )
     if captures is None:
         notes.append("No captures were given: scores are on the stand-in camera that ships.")
+    if sets.dev is not None:
+        notes.append(
+            f"{len(sets.dev.samples)} labelled development images chose the magnification and the "
+            "box margin of the detector trained here; it was not trained on them."
+        )
     if "shipped" not in found:
         notes.append("No weights ship with this copy.")
     facts = {

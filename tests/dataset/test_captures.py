@@ -335,9 +335,23 @@ def test_a_pair_gives_style_without_labels_and_test_with_them(tmp_path, names):
     assert all(len(sample.objects) == 1 for sample in sets.test.samples)
 
 
-def test_a_pair_that_shares_an_image_is_refused(tmp_path):
+def test_a_development_split_keeps_its_labels(tmp_path):
+    for name in ("test.json", "style.json", "dev.json"):
+        tables = coco()
+        for entry in tables["images"]:
+            entry["file_name"] = f"of-{name}/{entry['id']}.png"
+        write_captures(tmp_path, tables, name=name, seed=50)
+    sets = split_captures(tmp_path)
+    assert [s.name for s in sets.dev.samples] == ["of-dev.json/0.png", "of-dev.json/1.png"]
+    assert all(len(sample.objects) == 1 for sample in sets.dev.samples)
+
+
+@pytest.mark.parametrize("name", ["style.json", "dev.json"])
+def test_splits_that_share_an_image_with_the_test_are_refused(tmp_path, name):
     write_captures(tmp_path, coco(3))
-    path = tmp_path / "style.json"
+    style = [{"id": 9, "file_name": "apart/9.png", "width": 40, "height": 30}]
+    write_captures(tmp_path, coco(images=style, annotations=[]), name="style.json")
+    path = tmp_path / name
     (tmp_path / "other").symlink_to(tmp_path / "photos")
     entry = {"id": 1, "file_name": "other/2.png", "width": 40, "height": 30}
     path.write_text(json.dumps(coco(images=[entry], annotations=[])))

@@ -3,14 +3,16 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.measure.detection import Detection
 from sim2cam.models import tuning
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.prediction import LoadedDetector
-from sim2cam.models.tuning import MIN_PAIRS, measured_margin, tuned
+from sim2cam.models.detector import Detector
+from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
+from sim2cam.models.tuning import MIN_PAIRS, measured_margin, tune_weights, tuned
 
 CATEGORIES = ("square", "disc")
 UNTUNED = LoadedDetector(None, DetectorCard("nano", CATEGORIES, 0, {}, ()))
@@ -83,3 +85,16 @@ def test_images_without_labels_cannot_tune(make_dataset, monkeypatch):
     monkeypatch.setattr(tuning, "predict_dataset", lambda *_: inset(dataset, 0.1))
     with pytest.raises(InputError, match="has no labels to score against"):
         tuned(UNTUNED, bare)
+
+
+def test_the_card_of_a_tuned_weights_file_says_so_and_the_weights_stay(
+    make_dataset, tmp_path, monkeypatch
+):
+    path = tmp_path / "weights.safetensors"
+    network = Detector("nano", 2, torch.Generator().manual_seed(0))
+    save_detector(path, network.state_dict(), UNTUNED.card)
+    before = path.read_bytes()
+    monkeypatch.setattr(tuning, "predict_dataset", lambda _, images: inset(images, 0.1))
+    tune_weights(path, make_dataset())
+    assert load_detector(path).card.box_margin == pytest.approx(0.125, abs=1e-3)
+    assert path.read_bytes() == before

@@ -59,6 +59,22 @@ def test_one_coco_file_with_few_images_is_scored_without_translation(short, coco
     assert "not run" in (out / "report.html").read_text()
 
 
+def test_a_development_split_tunes_the_detector_and_the_notes_say_so(short, coco, tmp_path, capsys):
+    folder = tmp_path / "captures"
+    shutil.copytree(coco.parent, folder)
+    for name in ("style", "dev", "test"):
+        tables = json.loads(coco.read_text())
+        for entry in tables["images"]:
+            copy = folder / name / entry["file_name"]
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(coco.parent / entry["file_name"], copy)
+            entry["file_name"] = f"{name}/{entry['file_name']}"
+        (folder / f"{name}.json").write_text(json.dumps(tables))
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), "--captures", str(folder), "--workers", "1"]) == 0
+    assert "24 labelled development images chose the magnification" in capsys.readouterr().err
+
+
 def test_a_folder_without_a_demo_has_no_report(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 1
     assert "no finished demo" in capsys.readouterr().err
