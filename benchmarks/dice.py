@@ -33,6 +33,7 @@ from sim2cam.pipeline.ladder import (
     run_piece,
     score_ladder,
 )
+from sim2cam.report.ladder import read_ladder, write_ladder_page
 
 BASELINE = "randomized"
 PLAN = Plan(
@@ -65,7 +66,7 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Runs what is missing and writes the scores of what is there."""
     start = time.monotonic()
-    captures = _captures()
+    captures = splits()
     prepare_data(PLAN, captures, arguments.work, workers=arguments.at_once)
     while time.monotonic() - start < 60 * arguments.minutes:
         missing = pieces(PLAN, captures, arguments.work, RESULTS / "dice", threads=1)
@@ -77,11 +78,18 @@ def main(arguments: Arguments) -> None:
     facts = {"environment": environment_facts(None, arguments.at_once), **scores}
     write_json(RESULTS / "dice.json", facts)
     log_scoring("core ladder", scores)
+    page = write_ladder_page(
+        read_ladder(RESULTS / "dice.json", [arm.name for arm in PLAN.arms]),
+        arguments.work / "ladder.html",
+        title="What each part of the pipeline is worth on real dice",
+    )
     for arm in scores["arms"]:
         print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
+    print(f"page: {page}")
 
 
-def _captures() -> Captures:
+def splits() -> Captures:
+    """Returns where the splits of the real dice lie."""
     return Captures(*(dice_folder() / f"{name}.json" for name in ("train", "style", "dev", "test")))
 
 

@@ -1,0 +1,69 @@
+"""Makes the weights that ship, from renders and translated renders, without one real label.
+
+    python benchmarks/make_weights.py [--work DIR] [--threads N]
+
+The data are those of the ladder's arm "+ translated" (``benchmarks/dice.py``), made in the same
+folder. The development photos choose magnification and box margin; their scores go into the card.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import tyro
+from dice import PLAN, splits
+
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.models.config import TrainConfig
+from sim2cam.models.prediction import save_detector
+from sim2cam.models.training import TrainProgress, train_detector
+from sim2cam.models.tuning import tuned
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
+from sim2cam.pipeline.ladder import prepare_data
+from sim2cam.training.device import use_threads
+
+ARM = "+ translated"
+CONFIG = TrainConfig(steps=8000)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Where it is made."""
+
+    work: Path = Path("runs/ladder")
+    """Data sets and trainings; both are resumed."""
+    threads: int = 2
+    """Threads, and processes of the rendering."""
+
+
+def main(arguments: Arguments) -> None:
+    """Renders, translates, trains, tunes and writes weights and card."""
+    arms = tuple(arm for arm in PLAN.arms if arm.name == ARM)
+    captures = splits()
+    prepare_data(replace(PLAN, arms=arms), captures, arguments.work, workers=arguments.threads)
+    use_threads(arguments.threads)
+    parts = tuple((read_dataset(arguments.work / name), 1.0) for name in arms[0].data)
+    run = arguments.work / "runs" / "shipped"
+    trained = train_detector(parts, CONFIG, run, resume=True, progress=_tell)
+    dev = read_captures(captures.dev)
+    detector = tuned(trained, dev)
+    metrics = {"dice development photos": bench(detector, dev).score.to_json()}
+    path = SHIPPED_WEIGHTS / "dice.safetensors"
+    save_detector(path, detector.network.state_dict(), replace(detector.card, metrics=metrics))
+    print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
+
+
+def _tell(line: TrainProgress) -> None:
+    if line.step % 200 == 0:
+        left = (line.steps - line.step) * line.step_s / 60
+        print(f"{time.strftime('%X')} step {line.step}, {left:.0f} min left, {line.losses}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
