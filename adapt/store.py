@@ -53,7 +53,8 @@ def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
     path = run_dir / _FILE
     if path.is_file():
         return _plain(path)
-    from sim2cam.adapt.translator.translator import WEIGHTS, load_translator
+    from sim2cam.adapt.translator.translator import load_translator
+    from sim2cam.training.run import WEIGHTS
 
     if not (run_dir / WEIGHTS).is_file():
         raise InputError(run_dir, f"no translator: neither {_FILE} nor {WEIGHTS} is in it.")

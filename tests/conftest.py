@@ -2,7 +2,46 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("sim2cam", deadline=None, derandomize=True)
 settings.load_profile("sim2cam")
+
+
+@pytest.fixture
+def full_record():
+    """A context in which the disk is full halfway through whatever is appended to a file."""
+
+    class FullFile:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def write(self, text):
+            self.file.write(text[: len(text) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    @contextmanager
+    def full():
+        whole = Path.open
+
+        def opened(path, mode="r", **choice):
+            file = whole(path, mode, **choice)
+            return FullFile(file) if mode == "a" else file
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "open", opened)
+            yield
+
+    return full

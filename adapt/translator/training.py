@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -19,26 +17,19 @@ from sim2cam.adapt.translator.card import TranslatorCard, images_record
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.patches import Batch, PatchSource, draw_batch
 from sim2cam.adapt.translator.step import build_players, update
-from sim2cam.adapt.translator.translator import (
-    WEIGHTS,
-    Translator,
-    load_translator,
-    save_translator,
-)
+from sim2cam.adapt.translator.translator import Translator, load_translator, save_translator
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import InputError, OutputError, Sim2CamError
+from sim2cam.errors import InputError
 from sim2cam.training.checkpoint import (
     Checkpoint,
-    load_checkpoint,
     optimizer_tensors,
     restore_optimizer,
     save_checkpoint,
 )
 from sim2cam.training.device import find_device
 from sim2cam.training.ema import WeightAverage
+from sim2cam.training.run import CHECKPOINT, WEIGHTS, Record, open_run, read_record
 
-CHECKPOINT = "checkpoint.safetensors"
-METRICS = "metrics.jsonl"
 MIN_CAPTURES = 20
 LINE_STEPS = 10
 
@@ -98,19 +89,21 @@ def train_translator(
     card = TranslatorCard(config.steps, buffers, config, images_record(sim), images_record(real))
     identity = _identity(card)
     run = _Run(config, buffers, place)
-    _open_run(run, run_dir, identity, resume=resume)
+    if checkpoint := open_run(run_dir, identity, TranslatorProgress, resume=resume):
+        run.restore(checkpoint)
     sources = (
         PatchSource(sim, buffers=buffers, cache_bytes=config.cache_bytes),
         PatchSource(real, buffers=(), cache_bytes=config.cache_bytes),
     )
-    record = _Record(run_dir / METRICS, config.steps)
+    record = Record(run_dir, "learning_rate_generator and learning_rate_discriminator")
     saved_at = time.monotonic()
     while run.step < config.steps:
         batch = draw_batch(*sources, config, count_channels(buffers), run.step)
         record.add(run.train_step(batch))
         if run.step % LINE_STEPS and run.step < config.steps:
             continue
-        line = record.write(run.step)
+        line = TranslatorProgress(run.step, config.steps, *record.take_means(run.step))
+        record.write(line)
         if run.step == config.steps or time.monotonic() - saved_at >= checkpoint_s:
             save_checkpoint(run_dir / CHECKPOINT, run.checkpoint(identity))
             saved_at = time.monotonic()
@@ -121,11 +114,12 @@ def train_translator(
 
 
 def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
-    """Returns the training's record; empty when there is none."""
-    path = run_dir / METRICS
-    if not path.is_file():
-        return ()
-    return tuple(TranslatorProgress(**json.loads(line)) for line in path.read_text().splitlines())
+    """Returns the training's record; empty when there is none, short of a line cut by a crash.
+
+    Raises:
+        InputError: it is not that of a translator's training.
+    """
+    return read_record(run_dir, TranslatorProgress)
 
 
 class _Run:
@@ -181,39 +175,6 @@ class _Run:
         self.step = checkpoint.step
 
 
-class _Record:
-    """The lines of ``metrics.jsonl``."""
-
-    def __init__(self, path: Path, steps: int) -> None:
-        self._path = path
-        self._steps = steps
-        self._scalars: dict[str, list[Tensor]] = defaultdict(list)
-        self._count = 0
-        self._since = time.perf_counter()
-
-    def add(self, scalars: dict[str, Tensor]) -> None:
-        self._count += 1
-        for name, value in scalars.items():
-            self._scalars[name].append(value)
-
-    def write(self, step: int) -> TranslatorProgress:
-        """Returns the line since the last one, and appends it to the file."""
-        means = {name: float(torch.stack(values).mean()) for name, values in self._scalars.items()}
-        if not all(math.isfinite(mean) for mean in means.values()):
-            raise Sim2CamError(
-                f"the loss is no longer finite at step {step} ({means}). Lower "
-                "learning_rate_generator and learning_rate_discriminator, then train again with "
-                "--overwrite."
-            )
-        now = time.perf_counter()
-        line = TranslatorProgress(step, self._steps, means, (now - self._since) / self._count)
-        self._scalars.clear()
-        self._count, self._since = 0, now
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(line)) + "\n")
-        return line
-
-
 def _check_images(sim: Dataset, real: Dataset) -> None:
     if not sim.samples:
         raise InputError(sim.root, "no renders to train on. Render some first.")
@@ -223,23 +184,6 @@ def _check_images(sim: Dataset, real: Dataset) -> None:
             f"{len(real.samples)} captures, but a translator needs at least {MIN_CAPTURES}. "
             "Add some, or go on without translation.",
         )
-
-
-def _open_run(run: _Run, run_dir: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
-    path = run_dir / CHECKPOINT
-    if path.exists() and not resume:
-        raise OutputError(run_dir, "holds a training. Go on with --resume or choose another --out.")
-    if path.exists():
-        run.restore(load_checkpoint(path, identity))
-    kept = [line for line in read_metrics(run_dir) if line.step <= run.step]
-    text = "".join(json.dumps(asdict(line)) + "\n" for line in kept)
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        (run_dir / METRICS).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(
-            run_dir / METRICS, f"cannot be written ({error.strerror}). Choose another --out."
-        ) from error
 
 
 def _identity(card: TranslatorCard) -> dict[str, Any]:

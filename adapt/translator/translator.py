@@ -18,9 +18,8 @@ from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import STRIDE, Generator, Translation
 from sim2cam.adapt.translator.patches import thumbnail_of
 from sim2cam.training.device import find_device
+from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import fill_network, load_weights, save_weights
-
-WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True)

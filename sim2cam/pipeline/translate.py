@@ -31,8 +31,8 @@ from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.seeds import stream
-from sim2cam.training.checkpoint import remove_run
 from sim2cam.training.device import use_threads
+from sim2cam.training.run import remove_run
 
 JPEG_QUALITY = 95
 

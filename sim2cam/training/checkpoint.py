@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from sim2cam.errors import CheckpointError, OutputError
+from sim2cam.errors import CheckpointError
 from sim2cam.training.weights import write_whole
 
 _TEXT = "state"
@@ -36,34 +36,6 @@ class Checkpoint:
     step: int
     identity: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
-
-
-RUN_FILES = (
-    "checkpoint.safetensors",
-    "metrics.jsonl",
-    "transfer.json",
-    "weights.json",
-    "weights.safetensors",
-)
-
-
-def remove_run(run_dir: Path) -> None:
-    """Removes a training's files; its folder must hold nothing else.
-
-    Raises:
-        OutputError: something else lies in it.
-    """
-    if not run_dir.is_dir():
-        return
-    ours = {*RUN_FILES, *(f"{name}.part" for name in RUN_FILES)}  # a kill leaves the latter
-    strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in ours)
-    if strangers:
-        raise OutputError(
-            run_dir,
-            f"holds '{strangers[0]}', which is no part of a training. Choose another --out.",
-        )
-    for name in ours:
-        (run_dir / name).unlink(missing_ok=True)
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

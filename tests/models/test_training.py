@@ -124,6 +124,20 @@ def test_a_training_is_not_overwritten(make_dataset, tmp_path):
     train_detector(parts, replace(TINY, steps=1), run)
     with pytest.raises(OutputError, match=r"holds a training. Go on with --resume"):
         train_detector(parts, replace(TINY, steps=1), run)
+    (run / "checkpoint.safetensors").unlink()
+    before = (run / "weights.safetensors").read_bytes()
+    with pytest.raises(OutputError, match=r"holds a training. Go on with --resume"):
+        train_detector(parts, replace(TINY, steps=2), run)
+    assert (run / "weights.safetensors").read_bytes() == before
+
+
+def test_a_full_disk_is_told_and_survived(make_dataset, tmp_path, full_record):
+    parts, run = ((make_dataset(), 1.0),), tmp_path / "run"
+    config = replace(TINY, steps=2)
+    with full_record(), pytest.raises(OutputError, match=r"No space left on device.*--resume"):
+        train_detector(parts, config, run)
+    train_detector(parts, config, run, resume=True)
+    assert [line.step for line in read_metrics(run)] == [2]
 
 
 def test_changed_pixels_are_other_data(make_dataset, tmp_path):

@@ -7,8 +7,9 @@ from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.training import WEIGHTS, train_detector
+from sim2cam.models.training import train_detector
 from sim2cam.pipeline.bench import bench, match_categories
+from sim2cam.training.run import WEIGHTS
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ import pytest
 
 from sim2cam.adapt.frame import read_frame
 from sim2cam.adapt.translator.training import (
-    CHECKPOINT,
     LINE_STEPS,
     MIN_CAPTURES,
     read_metrics,
     train_translator,
 )
-from sim2cam.adapt.translator.translator import WEIGHTS
 from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError
+from sim2cam.training.run import CHECKPOINT, METRICS, WEIGHTS
 
 
 class KilledError(Exception):
@@ -29,8 +28,9 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(sim, real, tiny, tmp
     with pytest.raises(KilledError):
         train_translator(sim, real, tiny, tmp_path / "cut", progress=kill, checkpoint_s=0.0)
     assert not (tmp_path / "cut" / WEIGHTS).exists()
-    with (tmp_path / "cut" / "metrics.jsonl").open("a") as file:
-        file.write((tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()[1] + "\n")
+    with (tmp_path / "cut" / METRICS).open("a") as file:
+        file.write((tmp_path / "whole" / METRICS).read_text().splitlines()[1] + "\n")
+        file.write('{"step": 30, "ste')  # cut by the crash
     resumed = train_translator(sim, real, tiny, tmp_path / "cut", resume=True)
 
     for name in (WEIGHTS, CHECKPOINT):
@@ -95,6 +95,19 @@ def test_occupied_folder_is_refused(sim, real, tiny, tmp_path):
     train_translator(sim, real, replace(tiny, steps=1), tmp_path)
     with pytest.raises(OutputError, match="holds a training"):
         train_translator(sim, real, replace(tiny, steps=1), tmp_path)
+    (tmp_path / CHECKPOINT).unlink()
+    before = (tmp_path / WEIGHTS).read_bytes()
+    with pytest.raises(OutputError, match="holds a training"):
+        train_translator(sim, real, replace(tiny, steps=1, seed=1), tmp_path)
+    assert (tmp_path / WEIGHTS).read_bytes() == before
+
+
+def test_a_full_disk_is_told_and_survived(sim, real, tiny, tmp_path, full_record):
+    config = replace(tiny, steps=1)
+    with full_record(), pytest.raises(OutputError, match=r"No space left on device.*--resume"):
+        train_translator(sim, real, config, tmp_path)
+    train_translator(sim, real, config, tmp_path, resume=True)
+    assert [line.step for line in read_metrics(tmp_path)] == [1]
 
 
 def test_few_captures_or_no_renders_are_refused(sim, real, tiny, tmp_path):

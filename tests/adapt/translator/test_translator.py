@@ -10,13 +10,13 @@ from sim2cam.adapt.translator.card import ImagesRecord, TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import initialise_generator
 from sim2cam.adapt.translator.translator import (
-    WEIGHTS,
     Translator,
     build_generator,
     load_translator,
     save_translator,
 )
 from sim2cam.errors import CheckpointError, Sim2CamError
+from sim2cam.training.run import WEIGHTS
 
 CONFIG = TranslatorConfig(width=8, blocks=1)
 BUFFERS = ("depth", "objects")

@@ -1,0 +1,162 @@
+"""A training's folder: opening it, and the record of what the training did."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import Field, asdict
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from sim2cam.errors import InputError, OutputError, Sim2CamError
+from sim2cam.training.checkpoint import Checkpoint, load_checkpoint
+from sim2cam.training.weights import write_whole
+
+CHECKPOINT = "checkpoint.safetensors"
+METRICS = "metrics.jsonl"
+WEIGHTS = "weights.safetensors"
+RUN_FILES = (CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS)
+
+
+class RecordLine(Protocol):
+    """A line of a training's record: a dataclass of JSON values."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+
+
+Line = TypeVar("Line", bound=RecordLine)
+
+
+class Record:
+    """What is appended to ``metrics.jsonl``.
+
+    Args:
+        run_dir: the training's folder.
+        rates: the settings to lower when the training runs away.
+    """
+
+    def __init__(self, run_dir: Path, rates: str) -> None:
+        self._path = run_dir / METRICS
+        self._rates = rates
+        self._scalars: dict[str, list[Tensor]] = defaultdict(list)
+        self._steps = 0
+        self._since = time.perf_counter()
+
+    def add(self, scalars: Mapping[str, Tensor]) -> None:
+        """Takes in what one more step measured; a step need not measure everything."""
+        self._steps += 1
+        for name, value in scalars.items():
+            self._scalars[name].append(value)
+
+    def take_means(self, step: int) -> tuple[dict[str, float], float]:
+        """Returns the means of all that was added since the last call, and seconds a step.
+
+        Raises:
+            Sim2CamError: a mean is not finite.
+        """
+        means = {name: float(torch.stack(values).mean()) for name, values in self._scalars.items()}
+        if not all(math.isfinite(mean) for mean in means.values()):
+            raise Sim2CamError(
+                f"the loss is no longer finite at step {step} ({means}). "
+                f"Lower {self._rates}, then train again with --overwrite."
+            )
+        now = time.perf_counter()
+        step_s = (now - self._since) / self._steps
+        self._scalars.clear()
+        self._steps, self._since = 0, now
+        return means, step_s
+
+    def write(self, line: RecordLine) -> None:
+        """Appends a line.
+
+        Raises:
+            OutputError: the disk is full, or the file cannot be written.
+        """
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(_text(line))
+        except OSError as error:
+            raise OutputError(
+                self._path,
+                f"cannot be written ({error.strerror}). Free some disk space, then run with "
+                "--resume.",
+            ) from error
+
+
+def open_run(
+    run_dir: Path, identity: Mapping[str, Any], kind: type[Line], *, resume: bool
+) -> Checkpoint | None:
+    """Returns the checkpoint to go on from, None to start; the record then ends where it does.
+
+    Args:
+        run_dir: the training's folder, which need not exist.
+        identity: as ``load_checkpoint`` takes it.
+        kind: of the record's lines.
+        resume: goes on from the checkpoint, where there is one.
+
+    Raises:
+        CheckpointError: the checkpoint is broken or of another training.
+        InputError: the record is broken.
+        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
+    """
+    if not resume and any((run_dir / name).exists() for name in (CHECKPOINT, WEIGHTS)):
+        raise OutputError(run_dir, "holds a training. Go on with --resume or choose another --out.")
+    path = run_dir / CHECKPOINT
+    checkpoint = load_checkpoint(path, identity) if path.exists() else None
+    done = checkpoint.step if checkpoint else 0
+    kept = [line for line in read_record(run_dir, kind) if line.step <= done]
+    write_whole(run_dir / METRICS, "".join(map(_text, kept)).encode())
+    return checkpoint
+
+
+def read_record(run_dir: Path, kind: type[Line]) -> tuple[Line, ...]:
+    """Returns a training's record; empty when there is none, short of a line cut by a crash.
+
+    Raises:
+        InputError: a whole line is not of this kind.
+    """
+    path = run_dir / METRICS
+    if not path.is_file():
+        return ()
+    whole = path.read_bytes().rpartition(b"\n")[0]
+    try:
+        return tuple(kind(**json.loads(line)) for line in whole.splitlines())
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            path,
+            f"not the record of this kind of training ({error}). Remove it and run with --resume; "
+            "only the curves so far are lost.",
+        ) from error
+
+
+def remove_run(run_dir: Path) -> None:
+    """Removes a training's files; its folder must hold nothing else.
+
+    Raises:
+        OutputError: something else lies in it.
+    """
+    if not run_dir.is_dir():
+        return
+    ours = {*RUN_FILES, *(f"{name}.part" for name in RUN_FILES)}  # a kill leaves the latter
+    strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in ours)
+    if strangers:
+        raise OutputError(
+            run_dir,
+            f"holds '{strangers[0]}', which is no part of a training. Choose another --out.",
+        )
+    for name in ours:
+        (run_dir / name).unlink(missing_ok=True)
+
+
+def _text(line: RecordLine) -> str:
+    return json.dumps(asdict(line)) + "\n"
