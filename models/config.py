@@ -27,6 +27,8 @@ ARCHITECTURES = {
     "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
 }
 
+_LEAST = {"steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "cache_bytes": 0}
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -79,8 +81,15 @@ class TrainConfig:
             raise UsageError(f"architecture '{self.architecture}' is not known. {hint}")
         if self.crop_px < 32 or self.crop_px % 32:
             raise UsageError(f"crop_px must be a multiple of 32, not {self.crop_px}")
-        for name in ("steps", "batch"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        for name, least in _LEAST.items():
+            if not getattr(self, name) >= least:  # so written, it refuses NaN too
+                raise UsageError(f"{name} must be {least} or more, not {getattr(self, name)}")
+        for name in ("learning_rate", "clip_norm"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
         if not 0 < self.scale_range[0] <= self.scale_range[1]:
             raise UsageError(f"scale_range must rise from above 0, not {self.scale_range}")
+        if not 0 <= self.min_visible <= 1:
+            raise UsageError(f"min_visible must be 0 to 1, not {self.min_visible}")
+        if not 0 <= self.ema_decay < 1:
+            raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")

@@ -287,6 +287,11 @@ BAD = {
         read_recipe,
         "/mine.toml: 'train': steps must be 1 or more, not -1.",
     ),
+    "impossible translation": (
+        recipe("[adapt]\nlearning_rate_generator = 0"),
+        read_recipe,
+        "/mine.toml: 'adapt': learning_rate_generator must be above 0, not 0.0.",
+    ),
     "categories without a face": (
         recipe('categories = ["1", "2", "3", "4", "5"]'),
         read_recipe,

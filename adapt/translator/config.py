@@ -8,6 +8,20 @@ from sim2cam.errors import UsageError
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 
+_LEAST = {
+    "steps": 1,
+    "seed": 0,
+    "batch": 1,
+    "blocks": 1,
+    "adversarial_weight": 0,
+    "identity_weight": 0,
+    "structure_weight": 0,
+    "range_weight": 0,
+    "gradient_penalty": 0,
+    "gradient_penalty_every": 1,
+    "cache_bytes": 0,
+}
+
 
 @dataclass(frozen=True)
 class TranslatorConfig:
@@ -63,14 +77,19 @@ class TranslatorConfig:
             raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
-        for name in ("steps", "batch", "blocks", "gradient_penalty_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        for name, least in _LEAST.items():
+            if not getattr(self, name) >= least:  # so written, it refuses NaN too
+                raise UsageError(f"{name} must be {least} or more, not {getattr(self, name)}")
+        for name in ("learning_rate_generator", "learning_rate_discriminator"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
         for name in ("colour_bound", "local_bound"):
             if not 0 < getattr(self, name) <= LARGEST_BOUND:
                 raise UsageError(
                     f"{name} must be above 0 and at most {LARGEST_BOUND}, not {getattr(self, name)}"
                 )
+        if not 0 <= self.ema_decay < 1:
+            raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
 
 PRESETS = {"demo": TranslatorConfig(steps=250), "small": TranslatorConfig(steps=3000)}

@@ -175,6 +175,16 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": -1}, "batch must be 1 or more, not -1"),
         ({"scale_range": (2.0, 1.0)}, "scale_range must rise from above 0, not (2.0, 1.0)"),
+        ({"seed": -1}, "seed must be 0 or more, not -1"),
+        ({"warmup_steps": -1}, "warmup_steps must be 0 or more, not -1"),
+        ({"weight_decay": -0.1}, "weight_decay must be 0 or more, not -0.1"),
+        ({"weight_decay": float("nan")}, "weight_decay must be 0 or more, not nan"),
+        ({"cache_bytes": -1}, "cache_bytes must be 0 or more, not -1"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0, not 0.0"),
+        ({"clip_norm": -1.0}, "clip_norm must be above 0, not -1.0"),
+        ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
+        ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
+        ({"ema_decay": -0.5}, "ema_decay must be 0 or more and below 1, not -0.5"),
     ],
 )  # fmt: skip
 def test_impossible_configurations(values, message):

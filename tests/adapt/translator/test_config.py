@@ -17,6 +17,20 @@ from sim2cam.errors import UsageError
         ({"batch": 0}, "batch must be 1 or more, not 0"),
         ({"local_bound": 0.5}, "local_bound must be above 0 and at most 0.3, not 0.5"),
         ({"colour_bound": 0.0}, "colour_bound must be above 0 and at most 0.3, not 0.0"),
+        ({"seed": -1}, "seed must be 0 or more, not -1"),
+        ({"adversarial_weight": -1.0}, "adversarial_weight must be 0 or more, not -1.0"),
+        ({"identity_weight": -1.0}, "identity_weight must be 0 or more, not -1.0"),
+        ({"structure_weight": -1.0}, "structure_weight must be 0 or more, not -1.0"),
+        ({"range_weight": float("nan")}, "range_weight must be 0 or more, not nan"),
+        ({"gradient_penalty": -1.0}, "gradient_penalty must be 0 or more, not -1.0"),
+        ({"gradient_penalty_every": 0}, "gradient_penalty_every must be 1 or more, not 0"),
+        ({"cache_bytes": -1}, "cache_bytes must be 0 or more, not -1"),
+        ({"learning_rate_generator": 0.0}, "learning_rate_generator must be above 0, not 0.0"),
+        (
+            {"learning_rate_discriminator": -1e-4},
+            "learning_rate_discriminator must be above 0, not -0.0001",
+        ),
+        ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
     ],
 )
 def test_impossible_values_are_refused(changes, message):

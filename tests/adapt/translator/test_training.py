@@ -123,7 +123,7 @@ def test_few_captures_or_no_renders_are_refused(sim, real, tiny, tmp_path):
 
 
 def test_runaway_training_stops_with_a_cure(sim, real, tiny, tmp_path):
-    config = replace(tiny, adversarial_weight=float("nan"))
+    config = replace(tiny, adversarial_weight=float("inf"))
     with pytest.raises(Sim2CamError, match=r"no longer finite at step 10.*learning_rate"):
         train_translator(sim, real, config, tmp_path)
     assert not (tmp_path / CHECKPOINT).exists()
