@@ -20,9 +20,10 @@ from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.pipeline.generate import settled_scene
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
-from sim2cam.render.egl import EglRasterizer
-from sim2cam.render.frame import annotate
+from sim2cam.render.frame import LABEL_CHANNELS, annotate
+from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.optics import view_maps, warp_color, warp_labels
+from sim2cam.render.rasterizer import instance_ids
 from sim2cam.render.reference import trace
 from sim2cam.render.sensor import expose_to_jpeg
 from sim2cam.scene.camera import Camera
@@ -65,14 +66,16 @@ def main() -> None:
 
 def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
     """Yields index, scene and labels of those that show at least ``MIN_CLEAR_DICE`` dice."""
-    rasterizer = EglRasterizer()
+    rasterizer = OpenGLRasterizer("egl")
     index = 0
     while True:
         scene = settled_scene(recipe, SEED, index).scene
         camera = scene.cameras[0]
         rasterizer.load(scene)
         _, label = view_maps(camera)
-        labels = annotate(scene, camera, warp_labels(rasterizer.labels(label.view), label))
+        truth = warp_labels(rasterizer.draw(label.view, LABEL_CHANNELS), label)
+        ids = instance_ids(scene, truth["bodies"])
+        labels = annotate(scene, camera, ids, truth["cover"])
         if sum(is_clear(found) for found in labels) >= MIN_CLEAR_DICE:
             yield index, scene, labels
         index += 1

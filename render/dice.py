@@ -27,8 +27,14 @@ _SPOTS: dict[str, tuple[tuple[int, int], ...]] = {
 }
 
 
-def die_surface(die: Die) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.int64]]:
-    """Returns vertices_m (n, 3), normals (n, 3), tangents (n, 3), uvs (n, 2) and faces (m, 3)."""
+def die_surface(
+    die: Die,
+) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.int64], NDArray[np.uint32]]:
+    """Returns the surface of a die.
+
+    That is vertices_m (n, 3), normals (n, 3), tangents (n, 3), uvs (n, 2), faces (m, 3) and the
+    value of the face (n,) on which each vertex lies.
+    """
     bend = min(die.rounding, 0.49) * 2
     half = np.array([0.2, 0.5, 0.75, 1 - bend, 1 - 0.3 * bend, 1.0])
     line = np.concatenate([-half, half])
@@ -39,7 +45,7 @@ def die_surface(die: Die) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.in
     grid = np.concatenate(
         [np.stack([low, low + 1, low + n + 1], 1), np.stack([low, low + n + 1, low + n], 1)]
     )
-    points, normals, tangents, uvs, faces = [], [], [], [], []
+    points, normals, tangents, uvs, faces, values = [], [], [], [], [], []
     for number, (value, normal) in enumerate(die.face_normals().items()):
         tangent, bitangent = _axes(np.array(normal))
         cube = np.array(normal) + u[:, None] * tangent + v[:, None] * bitangent  # (n * n, 3)
@@ -49,12 +55,14 @@ def die_surface(die: Die) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.in
         tangents.append(np.tile(tangent, (len(u), 1)))
         uvs.append(_atlas_uv(value, u, v))
         faces.append(grid + number * len(u))
+        values.append(np.full(len(u), int(value), np.uint32))
     return (
         np.vstack(points),
         np.vstack(normals),
         np.vstack(tangents),
         np.vstack(uvs),
         np.vstack(faces),
+        np.concatenate(values),
     )
 
 

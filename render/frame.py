@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.render.gbuffer import BITS_PER_WORD, Channel
 from sim2cam.render.optics import view_maps, warp_color, warp_labels
 from sim2cam.render.physics import upward_face
-from sim2cam.render.rasterizer import BITS_PER_WORD, LabelBuffer, Rasterizer, label_numbers
+from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.sensor import expose_to_jpeg
 from sim2cam.scene.asset import Die
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
+
+LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
 
 
 @dataclass(frozen=True)
@@ -38,31 +41,50 @@ class Frame:
 def shoot(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> Frame:
     """Returns the frame that a camera takes of the scene loaded in the rasterizer."""
     color, label = view_maps(camera)
-    radiance = warp_color(rasterizer.radiance(color.view), color)
-    labels = warp_labels(rasterizer.labels(label.view), label)
+    radiance = warp_color(rasterizer.draw(color.view, {"radiance"})["radiance"], color)
+    truth = warp_labels(rasterizer.draw(label.view, LABEL_CHANNELS), label)
+    ids = instance_ids(scene, truth["bodies"])
     return Frame(
-        expose_to_jpeg(radiance, camera.sensor), labels.depth_m, labels.ids,
-        annotate(scene, camera, labels),
+        expose_to_jpeg(radiance, camera.sensor), truth["depth_m"], ids,
+        annotate(scene, camera, ids, truth["cover"]),
     )  # fmt: skip
 
 
-def annotate(scene: Scene, camera: Camera, labels: LabelBuffer) -> tuple[ObjectLabel, ...]:
-    """Returns the labels of all visible objects, in the order of their ids."""
+def annotate(
+    scene: Scene, camera: Camera, ids: NDArray[np.uint16], cover: NDArray[np.uint32]
+) -> tuple[ObjectLabel, ...]:
+    """Returns the labels of all visible objects, in the order of their ids.
+
+    Args:
+        scene: settled.
+        camera: one of its cameras.
+        ids: (h, w) instance ids that it sees.
+        cover: (h, w, words) as the G-buffer has it.
+    """
     bodies = {body.name: body for body in scene.bodies}
     found = [
-        _label(bodies[name], number, camera, labels)
+        _label(bodies[name], number, camera, ids == number, _behind(cover, number))
         for name, number in label_numbers(scene).items()
     ]
     return tuple(label for label in found if label is not None)
 
 
-def _label(body: Body, number: int, camera: Camera, labels: LabelBuffer) -> ObjectLabel | None:
-    visible = labels.ids == number
+def _behind(cover: NDArray[np.uint32], number: int) -> NDArray[np.bool_]:
+    """Returns the pixels (h, w) behind which a labelled body lies, seen or not."""
+    word, bit = divmod(number - 1, BITS_PER_WORD)
+    return np.asarray((cover[..., word] >> np.uint32(bit)) & 1 > 0)
+
+
+def _label(
+    body: Body,
+    number: int,
+    camera: Camera,
+    visible: NDArray[np.bool_],
+    whole: NDArray[np.bool_],
+) -> ObjectLabel | None:
     box = box_of_mask(visible)
     if box is None:
         return None
-    word, bit = divmod(number - 1, BITS_PER_WORD)
-    whole = (labels.cover[..., word] >> np.uint32(bit)) & 1 > 0
     area = int(visible.sum())
     return ObjectLabel(
         category=_category(body),

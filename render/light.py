@@ -1,49 +1,138 @@
-"""Light from far away, as directions to draw shadows for."""
+"""Light as beams: parallel ones from far away and ones from a place, each with one shadow map.
+
+Soft light is several beams: the sky a few from all around, a lamp a few around its middle, a light
+with an extent a few from points on it.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.scene.light import Environment, Lamp
+from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
 
 Floats = NDArray[np.float64]
 
-DOME_RAYS = 6
-LAMP_RAYS = 6
-MAX_RAYS = DOME_RAYS + LAMP_RAYS
-MAX_LAMPS = 4
+DOME_BEAMS = 6
+LAMP_BEAMS = 6  # of all lamps together
+LOCAL_BEAMS = 4  # of each local light with an extent
+CUBE_BEAMS = 6  # of a beam from among the bodies
+MAX_BEAMS = 36
+MAX_LOBES = 8
 
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+_WIDEST_RAD = 1.3  # half angle that one shadow map may see
+_SMALLEST_SPOT_M = 0.005  # a point's reflection would be brighter than any picture holds
+_NEAR = 0.02  # of the bodies' sphere: nearer to a light among them nothing casts a shadow
+_CUBE_AXES = np.concatenate([np.eye(3), -np.eye(3)])
 
 
 @dataclass(frozen=True)
-class Rays:
-    """An environment as parallel lights.
+class Beam:
+    """Light that one shadow map can tell from its shadow.
 
     Attributes:
-        directions: (n, 3) unit vectors towards them.
-        irradiances: (n, 3) linear RGB on a surface that faces one.
+        place: (3,) unit vector towards it, or where it is.
+        is_placed: whether ``place`` is a position.
+        power: (3,) linear RGB irradiance on a surface that faces it; intensity of a placed one.
+        axis: (3,) where a placed one shines.
+        cone: cosines of the angles off the axis where a placed one begins to fall off and where it
+            ends; None for one that falls off as the radiance of a surface does, with the cosine.
+        looks: (3,) where its shadow map looks when it lights only what that sees, a right angle
+            both ways; one of several that share a light.
     """
 
-    directions: Floats
-    irradiances: Floats
+    place: Floats
+    is_placed: bool
+    power: Floats
+    axis: Floats
+    cone: tuple[float, float] | None = (-1.0, -1.1)
+    looks: Floats | None = None
 
 
-def rays_of(environment: Environment) -> Rays:
-    """Returns the sky as ``DOME_RAYS`` parallel lights and each lamp as a few around its middle."""
-    directions, irradiances = _dome(environment)
-    share = LAMP_RAYS // max(1, len(environment.lamps))
+@dataclass(frozen=True)
+class ShadowView:
+    """What a shadow map shows.
+
+    Attributes:
+        eye, target: (3,) it looks from one to the other.
+        half: half of its side, metres; of a placed beam's, the tangent of half its angle.
+        near_m, far_m: distances between which bodies lie.
+    """
+
+    eye: Floats
+    target: Floats
+    half: float
+    near_m: float
+    far_m: float
+
+
+@dataclass(frozen=True)
+class Lobe:
+    """A light as glossy surfaces reflect it: a round spot that falls off as a Gaussian.
+
+    Attributes:
+        beam: all of its light, from its middle.
+        radius: at which its radiance has fallen to 1/e; radians, of a placed one metres.
+    """
+
+    beam: Beam
+    radius: float
+
+
+def beams_of(environment: Environment, centre: Floats, radius: float) -> tuple[Beam, ...]:
+    """Returns all beams of a scene.
+
+    Args:
+        environment: its light.
+        centre, radius: sphere (3,), () around the bodies that cast; a placed beam from within it
+            becomes six that share its directions.
+    """
+    placed = [beam for light in environment.lights for beam in _local_beams(light)]
+    split = [part for beam in placed for part in _apart(beam, centre, radius)]
+    return (*parallel_beams(environment), *split)
+
+
+def parallel_beams(environment: Environment) -> tuple[Beam, ...]:
+    """Returns the sky as ``DOME_BEAMS`` beams and each lamp as a few around its middle."""
+    beams = list(_dome(environment))
+    share = LAMP_BEAMS // max(1, len(environment.lamps))
     for lamp in environment.lamps:
-        around = _cone(lamp, share)
-        directions = np.vstack([directions, around])
-        irradiances = np.vstack(
-            [irradiances, np.tile(np.divide(lamp.irradiance, share), (share, 1))]
-        )
-    return Rays(directions, irradiances)
+        power = np.divide(lamp.irradiance, share)
+        beams += [_parallel(d, power) for d in _cone(lamp, share)]
+    return tuple(beams)
+
+
+def lobes_of(environment: Environment) -> tuple[Lobe, ...]:
+    """Returns the lamps and the local lights of a scene as glossy surfaces reflect them."""
+    lamps = [
+        Lobe(_parallel(np.array(lamp.direction), np.array(lamp.irradiance)), lamp.radius_rad)
+        for lamp in environment.lamps
+    ]
+    lights = [Lobe(_middle(light), _spot_radius_m(light)) for light in environment.lights]
+    return (*lamps, *lights)
+
+
+def _spot_radius_m(light: LocalLight) -> float:
+    """Returns the radius of the Gaussian spot with as much area as the light."""
+    if isinstance(light, AreaLight):
+        return math.sqrt(light.width_m * light.height_m / math.pi)
+    return max(light.radius_m, _SMALLEST_SPOT_M)
+
+
+def shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
+    """Returns what a beam's shadow map shows: all of a sphere (3,), () or, split, its share."""
+    if not beam.is_placed:
+        return ShadowView(centre + beam.place * 2 * radius, centre, radius, radius, 3 * radius)
+    away = float(np.linalg.norm(centre - beam.place))
+    if beam.looks is not None:
+        return ShadowView(beam.place, beam.place + beam.looks, 1.0, _NEAR * radius, away + radius)
+    half = math.tan(math.asin(radius / away))
+    return ShadowView(beam.place, centre, half, 0.9 * (away - radius), away + radius)
 
 
 def sky_radiance(environment: Environment, heights: Floats) -> Floats:
@@ -54,19 +143,40 @@ def sky_radiance(environment: Environment, heights: Floats) -> Floats:
 
 
 def ground_irradiance(environment: Environment) -> Floats:
-    """Returns the linear RGB irradiance (3,) of an open, level surface."""
-    rays = rays_of(environment)
-    return np.asarray((rays.irradiances * rays.directions[:, 2:].clip(0)).sum(axis=0))
+    """Returns the linear RGB irradiance (3,) of an open, level surface around the origin."""
+    total = np.zeros(3)
+    for beam in beams_of(environment, np.zeros(3), 0.0):
+        total += beam.power * max(0.0, _arriving(beam)[2])
+    return total
 
 
-def _dome(environment: Environment) -> tuple[Floats, Floats]:
+def _arriving(beam: Beam) -> Floats:
+    """Returns the unit vector (3,) from the origin to a beam times the share that arrives there."""
+    if not beam.is_placed:
+        return beam.place
+    away = float(np.linalg.norm(beam.place))
+    towards = beam.place / away
+    return np.asarray(towards * falloffs(beam, np.array(-towards @ beam.axis)) / away**2)
+
+
+def falloffs(beam: Beam, cosines: NDArray[Any]) -> NDArray[Any]:
+    """Returns the shares of its intensity that a placed beam sends at cosines off its axis."""
+    if beam.cone is None:
+        return np.asarray(np.maximum(cosines, 0))
+    begin, end = beam.cone
+    t = np.clip((cosines - end) / (begin - end), 0, 1)
+    return np.asarray(t * t * (3 - 2 * t))
+
+
+def _dome(environment: Environment) -> tuple[Beam, ...]:
     """Spreads points over the hemisphere on a Fibonacci spiral, each for the same solid angle."""
-    i = np.arange(DOME_RAYS)
-    z = (i + 0.5) / DOME_RAYS
+    i = np.arange(DOME_BEAMS)
+    z = (i + 0.5) / DOME_BEAMS
     angle = i * _GOLDEN_ANGLE
     r = np.sqrt(1 - z * z)
     directions = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
-    return directions, sky_radiance(environment, z) * (2 * math.pi / DOME_RAYS)
+    power = sky_radiance(environment, z) * (2 * math.pi / DOME_BEAMS)
+    return tuple(_parallel(d, p) for d, p in zip(directions, power, strict=True))
 
 
 def _cone(lamp: Lamp, count: int) -> Floats:
@@ -84,3 +194,57 @@ def _cone(lamp: Lamp, count: int) -> Floats:
     directions = axis + offset
     directions[:, 2] = np.maximum(directions[:, 2], 0.05)  # nothing shines from below the table
     return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
+
+
+def _parallel(direction: Floats, power: Floats) -> Beam:
+    return Beam(direction, False, power, -direction)
+
+
+def _middle(light: LocalLight) -> Beam:
+    """Returns all of a light from its middle."""
+    match light:
+        case PointLight():
+            return Beam(np.array(light.position_m), True, np.array(light.intensity), _DOWN)
+        case SpotLight():
+            cone = (math.cos(light.full_rad), math.cos(light.edge_rad))
+            axis = np.array(light.direction)
+            return Beam(np.array(light.position_m), True, np.array(light.intensity), axis, cone)
+        case AreaLight():
+            axis = light.pose.rotation().as_matrix()[:, 2]
+            power = np.array(light.radiance) * light.width_m * light.height_m
+            return Beam(np.array(light.pose.position_m), True, power, axis, None)
+
+
+def _local_beams(light: LocalLight) -> list[Beam]:
+    """Returns the light shared among places on it."""
+    middle = _middle(light)
+    offsets = _rectangle(light) if isinstance(light, AreaLight) else _ball(light.radius_m)
+    power = middle.power / len(offsets)
+    return [replace(middle, place=middle.place + offset, power=power) for offset in offsets]
+
+
+def _rectangle(light: AreaLight) -> Floats:
+    """Returns the middles (4, 3) of a rectangle's quarters, from its own middle."""
+    quarter = np.array([light.width_m, light.height_m, 0.0]) / 4
+    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
+    return np.asarray(light.pose.rotation().apply(corners * quarter))
+
+
+_DOWN = np.array([0.0, 0.0, -1.0])
+
+
+def _ball(radius_m: float) -> Floats:
+    """Returns the corners (4, 3) of a tetrahedron in a ball; its middle (1, 3) when it has none."""
+    if radius_m == 0:
+        return np.zeros((1, 3))
+    corners = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) / math.sqrt(3)
+    # a ball's points lie at 0.77 of its radius in the mean square
+    return np.asarray(corners * radius_m * math.sqrt(3 / 5))
+
+
+def _apart(beam: Beam, centre: Floats, radius: float) -> list[Beam]:
+    """Returns the beam, or six that see a right angle each when no map could see all bodies."""
+    away = float(np.linalg.norm(centre - beam.place))
+    if away > radius and math.asin(radius / away) < _WIDEST_RAD:
+        return [beam]
+    return [replace(beam, looks=axis) for axis in _CUBE_AXES]

@@ -27,6 +27,8 @@ class Mesh:
         tangents: (n, 3) unit vectors along which u grows.
         uvs: (n, 2); in metres for shapes with a plane texture, in 0..1 for those with an atlas.
         faces: (m, 3) indices.
+        parts: (n,) number of the part, from 1: the value of a die's face, the side of a box (-x, +x,
+            -y, ...), the lower, the upper end and the side of a cylinder.
     """
 
     vertices_m: Floats
@@ -34,6 +36,7 @@ class Mesh:
     tangents: Floats
     uvs: Floats
     faces: NDArray[np.int64]
+    parts: NDArray[np.uint32]
 
 
 def mesh_of(asset: Asset) -> Mesh:
@@ -94,7 +97,7 @@ def _lathe(ring: Floats, angle: Floats, cylinder: Cylinder) -> Mesh:
     uvs = [np.column_stack([angle * cylinder.radius_m, np.full(len(ring), h)]) for h in heights]
     return Mesh(
         np.vstack(points), np.tile(normals, (2, 1)), np.tile(tangents, (2, 1)), np.vstack(uvs),
-        _grid_faces(2, len(ring)),
+        _grid_faces(2, len(ring)), _one_part(2 * len(ring)),
     )  # fmt: skip
 
 
@@ -110,7 +113,8 @@ def _sphere(sphere: Sphere) -> Mesh:
     tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
     uvs = np.stack([around, math.pi - down], axis=1) * sphere.radius_m
     faces = _grid_faces(_SPHERE_RINGS + 1, _ROUND_SEGMENTS + 1)
-    return Mesh(normals * sphere.radius_m, normals, tangents, uvs, faces)
+    points = normals * sphere.radius_m
+    return Mesh(points, normals, tangents, uvs, faces, _one_part(len(points)))
 
 
 def _grid_faces(rows: int, columns: int) -> NDArray[np.int64]:
@@ -128,7 +132,18 @@ def _patch(
 ) -> Mesh:
     uvs = np.stack([points @ tangent, points @ bitangent], axis=1)
     n = len(points)
-    return Mesh(points, np.tile(normal, (n, 1)), np.tile(tangent, (n, 1)), uvs, np.array(faces))
+    return Mesh(
+        points,
+        np.tile(normal, (n, 1)),
+        np.tile(tangent, (n, 1)),
+        uvs,
+        np.array(faces),
+        _one_part(n),
+    )
+
+
+def _one_part(n: int) -> NDArray[np.uint32]:
+    return np.ones(n, np.uint32)
 
 
 def _joined(parts: list[Mesh]) -> Mesh:
@@ -139,4 +154,5 @@ def _joined(parts: list[Mesh]) -> Mesh:
         np.vstack([p.tangents for p in parts]),
         np.vstack([p.uvs for p in parts]),
         np.vstack([p.faces + start for p, start in zip(parts, starts, strict=True)]),
+        np.repeat(np.arange(1, len(parts) + 1, dtype=np.uint32), [len(p.parts) for p in parts]),
     )

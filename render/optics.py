@@ -13,7 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.rasterizer import LabelBuffer, PinholeView
+from sim2cam.render.gbuffer import GBuffer
+from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
@@ -65,12 +66,12 @@ def warp_color(radiance: NDArray[np.float32], through: ViewMap) -> NDArray[np.fl
     return np.asarray(cv2.remap(radiance, *through.places, cv2.INTER_LINEAR), dtype=np.float32)
 
 
-def warp_labels(labels: LabelBuffer, through: ViewMap) -> LabelBuffer:
+def warp_labels(labels: GBuffer, through: ViewMap) -> GBuffer:
     """Returns the labels of the picture, each from the nearest drawn point; never mixed."""
     if through.places is None:
         return labels
     x, y = (np.rint(p).astype(np.intp) for p in through.places)
-    return LabelBuffer(labels.depth_m[y, x], labels.ids[y, x], labels.cover[y, x])
+    return {name: channel[y, x] for name, channel in labels.items()}
 
 
 def _view_map(camera: Camera, rays: NDArray[np.float64], density: int) -> ViewMap:

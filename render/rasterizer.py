@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError, did_you_mean
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
 from sim2cam.scene.scene import Scene
 
 BACKEND_VARIABLE = "SIM2CAM_BACKEND"
-BITS_PER_WORD = 32
+BACKENDS = ("egl", "osmesa", "tiny")
 
 
 @dataclass(frozen=True)
@@ -37,21 +39,6 @@ class PinholeView:
     cy_px: float
 
 
-@dataclass(frozen=True)
-class LabelBuffer:
-    """Ground truth at the pixel centres of a view.
-
-    Attributes:
-        depth_m: (h, w) float32 along the optical axis, 0 where nothing is.
-        ids: (h, w) uint16, the number (from 1) of the labelled body seen, 0 elsewhere.
-        cover: (h, w, words) uint32; bit i - 1 says that body i lies behind the pixel, seen or not.
-    """
-
-    depth_m: NDArray[np.float32]
-    ids: NDArray[np.uint16]
-    cover: NDArray[np.uint32]
-
-
 class Rasterizer(Protocol):
     """Draws one scene at a time, from any number of views."""
 
@@ -59,38 +46,50 @@ class Rasterizer(Protocol):
     def name(self) -> str:
         """The backend and what it runs on, for the record."""
 
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """The channels that it can give."""
+
     def load(self, scene: Scene) -> None:
         """Makes a settled scene the one that is drawn."""
 
-    def radiance(self, view: PinholeView) -> NDArray[np.float32]:
-        """Returns linear RGB (h, w, 3), anti-aliased."""
+    def draw(
+        self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
+    ) -> GBuffer:
+        """Returns channels of a view.
 
-    def labels(self, view: PinholeView) -> LabelBuffer:
-        """Returns the ground truth, not anti-aliased."""
+        Args:
+            view: what is seen.
+            channels: those that are wanted.
+            samples: a pixel, of the radiance; 1 or 4. All else is taken at the pixel's centre.
+
+        Raises:
+            BackendError: a channel that this rasterizer cannot give.
+        """
 
 
 @functools.cache
 def rasterizer() -> Rasterizer:
     """Returns this process's rasterizer: OpenGL through EGL, or pybullet's where there is none.
 
-    ``SIM2CAM_BACKEND`` (``egl`` or ``tiny``) decides otherwise. It is made once and never torn
-    down: a second EGL context in a process disturbs the first.
+    ``SIM2CAM_BACKEND`` (``egl``, ``osmesa`` or ``tiny``) decides otherwise. It is made once and
+    never torn down: a second EGL context in a process disturbs the first.
 
     Raises:
         BackendError: the backend asked for is unknown or cannot start.
     """
     wanted = os.environ.get(BACKEND_VARIABLE, "")
-    if wanted not in ("", "egl", "tiny"):
+    if wanted not in ("", *BACKENDS):
         raise BackendError(
-            f"{BACKEND_VARIABLE}={wanted}: no such backend. {did_you_mean(wanted, ['egl', 'tiny'])}"
+            f"{BACKEND_VARIABLE}={wanted}: no such backend. {did_you_mean(wanted, BACKENDS)}"
         )
     if wanted != "tiny":
-        from sim2cam.render.egl import EglRasterizer
+        from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
 
         try:
-            return EglRasterizer()
+            return OpenGLRasterizer("osmesa" if wanted == "osmesa" else "egl")
         except BackendError:
-            if wanted == "egl":
+            if wanted:
                 raise
     from sim2cam.render.tiny import TinyRasterizer
 
@@ -101,6 +100,26 @@ def label_numbers(scene: Scene) -> dict[str, int]:
     """Returns the number (from 1) of each labelled body, by name."""
     targets = [body.name for body in scene.bodies if body.is_target]
     return {name: number for number, name in enumerate(targets, start=1)}
+
+
+def instance_ids(scene: Scene, bodies: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """Returns the numbers (h, w) of the labelled bodies among the bodies (h, w) seen, 0 elsewhere."""
+    numbers = label_numbers(scene)
+    by_body = [0, *(numbers.get(body.name, 0) for body in scene.bodies)]
+    return np.array(by_body, np.uint16)[bodies]
+
+
+def check_channels(name: str, wanted: Collection[Channel], known: frozenset[Channel]) -> None:
+    """Refuses channels that a rasterizer cannot give.
+
+    Raises:
+        BackendError: naming one and those that it gives.
+    """
+    missing = sorted(set(wanted) - known)
+    if missing:
+        raise BackendError(
+            f"the rasterizer '{name}' has no channel {missing[0]}. It gives {', '.join(sorted(known))}."
+        )
 
 
 def cover_words(scene: Scene) -> int:

@@ -1,6 +1,6 @@
 """Shading on the CPU: the light that points of a surface send to the eye.
 
-The same terms as ``shaders/color.frag``, but for the relief of the marks on dice.
+The same terms as ``shaders/surface.frag``, but for the relief of the marks on dice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.light import Rays, ground_irradiance, sky_radiance
+from sim2cam.render.light import Beam, Lobe, falloffs, ground_irradiance, sky_radiance
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
 
@@ -42,17 +42,15 @@ class Points:
 
 @dataclass(frozen=True)
 class ShadowMap:
-    """What a parallel light sees.
+    """What a beam of light sees.
 
     Attributes:
-        view: a view from very far away along the light, square.
+        view: square; a parallel beam's is from very far away along it.
         depth_m: (h, w) depth of the nearest surface, 0 where there is none.
-        texel_m: side of a pixel in the world.
     """
 
     view: PinholeView
     depth_m: Floats
-    texel_m: float
 
 
 @dataclass(frozen=True)
@@ -60,14 +58,16 @@ class Lighting:
     """The light of a scene.
 
     Attributes:
-        environment: sky and lamps.
-        rays: both as parallel lights.
-        shadows: one map for each of them.
+        environment: its sky.
+        beams: all of its light.
+        lobes: its lamps and lights as glossy surfaces reflect them.
+        shadows: one map for each beam.
         ground_color: (3,) linear reflectance of the table.
     """
 
     environment: Environment
-    rays: Rays
+    beams: tuple[Beam, ...]
+    lobes: tuple[Lobe, ...]
     shadows: tuple[ShadowMap, ...]
     ground_color: Floats
 
@@ -84,7 +84,7 @@ def shade(points: Points, lighting: Lighting) -> Floats:
     fresnel = f0 + rim * (1 - facing_eye[:, None]) ** 5
     diffuse = points.colors * (1 - metallic) * irradiance / np.pi
     towards = 2 * facing_eye[:, None] * points.normals - points.to_eye
-    shine = fresnel * _reflected(towards, points.roughness**2, lighting.environment, bounced)
+    shine = fresnel * _reflected(towards, points, lighting, bounced)
     shine *= (1 - _OCCLUDED_SHINE * (1 - openness))[:, None]
     return np.asarray(diffuse * (1 - fresnel) + shine, dtype=np.float32)
 
@@ -96,42 +96,68 @@ def _irradiance(
     from_below = (np.pi * (0.5 - 0.5 * points.normals[:, 2]))[:, None] * bounced
     irradiance = from_below.astype(np.float32)
     open_light, all_light = np.zeros(len(irradiance)), np.full(len(irradiance), 1e-4)
-    rays = zip(lighting.rays.directions, lighting.rays.irradiances, lighting.shadows, strict=True)
-    for direction, power, shadow in rays:
-        facing = (points.normals @ direction.astype(np.float32)).clip(0)
-        seen = facing * _visible(points, shadow)
-        irradiance += seen[:, None] * power.astype(np.float32)
-        open_light += seen * power.sum()
-        all_light += facing * power.sum()
+    for beam, shadow in zip(lighting.beams, lighting.shadows, strict=True):
+        received = _received(points, beam)
+        seen = received * _visible(points, beam, shadow)
+        irradiance += seen[:, None] * beam.power.astype(np.float32)
+        open_light += seen * beam.power.sum()
+        all_light += received * beam.power.sum()
     return irradiance, (open_light / all_light).astype(np.float32)
 
 
-def _visible(points: Points, shadow: ShadowMap) -> NDArray[np.bool_]:
-    """Returns which points (n,) a parallel light reaches; those beside its map are open."""
+def _received(points: Points, beam: Beam) -> Floats:
+    """Returns the share (n,) of a beam's power that the points receive where nothing is between."""
+    to_beam, share = _arriving(points, beam)
+    return np.asarray((points.normals * to_beam).sum(axis=1).clip(0) * share, np.float32)
+
+
+def _arriving(points: Points, beam: Beam) -> tuple[Floats, Floats]:
+    """Returns unit vectors (n, 3) towards a beam and the share (n,) of its power that arrives."""
+    if not beam.is_placed:
+        n = len(points.places_m)
+        return np.tile(beam.place.astype(np.float32), (n, 1)), np.ones(n, np.float32)
+    to_beam = beam.place.astype(np.float32) - points.places_m
+    away = np.sqrt(np.einsum("ij,ij->i", to_beam, to_beam))
+    to_beam /= away[:, None]
+    off_axis = falloffs(beam, -to_beam @ beam.axis.astype(np.float32))
+    return to_beam, np.asarray(off_axis / away**2, np.float32)
+
+
+def _visible(points: Points, beam: Beam, shadow: ShadowMap) -> NDArray[np.bool_]:
+    """Returns which points (n,) a beam reaches; beside its map all or, of several, none."""
     to_light = shadow.view.pose.inverse().matrix().astype(np.float32)
-    lifted = points.places_m + points.normals * np.float32(shadow.texel_m)
+    depth_m = points.places_m @ to_light[2, :3] + to_light[2, 3]
+    texel_m = (np.abs(depth_m) / np.float32(shadow.view.focal_px))[:, None]
+    lifted = points.places_m + points.normals * texel_m
     x, y, depth = (lifted @ to_light[:3, :3].T + to_light[:3, 3]).T
-    scale = shadow.view.focal_px / depth
+    before = depth > 0
+    scale = shadow.view.focal_px / np.where(before, depth, 1)
     column = np.rint(x * scale + shadow.view.cx_px).astype(np.int32)
     row = np.rint(y * scale + shadow.view.cy_px).astype(np.int32)
     side = shadow.view.width
-    inside = (column >= 0) & (column < side) & (row >= 0) & (row < side)
+    inside = before & (column >= 0) & (column < side) & (row >= 0) & (row < side)
     nearest = shadow.depth_m.ravel()[np.where(inside, row * side + column, 0)]
-    return np.asarray(~inside | (nearest == 0) | (depth <= nearest))
+    reached = (nearest == 0) | (depth <= nearest)
+    return np.asarray(np.where(inside, reached, beam.looks is None))
 
 
 def _reflected(
-    towards: Floats, alpha: Floats, environment: Environment, bounced: NDArray[np.float64]
+    towards: Floats, points: Points, lighting: Lighting, bounced: NDArray[np.float64]
 ) -> Floats:
-    """Returns the radiance (n, 3) that comes from directions (n, 3), blurred by roughness (n,)."""
-    sky = sky_radiance(environment, towards[:, 2].astype(np.float64))
+    """Returns the radiance (n, 3) that comes from directions (n, 3), blurred by the roughness."""
+    alpha = points.roughness**2
+    sky = sky_radiance(lighting.environment, towards[:, 2].astype(np.float64))
     share = _smooth_step(-0.1 - alpha, 0.1 + alpha, towards[:, 2])[:, None]
     light = bounced + share * (sky - bounced)
-    for lamp in environment.lamps:
-        width = lamp.radius_rad**2 + alpha**2
-        away = np.arccos((towards @ np.array(lamp.direction, np.float32)).clip(-1, 1))
-        lobe = np.exp(-away * away / width) / (np.pi * width)
-        light += lobe[:, None] * np.array(lamp.irradiance)
+    for lobe in lighting.lobes:
+        to_lobe, share = _arriving(points, lobe.beam)
+        radius = lobe.radius
+        if lobe.beam.is_placed:
+            radius = radius / np.linalg.norm(lobe.beam.place - points.places_m, axis=1)
+        width = radius**2 + alpha**2
+        off = np.arccos((towards * to_lobe).sum(axis=1).clip(-1, 1))
+        spot = share * np.exp(-off * off / width) / (np.pi * width)
+        light += spot[:, None] * lobe.beam.power
     return np.asarray(light, dtype=np.float32)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,10 @@ from sim2cam import images
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import silent_output
-from sim2cam.render.light import rays_of
+from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
+from sim2cam.render.light import Beam, beams_of, lobes_of, shadow_view
 from sim2cam.render.mesh import mesh_of
-from sim2cam.render.rasterizer import (
-    BITS_PER_WORD,
-    LabelBuffer,
-    PinholeView,
-    cover_words,
-    label_numbers,
-)
+from sim2cam.render.rasterizer import PinholeView, check_channels, cover_words, label_numbers
 from sim2cam.render.shading import Lighting, Points, ShadowMap, shade
 from sim2cam.render.silhouette import silhouette
 from sim2cam.render.skin import Skin, skin_of
@@ -82,6 +78,11 @@ class TinyRasterizer:
         """The backend."""
         return "tiny: pybullet TinyRenderer, shaded by numpy"
 
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """All but the normals and the parts, of which pybullet says nothing."""
+        return frozenset({"radiance", "depth_m", "bodies", "object_xyz_m", "cover"})
+
     def load(self, scene: Scene) -> None:
         """Hands bodies to pybullet and draws the shadow maps of a settled scene."""
         if self._client >= 0:  # Bullet keeps every texture until its client goes
@@ -102,7 +103,42 @@ class TinyRasterizer:
             if isinstance(body.asset, Ground)
         ]
 
-    def radiance(self, view: PinholeView) -> Floats:
+    def draw(
+        self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
+    ) -> GBuffer:
+        """Returns channels of a view; see ``Rasterizer``. The radiance has four samples always."""
+        check_channels(self.name, channels, self.channels)
+        found: dict[Channel, NDArray[Any]] = {}
+        if "radiance" in channels:
+            found["radiance"] = self._radiance(view)
+        if set(channels) - {"radiance"}:
+            found |= self._centres(view, channels)
+        return found
+
+    def _centres(
+        self, view: PinholeView, channels: Collection[Channel]
+    ) -> dict[Channel, NDArray[Any]]:
+        """Returns channels at the pixels' centres."""
+        drawn = self._see(view)
+        bodies = (drawn.which + 1).astype(np.uint32)
+        found: dict[Channel, NDArray[Any]] = {"depth_m": drawn.depth_m, "bodies": bodies}
+        if "object_xyz_m" in channels:
+            found["object_xyz_m"] = self._object_xyz(drawn, view)
+        if "cover" in channels:
+            found["cover"] = self._cover(drawn.which, view)
+        return {channel: found[channel] for channel in channels if channel in found}
+
+    def _object_xyz(self, drawn: _Drawn, view: PinholeView) -> Floats:
+        """Returns the points (h, w, 3) seen, in the frames of their bodies."""
+        points = _places(drawn.depth_m, view)
+        found = np.zeros_like(points)
+        for index, body in enumerate(self._scene.bodies):
+            on_it = drawn.which == index
+            to_body = body.pose.inverse() @ view.pose
+            found[on_it] = to_body.apply(points[on_it].astype(np.float64))
+        return found
+
+    def _radiance(self, view: PinholeView) -> Floats:
         """Returns linear RGB (h, w, 3): colour of four samples a pixel, light of one inside bodies
         and of four at their edges.
         """
@@ -125,20 +161,17 @@ class TinyRasterizer:
         result[~within] = shaded.reshape(-1, _SUPERSAMPLING**2, 3).mean(axis=1)
         return result
 
-    def labels(self, view: PinholeView) -> LabelBuffer:
-        """Returns depth, ids and cover at pixel centres."""
-        drawn = self._see(view)
+    def _cover(self, which: NDArray[np.intp], view: PinholeView) -> NDArray[np.uint32]:
+        """Returns the bits (h, w, words) of all labelled bodies behind each pixel."""
         numbers = label_numbers(self._scene)
-        by_index = np.array([*(numbers.get(b.name, 0) for b in self._scene.bodies), 0], np.uint16)
-        ids = by_index[drawn.which]  # -1 is the last
         cover = np.zeros((view.height, view.width, cover_words(self._scene)), np.uint32)
-        for body, mesh in zip(self._scene.bodies, self._meshes, strict=True):
+        for index, (body, mesh) in enumerate(zip(self._scene.bodies, self._meshes, strict=True)):
             if body.name in numbers:
                 word, bit = divmod(numbers[body.name] - 1, BITS_PER_WORD)
                 window, whole = silhouette(mesh, view.pose.inverse() @ body.pose, view)
-                whole |= ids[window] == numbers[body.name]
+                whole |= which[window] == index
                 cover[window][..., word] |= whole.astype(np.uint32) << np.uint32(bit)
-        return LabelBuffer(drawn.depth_m, ids, cover)
+        return cover
 
     def _add(self, indices: list[int], folder: Path) -> None:
         """Gives bodies of the scene to pybullet, which reads their colours from files."""
@@ -165,24 +198,26 @@ class TinyRasterizer:
             self._index_of[handle] = index
 
     def _light(self, casters: list[int]) -> None:
-        """Draws one shadow map for each parallel light."""
+        """Draws one shadow map for each beam of light."""
         environment = self._scene.environment
-        rays = rays_of(environment)
         centre, radius = self._bounding_sphere(casters)
-        shadows = tuple(self._shadow_map(d, centre, radius) for d in rays.directions)
+        beams = beams_of(environment, centre, radius)
+        shadows = tuple(self._shadow_map(beam, centre, radius) for beam in beams)
         ground = np.array(self._scene.bodies[0].material.texture.color_a, np.float32)
-        self._lighting = Lighting(environment, rays, shadows, ground)
+        self._lighting = Lighting(environment, beams, lobes_of(environment), shadows, ground)
 
-    def _shadow_map(
-        self, direction: NDArray[np.float64], centre: NDArray[np.float64], radius: float
-    ) -> ShadowMap:
-        eye = vec3(centre + direction * _LIGHT_DISTANCE_M)
+    def _shadow_map(self, beam: Beam, centre: NDArray[np.float64], radius: float) -> ShadowMap:
+        sees = shadow_view(beam, centre, radius)
+        eye, target, near, far = sees.eye, sees.target, sees.near_m, sees.far_m
+        focal = _SHADOW_PX / (2 * sees.half)
+        if not beam.is_placed:
+            eye = centre + beam.place * _LIGHT_DISTANCE_M
+            focal *= _LIGHT_DISTANCE_M
+            near, far = _LIGHT_DISTANCE_M - 2 * radius, _LIGHT_DISTANCE_M + 2 * radius
         middle = (_SHADOW_PX - 1) / 2
-        focal = _LIGHT_DISTANCE_M * _SHADOW_PX / (2 * radius)
-        pose = Pose.looking_at(eye, vec3(centre), 0.0)
+        pose = Pose.looking_at(vec3(eye), vec3(target), 0.0)
         view = PinholeView(pose, _SHADOW_PX, _SHADOW_PX, focal, middle, middle)
-        drawn = self._draw(view, _LIGHT_DISTANCE_M - 2 * radius, _LIGHT_DISTANCE_M + 2 * radius)
-        return ShadowMap(view, drawn.depth_m, 2 * radius / _SHADOW_PX)
+        return ShadowMap(view, self._draw(view, near, far).depth_m)
 
     def _bounding_sphere(self, casters: list[int]) -> tuple[NDArray[np.float64], float]:
         """Returns centre (3,) and radius of a sphere around bodies of the scene."""

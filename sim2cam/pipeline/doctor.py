@@ -23,9 +23,9 @@ _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 _OPENGL = """
 from sim2cam.errors import BackendError
-from sim2cam.render.egl import EglRasterizer
+from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
 try:
-    print(EglRasterizer().name)
+    print(OpenGLRasterizer("egl").name)
 except BackendError as error:
     raise SystemExit(str(error.__cause__))
 """

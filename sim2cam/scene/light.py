@@ -1,10 +1,13 @@
-"""Light that comes from far away, as a function of direction. World frame, z up; linear RGB."""
+"""Light from far away, as a function of direction, and near lights. World frame, z up; linear RGB."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from sim2cam.geometry.poses import Vec3
+from pydantic import Field
+
+from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.material import Color
 
 
@@ -24,14 +27,74 @@ class Lamp:
 
 
 @dataclass(frozen=True)
+class PointLight:
+    """A ball that shines alike in all directions.
+
+    Attributes:
+        position_m: its middle.
+        intensity: radiant intensity; a surface that faces it receives this over the squared
+            distance.
+        radius_m: of the ball; larger ones have softer shadows.
+    """
+
+    position_m: Vec3
+    intensity: Color
+    radius_m: float = 0.0
+    kind: Literal["point"] = "point"
+
+
+@dataclass(frozen=True)
+class SpotLight:
+    """A ball that shines into a cone.
+
+    Attributes:
+        position_m: its middle.
+        direction: unit vector along the cone's axis.
+        intensity: radiant intensity on the axis.
+        full_rad, edge_rad: angles off the axis up to which it shines fully, and at which it ends.
+        radius_m: of the ball.
+    """
+
+    position_m: Vec3
+    direction: Vec3
+    intensity: Color
+    full_rad: float
+    edge_rad: float
+    radius_m: float = 0.0
+    kind: Literal["spot"] = "spot"
+
+
+@dataclass(frozen=True)
+class AreaLight:
+    """A rectangle that shines along its z axis, with the same radiance in all directions.
+
+    Attributes:
+        pose: its middle and its axes in the world.
+        width_m, height_m: along its x and y axes.
+        radiance: of its surface.
+    """
+
+    pose: Pose
+    width_m: float
+    height_m: float
+    radiance: Color
+    kind: Literal["area"] = "area"
+
+
+LocalLight = Annotated[PointLight | SpotLight | AreaLight, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True)
 class Environment:
-    """A sky that brightens from horizon to zenith, and lamps in it.
+    """A sky that brightens from horizon to zenith, lamps in it, and lights near the scene.
 
     Attributes:
         zenith, horizon: radiance straight up and level.
-        lamps: the brightest lights.
+        lamps: the brightest lights of the sky.
+        lights: lights in the room.
     """
 
     zenith: Color
     horizon: Color
     lamps: tuple[Lamp, ...]
+    lights: tuple[LocalLight, ...] = ()

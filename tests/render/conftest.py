@@ -1,13 +1,16 @@
 """Small scenes with known answers, and the rasterizers that can run here."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.egl import EglRasterizer
-from sim2cam.render.rasterizer import PinholeView, rasterizer
+from sim2cam.render.frame import LABEL_CHANNELS
+from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
+from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
 from sim2cam.render.tiny import TinyRasterizer
 from sim2cam.scene.asset import Box, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor
@@ -74,6 +77,12 @@ def thrown(count=5, seed=0):
     return scene(*dice, cameras=[camera()])
 
 
+def labels(drawing, of):
+    """What ``warp_labels`` gets, with ids, by attribute."""
+    drawn = drawing.draw(of, LABEL_CHANNELS)
+    return SimpleNamespace(ids=instance_ids(drawing._scene, drawn["bodies"]), **drawn)
+
+
 @pytest.fixture(scope="session")
 def make():
     """The builders above, as one namespace."""
@@ -83,6 +92,7 @@ def make():
         neutral, sky = NEUTRAL, SKY
         plain, die, body, ground = map(staticmethod, (plain, die, body, ground))
         camera, view, scene, thrown = map(staticmethod, (camera, view, scene, thrown))
+        labels = staticmethod(labels)
         box, sphere = Box, Sphere
 
     return Builders
@@ -97,10 +107,10 @@ def tiny():
 def egl():
     """This process's OpenGL context: a second one would disturb it."""
     found = rasterizer()
-    if isinstance(found, EglRasterizer):
+    if isinstance(found, OpenGLRasterizer):
         return found
     try:
-        return EglRasterizer()
+        return OpenGLRasterizer("egl")
     except BackendError as error:
         pytest.skip(str(error))
 

@@ -32,7 +32,7 @@ def edges_of(vertices, faces):
 
 @pytest.mark.parametrize("die", SHAPES)
 def test_the_surface_is_closed(die):
-    vertices, _, _, _, faces = die_surface(die)
+    vertices, _, _, _, faces, _ = die_surface(die)
     edges = edges_of(vertices, faces)
     assert len(set(edges)) == len(edges)
     assert set(edges) == {(b, a) for a, b in edges}
@@ -40,7 +40,7 @@ def test_the_surface_is_closed(die):
 
 @pytest.mark.parametrize("die", SHAPES)
 def test_faces_and_normals_look_outward(die):
-    vertices, normals, _, _, faces = die_surface(die)
+    vertices, normals, _, _, faces, _ = die_surface(die)
     assert np.allclose(np.linalg.norm(normals, axis=1), 1)
     assert ((normals * vertices).sum(axis=1) > 0).all()
     a, b, c = (vertices[faces[:, i]] for i in range(3))
@@ -52,7 +52,7 @@ def test_faces_and_normals_look_outward(die):
 
 @pytest.mark.parametrize("die", SHAPES)
 def test_size_is_the_edge_and_volume_a_little_less_than_the_cube(die):
-    vertices, _, _, _, faces = die_surface(die)
+    vertices, _, _, _, faces, _ = die_surface(die)
     assert np.allclose(vertices.max(axis=0), die.edge_m / 2)
     assert np.allclose(vertices.min(axis=0), -die.edge_m / 2)
     a, b, c = (vertices[faces[:, i]] for i in range(3))
@@ -62,7 +62,7 @@ def test_size_is_the_edge_and_volume_a_little_less_than_the_cube(die):
 
 def test_more_rounding_and_cut_take_away_more():
     def volume(**changes):
-        vertices, _, _, _, faces = die_surface(replace(DIE, **changes))
+        vertices, _, _, _, faces, _ = die_surface(replace(DIE, **changes))
         a, b, c = (vertices[faces[:, i]] for i in range(3))
         return (a * np.cross(b, c)).sum() / 6
 
@@ -93,7 +93,7 @@ def test_a_face_has_as_many_marks_as_its_value(shape):
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_mesh_wears_each_value_on_its_side(mirrored):
     die = replace(DIE, mirrored=mirrored)
-    vertices, normals, _, uvs, _ = die_surface(die)
+    vertices, normals, _, uvs, _, values = die_surface(die)
     colors, _ = die_maps(die, PLAIN)
     height, width = colors.shape[:2]
     for value, normal in die.face_normals().items():
@@ -105,6 +105,7 @@ def test_the_mesh_wears_each_value_on_its_side(mirrored):
             for r, c in zip(rows, columns, strict=True)
         }
         assert found == {value}
+        assert set(values[flat]) == {int(value)}
 
 
 def test_opposite_faces_sum_to_seven_and_the_chiralities_differ():

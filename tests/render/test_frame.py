@@ -5,7 +5,7 @@ from sim2cam import images
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.render.frame import annotate, shoot
 from sim2cam.render.physics import settle
-from sim2cam.render.rasterizer import LabelBuffer, label_numbers
+from sim2cam.render.rasterizer import label_numbers
 
 
 def test_a_frame_is_whole_and_labels_fit_its_ids(drawing, make):
@@ -68,7 +68,7 @@ def test_labels_of_a_drawn_buffer_are_exact(make):
     ids[10:20, 30:34] = numbers["34"]
     cover[10:20, 30:40, 1] |= np.uint32(1 << 2)  # body 35 is bit 34, the third of the second word
     cover[:, :, 0] |= np.uint32(1 << 4)  # body 5 lies behind everything
-    labels = annotate(scene, of, LabelBuffer(np.ones((48, 64), np.float32), ids, cover))
+    labels = annotate(scene, of, ids, cover)
     assert [label.instance_id for label in labels] == [35]
     assert labels[0].box_xyxy == (30, 10, 34, 20)
     assert labels[0].box_amodal_xyxy == (30, 10, 40, 20)

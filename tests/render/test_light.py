@@ -1,16 +1,23 @@
 import numpy as np
 import pytest
 
+from sim2cam.geometry.poses import Pose
 from sim2cam.render.light import (
-    DOME_RAYS,
-    MAX_LAMPS,
-    MAX_RAYS,
+    CUBE_BEAMS,
+    DOME_BEAMS,
+    LAMP_BEAMS,
+    MAX_LOBES,
+    beams_of,
     ground_irradiance,
-    rays_of,
+    lobes_of,
+    shadow_view,
     sky_radiance,
 )
-from sim2cam.scene.light import Environment, Lamp
+from sim2cam.scene.light import AreaLight, Environment, Lamp, PointLight, SpotLight
 
+MAX_LAMPS = 4
+BLACK = (0.0, 0.0, 0.0)
+CENTRE, RADIUS = np.array([0.0, 0.0, 0.02]), 0.1
 ZENITH, HORIZON = (0.9, 1.0, 1.2), (0.3, 0.5, 0.4)
 
 
@@ -38,35 +45,87 @@ def test_sky_radiance_runs_from_horizon_to_zenith():
     assert np.allclose(found, [HORIZON, HORIZON, middle, ZENITH])
 
 
+@pytest.fixture
+def beams():
+    def of(*lamps, lights=()):
+        return beams_of(Environment(ZENITH, HORIZON, lamps, lights), CENTRE, RADIUS)
+
+    return of
+
+
 @pytest.mark.parametrize("count", range(MAX_LAMPS + 1))
-def test_rays_are_few_unit_vectors_above_the_horizon(count):
-    lamps = tuple(lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count))
-    rays = rays_of(Environment(ZENITH, HORIZON, lamps))
-    assert len(rays.directions) == len(rays.irradiances) <= MAX_RAYS
-    assert np.allclose(np.linalg.norm(rays.directions, axis=1), 1)
-    assert (rays.directions[:, 2] > 0).all()
-    assert (rays.irradiances > 0).all()
+def test_beams_of_the_sky_are_few_unit_vectors_above_the_horizon(beams, count):
+    found = beams(*(lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count)))
+    assert len(found) <= DOME_BEAMS + LAMP_BEAMS
+    for beam in found:
+        assert np.linalg.norm(beam.place) == pytest.approx(1)
+        assert beam.place[2] > 0
+        assert (beam.power > 0).all()
 
 
 @pytest.mark.parametrize("count", range(1, MAX_LAMPS + 1))
-def test_the_rays_of_lamps_share_all_their_light(count):
+def test_the_beams_of_lamps_share_all_their_light(beams, count):
     lamps = tuple(lamp(0.8, 0.1, 1.5 * i) for i in range(count))
-    rays = rays_of(Environment(ZENITH, HORIZON, lamps))
-    total = rays.irradiances[DOME_RAYS:].sum(axis=0)
+    total = np.sum([beam.power for beam in beams(*lamps)[DOME_BEAMS:]], axis=0)
     assert np.allclose(total, np.multiply(lamps[0].irradiance, count))
 
 
-def test_the_rays_of_a_lamp_spread_around_it_by_its_radius():
+def test_the_beams_of_a_lamp_spread_around_it_by_its_radius(beams):
     for radius_rad in (0.05, 0.2):
         one = lamp(1.1, radius_rad)
-        directions = rays_of(Environment(ZENITH, HORIZON, (one,))).directions[DOME_RAYS:]
+        directions = np.array([beam.place for beam in beams(one)[DOME_BEAMS:]])
         away = np.arccos((directions @ one.direction).clip(-1, 1))
         assert np.sqrt((away**2).mean()) == pytest.approx(radius_rad, rel=0.25)
         middle = directions.mean(axis=0)
         assert np.arccos(middle @ one.direction / np.linalg.norm(middle)) < 0.3 * radius_rad
 
 
-def test_the_dome_looks_everywhere_alike():
-    directions = rays_of(Environment(ZENITH, HORIZON, ())).directions
+def test_the_dome_looks_everywhere_alike(beams):
+    directions = np.array([beam.place for beam in beams()])
     assert np.abs(directions[:, :2].mean(axis=0)).max() < 0.2
     assert directions[:, 2].mean() == pytest.approx(0.5)
+
+
+LOCAL = {
+    "point": (PointLight((0.3, 0.0, 0.4), (2.0, 1.0, 0.5)), 2.0 * 0.4 / 0.5**3),
+    "ball": (PointLight((0.3, 0.0, 0.4), (2.0, 1.0, 0.5), 0.03), 2.0 * 0.4 / 0.5**3),
+    "spot": (SpotLight((0.0, 0.0, 0.5), (0.0, 0.0, -1.0), (2.0,) * 3, 0.2, 0.4), 2.0 / 0.5**2),
+    "spot aside": (SpotLight((0.3, 0.0, 0.4), (0.0, 0.0, -1.0), (2.0,) * 3, 0.2, 0.4), 0.0),
+    "area": (
+        # facing down: L A cos^2 / d^2 at a distance much larger than its sides
+        AreaLight(Pose((0.0, 1.0, 0.0, 0.0), (0.3, 0.0, 0.4)), 0.02, 0.05, (100.0,) * 3),
+        100.0 * 0.001 * 0.8 * 0.8 / 0.5**2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_local_light_sheds_what_radiometry_says(name):
+    light, irradiance = LOCAL[name]
+    found = ground_irradiance(Environment(BLACK, BLACK, (), (light,)))
+    assert found[0] == pytest.approx(irradiance, rel=0.01)
+
+
+def test_the_map_of_a_local_light_sees_all_bodies(beams):
+    (beam,) = beams(lights=(PointLight((0.3, 0.0, 0.4), (1.0,) * 3),))[DOME_BEAMS:]
+    view = shadow_view(beam, CENTRE, RADIUS)
+    away = np.linalg.norm(CENTRE - beam.place)
+    assert np.arctan(view.half) == pytest.approx(np.arcsin(RADIUS / away))
+    assert view.near_m <= away - RADIUS
+    assert view.far_m >= away + RADIUS
+
+
+def test_a_light_among_the_bodies_has_a_map_for_each_side(beams):
+    found = beams(lights=(PointLight((0.03, 0.0, 0.04), (1.0,) * 3),))[DOME_BEAMS:]
+    assert len(found) == CUBE_BEAMS
+    assert np.allclose(np.sum([np.outer(b.looks, b.looks) for b in found], axis=0), 2 * np.eye(3))
+    assert all(np.allclose(beam.power, 1) for beam in found)  # each lights its own share
+
+
+def test_every_light_has_one_lobe():
+    lights = tuple(light for light, _ in LOCAL.values())
+    lobes = lobes_of(Environment(BLACK, BLACK, (lamp(),), lights))
+    assert len(lobes) == 1 + len(lights) <= MAX_LOBES
+    assert np.allclose(lobes[2].beam.place, (0.3, 0.0, 0.4))
+    assert np.allclose(lobes[2].beam.power, (2.0, 1.0, 0.5))
+    assert lobes[5].radius == pytest.approx(np.sqrt(0.001 / np.pi))

@@ -6,6 +6,7 @@ import pytest
 
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.render.optics import LABEL_DENSITY, blind_spot, view_maps, warp_color, warp_labels
+from sim2cam.render.rasterizer import instance_ids
 
 LENSES = [
     {"k1": -0.2, "k2": 0.03, "p1": 0.0012, "p2": -0.0008},
@@ -24,7 +25,7 @@ def test_boxes_of_ids_are_those_of_corners_projected_by_opencv(drawing, make, le
     ]
     drawing.load(make.scene(*bodies))
     _, label = view_maps(of)
-    ids = warp_labels(drawing.labels(label.view), label).ids
+    ids = ids_of(drawing, label)
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
     for number, body in enumerate(bodies, start=1):
         corners = (of.pose.inverse() @ body.pose).apply(signs * np.array(sides) / 2)
@@ -46,8 +47,8 @@ def test_bent_colour_and_labels_agree(drawing, make, lens):
     ]
     drawing.load(make.scene(*bodies))
     color, label = view_maps(of)
-    level = warp_color(drawing.radiance(color.view), color).mean(axis=-1)
-    ids = warp_labels(drawing.labels(label.view), label).ids
+    level = warp_color(drawing.draw(color.view, ("radiance",))["radiance"], color).mean(axis=-1)
+    ids = ids_of(drawing, label)
     for number in range(1, len(bodies) + 1):
         seen = (ids == number).astype(np.uint8)
         near = cv2.dilate(seen, np.ones((5, 5))) > 0
@@ -58,13 +59,21 @@ def test_bent_colour_and_labels_agree(drawing, make, lens):
         assert np.abs(offset).max() < 0.3
 
 
+def ids_of(rasterizer, through):
+    drawn = warp_labels(rasterizer.draw(through.view, ("bodies",)), through)
+    return instance_ids(rasterizer._scene, drawn["bodies"])
+
+
 def test_without_distortion_nothing_moves(tiny, make):
     of = make.camera()
     color, label = view_maps(of)
     assert color == label
     assert color.view == make.view(of)
     tiny.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
-    radiance, labels = tiny.radiance(color.view), tiny.labels(label.view)
+    radiance, labels = (
+        tiny.draw(color.view, ("radiance",))["radiance"],
+        make.labels(tiny, label.view),
+    )
     assert warp_color(radiance, color) is radiance
     assert warp_labels(labels, label) is labels
 
@@ -74,10 +83,13 @@ def test_almost_no_distortion_changes_almost_nothing(tiny, make):
     bent = make.camera(focal_px=700.0, k1=1e-9)
     tiny.load(make.thrown(3))
     (color, label), (bent_color, bent_label) = view_maps(of), view_maps(bent)
-    difference = warp_color(tiny.radiance(bent_color.view), bent_color) - tiny.radiance(color.view)
+    difference = (
+        warp_color(tiny.draw(bent_color.view, ("radiance",))["radiance"], bent_color)
+        - tiny.draw(color.view, ("radiance",))["radiance"]
+    )
     assert np.abs(difference).mean() < 0.002
-    ids = warp_labels(tiny.labels(bent_label.view), bent_label).ids
-    assert (ids != tiny.labels(label.view).ids).mean() < 0.002
+    ids = ids_of(tiny, bent_label)
+    assert (ids != make.labels(tiny, label.view).ids).mean() < 0.002
 
 
 def test_labels_are_drawn_denser_under_a_bending_lens(make):

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
-from sim2cam.render import egl as egl_module
+from sim2cam.geometry.poses import Pose
 from sim2cam.render import rasterizer as module
+from sim2cam.render.opengl import rasterizer as opengl_module
 from sim2cam.render.tiny import TinyRasterizer
+from sim2cam.scene.light import AreaLight, Environment, PointLight, SpotLight
 
 
 def rays_of(view):
@@ -36,7 +38,7 @@ def test_depth_and_ids_of_a_ball_on_the_ground_are_those_of_cast_rays(drawing, m
     centre, radius = np.array([0.01, 0.02, 0.007]), 0.007
     view = make.view(make.camera((0.05, -0.2, 0.6), focal_px=1500.0, cx_px=140.0, cy_px=90.0))
     drawing.load(make.scene(make.body("ball", make.sphere(radius), tuple(centre))))
-    labels = drawing.labels(view)
+    labels = make.labels(drawing, view)
     ball = depth_to_sphere(view, centre, radius)
     rays, eye = rays_of(view)
     expected = np.where(ball > 0, ball, -eye[2] / rays[..., 2])
@@ -54,7 +56,7 @@ def test_depth_and_ids_of_a_ball_on_the_ground_are_those_of_cast_rays(drawing, m
 def test_depth_of_a_die_s_upper_face_is_analytic(drawing, make):
     view = make.view(make.camera((0.0, 0.001, 0.3), cx_px=200.3, cy_px=80.7, focal_px=900.0))
     drawing.load(make.scene(make.body("die", make.die(0.016), (0.005, -0.004, 0.008))))
-    labels = drawing.labels(view)
+    labels = make.labels(drawing, view)
     rays, eye = rays_of(view)
     face = (0.016 - eye[2]) / rays[..., 2]
     middle = cv2.erode((labels.ids == 1).astype(np.uint8), np.ones((15, 15))) > 0
@@ -66,7 +68,7 @@ def test_a_small_body_lies_where_the_camera_projects_it(drawing, make):
     for cx, cy, spot in ((159.5, 119.5, (0.0, 0.0)), (60.0, 200.0, (0.05, 0.05))):
         of = make.camera(cx_px=cx, cy_px=cy)
         drawing.load(make.scene(make.body("ball", make.sphere(0.004), (*spot, 0.004))))
-        rows, columns = np.nonzero(drawing.labels(make.view(of)).ids)
+        rows, columns = np.nonzero(make.labels(drawing, make.view(of)).ids)
         centre = of.pose.inverse().apply(np.array([[*spot, 0.004]]))
         expected = of.lens.project(centre)[0]
         assert np.hypot(*(expected - [columns.mean(), rows.mean()])) < 0.25
@@ -77,7 +79,7 @@ def test_a_hidden_body_is_covered_but_not_seen(drawing, make):
     lower = make.body("lower", make.die(), (0.0, 0.0, 0.008))
     beside = make.body("beside", make.die(), (0.0265, 0.0, 0.008))
     drawing.load(make.scene(upper, lower, beside))
-    labels = drawing.labels(make.view(make.camera((0.0, 0.001, 0.45))))
+    labels = make.labels(drawing, make.view(make.camera((0.0, 0.001, 0.45))))
     whole = [(labels.cover[..., 0] >> np.uint32(bit)) & 1 > 0 for bit in range(3)]
     seen = [labels.ids == number for number in (1, 2, 3)]
     assert seen[0].sum() == whole[0].sum()
@@ -88,7 +90,7 @@ def test_a_hidden_body_is_covered_but_not_seen(drawing, make):
 
 def test_what_is_seen_is_covered(drawing, make):
     drawing.load(make.thrown(40))  # up to 1.2 m high
-    labels = drawing.labels(make.view(make.camera((0.0, -1.2, 1.0), (0.0, 0.0, 0.9))))
+    labels = make.labels(drawing, make.view(make.camera((0.0, -1.2, 1.0), (0.0, 0.0, 0.9))))
     assert labels.cover.shape[-1] == 2
     assert (labels.ids > 32).any()
     number = labels.ids.astype(np.uint32)
@@ -99,7 +101,7 @@ def test_what_is_seen_is_covered(drawing, make):
 
 def test_cover_is_little_more_than_what_is_seen_of_an_open_body(drawing, make):
     drawing.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
-    labels = drawing.labels(make.view(make.camera(focal_px=1500.0)))
+    labels = make.labels(drawing, make.view(make.camera(focal_px=1500.0)))
     seen, whole = (labels.ids == 1).sum(), (labels.cover[..., 0] == 1).sum()
     assert seen > 1000
     assert seen <= whole <= 1.01 * seen
@@ -108,7 +110,7 @@ def test_cover_is_little_more_than_what_is_seen_of_an_open_body(drawing, make):
 def test_nothing_lies_beyond_the_table(drawing, make):
     drawing.load(make.scene())
     view = make.view(make.camera((0.0, 0.0, 0.2), (0.0, 1.0, 0.3)))
-    labels, radiance = drawing.labels(view), drawing.radiance(view)
+    labels, radiance = make.labels(drawing, view), drawing.draw(view, ("radiance",))["radiance"]
     assert (labels.depth_m[0] == 0).all()
     assert (labels.depth_m[-1] > 0).all()
     assert not labels.cover.any()
@@ -120,10 +122,15 @@ def test_two_drawings_have_equal_bytes(drawing, make):
     drawn = []
     for other in (make.scene(), make.thrown(3, seed=1)):
         drawing.load(other)  # leaves no trace
-        drawing.labels(view)
+        make.labels(drawing, view)
         drawing.load(make.thrown())
-        labels = drawing.labels(view)
-        parts = (drawing.radiance(view), labels.depth_m, labels.ids, labels.cover)
+        labels = make.labels(drawing, view)
+        parts = (
+            drawing.draw(view, ("radiance",))["radiance"],
+            labels.depth_m,
+            labels.ids,
+            labels.cover,
+        )
         drawn.append([part.tobytes() for part in parts])
     assert drawn[0] == drawn[1]
 
@@ -136,7 +143,10 @@ def test_colour_and_ids_agree_at_silhouettes(drawing, make):
     ]
     drawing.load(make.scene(*balls))
     view = make.view(make.camera(focal_px=500.0))
-    radiance, ids = drawing.radiance(view).mean(axis=-1), drawing.labels(view).ids
+    radiance, ids = (
+        drawing.draw(view, ("radiance",))["radiance"].mean(axis=-1),
+        make.labels(drawing, view).ids,
+    )
     dark = (radiance < radiance[ids == 0].max() * 0.25).astype(np.uint8)
     for number in range(1, 5):
         seen = (ids == number).astype(np.uint8)
@@ -151,7 +161,7 @@ def centroid(mask):
 
 def test_edges_of_the_picture_are_anti_aliased(drawing, make):
     drawing.load(make.scene(make.body("ball", make.sphere(0.02), (0.0, 0.0, 0.1), make.BLACK)))
-    level = drawing.radiance(make.view(make.camera())).mean(axis=-1)
+    level = drawing.draw(make.view(make.camera()), ("radiance",))["radiance"].mean(axis=-1)
     light, dark = np.median(level[:20]), level.min()
     between = (level > dark + 0.3 * (light - dark)) & (level < dark + 0.7 * (light - dark))
     assert between.sum() > 20
@@ -159,7 +169,7 @@ def test_edges_of_the_picture_are_anti_aliased(drawing, make):
 
 def test_an_open_table_has_the_radiance_of_its_light(drawing, make):
     drawing.load(make.scene())
-    radiance = drawing.radiance(make.view(make.camera((0.0, 0.0, 0.5))))
+    radiance = drawing.draw(make.view(make.camera((0.0, 0.0, 0.5))), ("radiance",))["radiance"]
     irradiance = np.pi * 0.5 + 0.8
     assert radiance.mean() == pytest.approx(0.3 * irradiance / np.pi, rel=0.06)
 
@@ -168,16 +178,167 @@ def test_a_body_casts_a_shadow(drawing, make):
     of = make.camera((0.0, 0.001, 0.5))
     dim = replace(make.sky, zenith=(0.1, 0.1, 0.1), horizon=(0.1, 0.1, 0.1))
     drawing.load(make.scene(environment=dim))
-    before = drawing.radiance(make.view(of)).mean(axis=-1)
+    before = drawing.draw(make.view(of), ("radiance",))["radiance"].mean(axis=-1)
     plate = make.body("plate", make.box((0.08, 0.08, 0.002)), (0.0, 0.0, 0.02))
     drawing.load(make.scene(plate, environment=dim))
-    after = drawing.radiance(make.view(of)).mean(axis=-1)
+    after = drawing.draw(make.view(of), ("radiance",))["radiance"].mean(axis=-1)
     # The lamp stands at (0, 0.6, 0.8): the shadow reaches to y = -0.04 - 0.02 * 0.6 / 0.8.
     spots = np.array([[0.0, -0.046, 0.0], [0.0, -0.07, 0.0]])
     (x, inner), (_, outer) = of.lens.project(of.pose.inverse().apply(spots)).round().astype(int)
     assert after[inner, x] < 0.5 * before[inner, x]
     assert after[outer, x] > 0.85 * before[outer, x]
     assert after[10, 10] == pytest.approx(before[10, 10], rel=0.02)
+
+
+def test_normals_and_object_points_of_a_ball_are_those_of_cast_rays(egl, make):
+    centre, radius = np.array([0.01, 0.02, 0.05]), 0.03
+    turned = (0.8, 0.0, 0.6, 0.0)
+    ball = make.body("ball", make.sphere(radius), tuple(centre), rotation=turned)
+    egl.load(make.scene(ball))
+    view = make.view(make.camera((0.05, -0.2, 0.6), focal_px=1500.0))
+    drawn = egl.draw(view, ("normals", "object_xyz_m", "bodies"))
+    rays, eye = rays_of(view)
+    depth = depth_to_sphere(view, centre, radius)
+    inside = cv2.erode((depth > 0).astype(np.uint8), np.ones((9, 9))) > 0
+    assert inside.sum() > 3000
+    points = eye + depth[..., None] * rays
+    outward = (points - centre) / radius
+    in_camera = view.pose.inverse().rotation().apply(outward[inside])
+    assert np.abs(drawn["normals"][inside] - in_camera).max() < 0.02  # of 40 x 20 patches
+    in_object = ball.pose.inverse().apply(points[inside])
+    assert np.abs(drawn["object_xyz_m"][inside] - in_object).max() < 0.02 * radius
+    assert (drawn["normals"][drawn["bodies"] == 0] == 0).all()
+
+
+def test_the_ground_s_normals_and_points_are_exact(egl, make):
+    egl.load(make.scene())
+    view = make.view(make.camera((0.05, -0.2, 0.6)))
+    drawn = egl.draw(view, ("normals", "object_xyz_m", "depth_m"))
+    rays, eye = rays_of(view)
+    up = view.pose.inverse().rotation().apply((0.0, 0.0, 1.0))
+    assert np.abs(drawn["normals"] - up).max() < 1e-6
+    expected = eye + drawn["depth_m"][..., None] * rays
+    assert np.abs(drawn["object_xyz_m"] - expected).max() < 2e-6
+
+
+def test_the_part_of_a_die_is_the_value_of_the_face(egl, make):
+    turned = (0.5**0.5, 0.5**0.5, 0.0, 0.0)  # face 2 up
+    egl.load(make.scene(make.body("die", make.die(0.03), (0.0, 0.0, 0.015), rotation=turned)))
+    drawn = egl.draw(make.view(make.camera((0.0, 0.001, 0.3))), ("parts", "bodies"))
+    values, counts = np.unique(drawn["parts"][drawn["bodies"] == 2], return_counts=True)
+    assert values[counts.argmax()] == 2
+    assert counts.max() > 0.8 * counts.sum()
+    assert set(np.unique(drawn["parts"][drawn["bodies"] == 0])) <= {0}
+
+
+def test_channels_do_not_depend_on_what_else_is_drawn(drawing, make):
+    drawing.load(make.thrown())
+    view = make.view(make.camera())
+    together = drawing.draw(view, drawing.channels, samples=1)
+    assert together.keys() == drawing.channels
+    for channel in drawing.channels:
+        assert np.array_equal(
+            drawing.draw(view, (channel,), samples=1)[channel], together[channel]
+        ), channel
+
+
+def test_points_of_objects_lie_where_depth_says(drawing, make):
+    scene = make.thrown()
+    drawing.load(scene)
+    view = make.view(make.camera())
+    drawn = drawing.draw(view, ("object_xyz_m", "depth_m", "bodies"))
+    rays, eye = rays_of(view)
+    expected = eye + drawn["depth_m"][..., None] * rays
+    for number, body in enumerate(scene.bodies, 1):
+        on_it = drawn["bodies"] == number
+        found = body.pose.apply(drawn["object_xyz_m"][on_it].astype(np.float64))
+        assert np.abs(found - expected[on_it]).max(initial=0) < 5e-6
+
+
+def test_a_channel_that_a_rasterizer_lacks_is_refused(tiny, make):
+    tiny.load(make.scene())
+    message = (
+        "the rasterizer 'tiny: pybullet TinyRenderer, shaded by numpy' has no channel normals. It "
+        "gives bodies, cover, depth_m, object_xyz_m, radiance."
+    )
+    with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
+        tiny.draw(make.view(make.camera()), ("normals",))
+
+
+def test_bodies_alike_are_drawn_apart(egl, make):
+    spots = [(-0.03, 0.0, 0.008), (0.0, 0.0, 0.008), (0.03, 0.0, 0.008)]
+    egl.load(make.scene(*(make.body(str(i), make.die(), spot) for i, spot in enumerate(spots))))
+    of = make.camera((0.0, 0.001, 0.3))
+    labels = make.labels(egl, make.view(of))
+    for number, spot in enumerate(spots, 1):
+        place = of.lens.project(of.pose.inverse().apply(np.array([spot])))[0]
+        assert np.abs(centroid(labels.ids == number) - place).max() < 1.5
+        assert (labels.cover[labels.ids == number] == 1 << (number - 1)).all()
+
+
+def test_what_stays_on_the_device_is_drawn_as_if_it_were_new(egl, make):
+    view, of = make.view(make.camera()), make.thrown(3, seed=1)
+    egl.load(of)
+    first = egl.draw(view, ("radiance", "object_xyz_m"))
+    for seed in range(30):  # more skins than are kept
+        egl.load(make.thrown(2, seed=seed))
+    egl.load(of)
+    again = egl.draw(view, ("radiance", "object_xyz_m"))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+
+
+DARK = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), ())
+LIGHTS = {
+    "point": PointLight((0.1, 0.0, 0.4), (1.0, 1.0, 1.0)),
+    "ball": PointLight((0.1, 0.0, 0.4), (1.0, 1.0, 1.0), 0.02),
+    "among": PointLight((0.06, 0.0, 0.03), (0.02, 0.02, 0.02)),
+    "spot": SpotLight((0.0, 0.0, 0.5), (0.0, 0.0, -1.0), (1.0, 1.0, 1.0), 0.1, 0.2),
+    "area": AreaLight(Pose((0.0, 1.0, 0.0, 0.0), (0.1, 0.0, 0.4)), 0.05, 0.05, (400.0,) * 3),
+}
+
+
+def irradiance_of(light, points):
+    """Irradiance (n,) of level points (n, 3), by radiometry."""
+    if isinstance(light, AreaLight):
+        place, intensity = np.array(light.pose.position_m), light.radiance[0] * 0.0025
+    else:
+        place, intensity = np.array(light.position_m), light.intensity[0]
+    to_light = place - points
+    away = np.linalg.norm(to_light, axis=1)
+    cosine = to_light[:, 2] / away
+    if isinstance(light, AreaLight):
+        intensity = intensity * cosine
+    if isinstance(light, SpotLight):
+        t = ((cosine - np.cos(0.2)) / (np.cos(0.1) - np.cos(0.2))).clip(0, 1)
+        intensity = intensity * t * t * (3 - 2 * t)
+    return intensity * cosine / away**2
+
+
+@pytest.mark.parametrize("name", LIGHTS)
+def test_a_local_light_falls_off_as_radiometry_says_and_bodies_hide_it(drawing, make, name):
+    light = LIGHTS[name]
+    high = 0.06 if name == "among" else 0.02
+    plate = make.body("plate", make.box((0.03, 0.2, 0.002)), (0.0, 0.0, high), make.BLACK)
+    matt = replace(make.ground(), material=replace(make.plain(make.GREY, 1.0), specular=0.0))
+    scene = make.scene(plate, environment=Environment(*DARK, (light,)))
+    drawing.load(replace(scene, bodies=(matt, *scene.bodies[1:])))
+    of = make.camera((0.0, 0.001, 0.6), focal_px=700.0)
+    drawn = drawing.draw(make.view(of), ("radiance", "bodies", "object_xyz_m"))
+    ground = cv2.erode((drawn["bodies"] == 1).astype(np.uint8), np.ones((3, 3))) > 0
+    points = drawn["object_xyz_m"][ground].astype(np.float64)
+    expected = 0.3 / np.pi * irradiance_of(light, points)
+    ratio = drawn["radiance"][ground][:, 0] / np.maximum(expected, 1e-9)
+    # the plate's shadow on the ground, from the light's middle
+    place = np.array(light.pose.position_m if name == "area" else light.position_m)
+    share = (high - points[:, 2]) / (place[2] - points[:, 2])
+    crossing = points + share[:, None] * (place - points)
+    away = np.abs(crossing[:, :2]) - [0.015, 0.1]
+    hidden = (away < -0.006).all(axis=1) & (place[2] > high)
+    open_to_it = (away > 0.006).any(axis=1) & (expected > 0.02 * expected.max())
+    assert open_to_it.sum() > 3000
+    assert np.quantile(np.abs(ratio[open_to_it] - 1), 0.99) < 0.06
+    if hidden.any():
+        assert np.median(ratio[hidden]) < 0.1
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, 1), (1, 1), (32, 1), (33, 2), (65, 3)])
@@ -196,7 +357,9 @@ choose = module.rasterizer.__wrapped__
 
 def test_an_unknown_backend_is_refused(monkeypatch):
     monkeypatch.setenv("SIM2CAM_BACKEND", "tinny")
-    message = "SIM2CAM_BACKEND=tinny: no such backend. Did you mean 'tiny'? Allowed: egl, tiny"
+    message = (
+        "SIM2CAM_BACKEND=tinny: no such backend. Did you mean 'tiny'? Allowed: egl, osmesa, tiny"
+    )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
         choose()
 
@@ -207,19 +370,19 @@ def test_the_backend_asked_for_is_taken(monkeypatch):
 
 
 class _NoDriver:
-    def __init__(self):
+    def __init__(self, _):
         raise BackendError("no driver")
 
 
 def test_without_opengl_pybullet_draws(monkeypatch):
     monkeypatch.delenv("SIM2CAM_BACKEND", raising=False)
-    monkeypatch.setattr(egl_module, "EglRasterizer", _NoDriver)
+    monkeypatch.setattr(opengl_module, "OpenGLRasterizer", _NoDriver)
     assert choose().name.startswith("tiny: ")
 
 
 def test_opengl_that_was_asked_for_is_not_replaced(monkeypatch):
     monkeypatch.setenv("SIM2CAM_BACKEND", "egl")
-    monkeypatch.setattr(egl_module, "EglRasterizer", _NoDriver)
+    monkeypatch.setattr(opengl_module, "OpenGLRasterizer", _NoDriver)
     with pytest.raises(BackendError, match=r"^no driver$"):
         choose()
 

@@ -63,14 +63,14 @@ def view(make):
 
 
 @pytest.mark.usefixtures("mitsuba")
-def test_rasterized_and_traced_light_agree(drawing, still, view):
+def test_rasterized_and_traced_light_agree(drawing, still, view, make):
     drawing.load(still)
-    ours = drawing.radiance(view)
+    ours = drawing.draw(view, ("radiance",))["radiance"]
     traced = trace(still, view, samples=64, seed=0)
     assert traced.shape == ours.shape
     assert traced.dtype == np.float32
     assert np.allclose(traced.mean(axis=(0, 1)) / ours.mean(axis=(0, 1)), 1, atol=0.15)
-    ids = drawing.labels(view).ids
+    ids = make.labels(drawing, view).ids
     for body in range(1, 5):
         seen = ids == body
         assert np.allclose(traced[seen].mean(axis=0), ours[seen].mean(axis=0), rtol=0.3, atol=0.02)
@@ -84,7 +84,7 @@ def test_traced_bodies_lie_where_they_are_labelled(tiny, make, view):
     ]
     scene = make.scene(*dark)
     tiny.load(scene)
-    ids = tiny.labels(view).ids
+    ids = make.labels(tiny, view).ids
     level = trace(scene, view, samples=32, seed=0).mean(axis=-1)
     for number in (1, 2):
         near = np.zeros_like(ids, bool)
@@ -103,8 +103,8 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
     scene = make.scene(make.body("die", shown, (0.0, 0.0, 0.015), make.BLACK, rotation=turned))
     close = make.view(make.camera((0.0, 0.001, 0.2), width=96, height=96, cx_px=47.5, cy_px=47.5))
     tiny.load(scene)
-    inside = tiny.labels(close).ids == 1
-    ours = tiny.radiance(close).mean(axis=-1)[inside]
+    inside = make.labels(tiny, close).ids == 1
+    ours = tiny.draw(close, ("radiance",))["radiance"].mean(axis=-1)[inside]
     traced = trace(scene, close, samples=32, seed=0).mean(axis=-1)[inside]
     assert np.corrcoef(ours, traced)[0, 1] > 0.9
 

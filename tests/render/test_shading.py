@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.light import Rays
+from sim2cam.render.light import Beam
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.render.shading import Lighting, Points, ShadowMap, shade
 from sim2cam.scene.light import Environment
@@ -25,11 +25,11 @@ def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
 
 
 def lighting(depth_m=0.0, environment=DARK, power=3.0):
-    """One ray from above with a map of 20 x 20 mm, all at one depth."""
+    """One beam from above with a map of 20 x 20 mm, all at one depth."""
     view = PinholeView(DOWN, 20, 20, 10000.0, 9.5, 9.5)
-    shadow = ShadowMap(view, np.full((20, 20), depth_m, np.float32), 0.001)
-    rays = Rays(np.array([[0.0, 0.0, 1.0]]), np.full((1, 3), power))
-    return Lighting(environment, rays, (shadow,), np.zeros(3, np.float32))
+    shadow = ShadowMap(view, np.full((20, 20), depth_m, np.float32))
+    beam = Beam(np.array([0.0, 0.0, 1.0]), False, np.full(3, power), np.array([0.0, 0.0, -1.0]))
+    return Lighting(environment, (beam,), (), (shadow,), np.zeros(3, np.float32))
 
 
 def test_a_matt_surface_sends_its_share_of_the_irradiance():

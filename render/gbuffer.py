@@ -1,0 +1,34 @@
+"""The G-buffer: everything a rasterizer knows of a view, pixel by pixel.
+
+All channels but the radiance are taken at the pixels' centres and never mixed:
+
+``radiance``
+    linear RGB (h, w, 3) float32, the mean over the pixel.
+``depth_m``
+    (h, w) float32 along the optical axis, 0 where nothing is.
+``bodies``
+    (h, w) uint32, number (from 1) of the body seen, in the order of the scene; 0 where nothing is.
+``parts``
+    (h, w) uint32, number (from 1) of the part of that body; 0 where nothing is.
+``normals``
+    (h, w, 3) float32 unit vectors of the surface in the camera frame, 0 where nothing is; relief
+    that is only painted as a normal map is not in them.
+``object_xyz_m``
+    (h, w, 3) float32, the point seen, in the frame of its body; 0 where nothing is.
+``cover``
+    (h, w, words) uint32; bit i - 1 says that labelled body i lies behind the pixel, seen or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from numpy.typing import NDArray
+
+Channel = Literal["radiance", "depth_m", "bodies", "parts", "normals", "object_xyz_m", "cover"]
+CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
+BITS_PER_WORD = 32
+
+GBuffer = Mapping[Channel, NDArray[Any]]
+"""The channels of a view that were asked for."""

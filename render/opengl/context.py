@@ -1,0 +1,76 @@
+"""The OpenGL context of this process: made once, never torn down.
+
+pyrender's platforms terminate a display that is shared by all contexts of a process, so a second
+context would disturb the first.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sim2cam.errors import BackendError
+
+PlatformName = Literal["egl", "osmesa"]
+
+_TITLES = {"egl": "EGL", "osmesa": "OSMesa"}
+_CURES = {
+    "egl": "apt-get install libegl1 libgl1 libgl1-mesa-dri",
+    "osmesa": "apt-get install libosmesa6",
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """A live context.
+
+    Attributes:
+        gl: the module of OpenGL's functions.
+        platform: what keeps the context alive.
+    """
+
+    gl: Any
+    platform: Any
+
+
+def open_context(name: PlatformName) -> Context:
+    """Returns this process's context.
+
+    Raises:
+        BackendError: the platform's library or driver is missing, or the process already draws
+            through the other one.
+    """
+    other = os.environ.setdefault("PYOPENGL_PLATFORM", name)
+    if other != name:
+        raise BackendError(
+            f"this process draws through {other} already (PYOPENGL_PLATFORM). Start another one "
+            f"for {name}."
+        )
+    os.environ.setdefault("PYGLET_HEADLESS", "1")  # pyrender imports pyglet, which wants a display
+    try:
+        platform = _start(name)
+        from OpenGL import GL
+    except Exception as error:
+        raise BackendError(
+            f"no OpenGL through {_TITLES[name]} ({type(error).__name__}: {error}). Install it "
+            f"(Debian, Ubuntu: {_CURES[name]}) or set SIM2CAM_BACKEND=tiny."
+        ) from error
+    GL.glPixelStorei(GL.GL_UNPACK_ALIGNMENT, 1)  # rows of RGB bytes have any length
+    GL.glPixelStorei(GL.GL_PACK_ALIGNMENT, 1)
+    return Context(GL, platform)
+
+
+def _start(name: PlatformName) -> Any:
+    if name == "egl":
+        from pyrender.platforms.egl import EGLPlatform, get_default_device
+
+        platform = EGLPlatform(1, 1, device=get_default_device())
+        platform.init_context()
+        return platform
+    from pyrender.platforms.osmesa import OSMesaPlatform
+
+    platform = OSMesaPlatform(1, 1)
+    platform.init_context()
+    platform.make_current()
+    return platform

@@ -1,0 +1,286 @@
+"""Drawing by OpenGL: every channel of the G-buffer in one pass, with shaders of our own.
+
+pyrender's own renderer is not used: it draws every channel in a pass of its own, resolves depth and
+colour at different points of the pixel, and has neither soft shadows nor light from all around.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.errors import BackendError
+from sim2cam.geometry.poses import Pose
+from sim2cam.render.gbuffer import BITS_PER_WORD, CHANNELS, Channel, GBuffer
+from sim2cam.render.light import MAX_BEAMS, MAX_LOBES, beams_of
+from sim2cam.render.mesh import mesh_of
+from sim2cam.render.opengl.batch import Batch, make_batch
+from sim2cam.render.opengl.context import PlatformName, open_context
+from sim2cam.render.opengl.lighting import light_block
+from sim2cam.render.opengl.program import Block, Program
+from sim2cam.render.opengl.shadows import ShadowMaps
+from sim2cam.render.opengl.store import DeviceMesh, DeviceSkin, Store, upload_mesh, upload_skin
+from sim2cam.render.opengl.targets import Attachment, Targets
+from sim2cam.render.rasterizer import (
+    PinholeView,
+    check_channels,
+    cover_words,
+    label_numbers,
+)
+from sim2cam.render.skin import skin_of
+from sim2cam.scene.asset import Ground
+from sim2cam.scene.scene import Body, Scene
+
+Floats = NDArray[np.float64]
+
+_MAX_LABELS = 4 * BITS_PER_WORD
+_MESH_BYTES, _SKIN_BYTES = 64 << 20, 256 << 20
+
+
+class OpenGLRasterizer:
+    """Draws through OpenGL, on a GPU or on Mesa's software rasterizer.
+
+    Args:
+        platform: what gives the context.
+
+    Raises:
+        BackendError: the platform is missing, or has no OpenGL 4.1.
+    """
+
+    def __init__(self, platform: PlatformName) -> None:
+        self._context = open_context(platform)
+        self._platform = platform
+        self._gl = gl = self._context.gl
+        limits = {"BEAMS_LIMIT": MAX_BEAMS, "LOBES_LIMIT": MAX_LOBES}
+        self._shaded = Program(gl, "surface.vert", "surface.frag", **limits, RADIANCE=1)
+        self._plain = Program(gl, "surface.vert", "surface.frag", **limits)
+        self._cover = Program(gl, "surface.vert", "cover.frag")
+        self._shadow = Program(gl, "shadow.vert", "shadow.frag")
+        self._light = Block(gl, self._shaded, "Light")
+        self._targets = Targets(gl)
+        self._shadow_maps = ShadowMaps(gl)
+        self._outputs = _outputs(gl)
+        self._meshes: Store[DeviceMesh] = Store(gl, _MESH_BYTES)
+        self._skins: Store[DeviceSkin] = Store(gl, _SKIN_BYTES)
+        self._batches: tuple[Batch, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The backend and the driver's renderer string."""
+        return f"{self._platform}: {self._gl.glGetString(self._gl.GL_RENDERER).decode()}"
+
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """All of them."""
+        return CHANNELS
+
+    def load(self, scene: Scene) -> None:
+        """Uploads what is new of a settled scene and draws its shadow maps.
+
+        Raises:
+            BackendError: it has more labelled bodies or lights than can be drawn.
+        """
+        labels = label_numbers(scene)
+        if len(labels) > _MAX_LABELS:
+            raise BackendError(f"{len(labels)} labelled bodies are more than {_MAX_LABELS}.")
+        for batch in self._batches:
+            batch.release(self._gl)
+        self._scene = scene
+        self._batches = self._make_batches(scene, labels)
+        self._meshes.trim(len(self._batches))
+        self._skins.trim(len(self._batches))
+        self._cast_shadows()
+
+    def draw(
+        self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
+    ) -> GBuffer:
+        """Returns channels of a view; see ``Rasterizer``."""
+        check_channels(self.name, channels, self.channels)
+        wanted = set(channels)
+        found: dict[Channel, NDArray[Any]] = {}
+        if "cover" in wanted:
+            found["cover"] = self._draw_cover(view)
+        if "radiance" in wanted and samples > 1:
+            found["radiance"] = self._draw_radiance(view, samples)
+        return found | self._draw_centres(view, wanted - {"cover"} - found.keys())
+
+    def _draw_centres(self, view: PinholeView, wanted: set[Channel]) -> dict[Channel, NDArray[Any]]:
+        """Returns channels at the pixels' centres, all from one pass."""
+        outputs = {self._outputs[channel] for channel in wanted}
+        if not outputs:
+            return {}
+        attachments = tuple(sorted(outputs, key=lambda output: output.location))
+        self._begin(attachments, 0, view)
+        self._draw_surfaces(self._shaded if "radiance" in wanted else self._plain, view)
+        read = {a: self._targets.read(a, view.width, view.height) for a in attachments}
+        return {channel: _plane(channel, read[self._outputs[channel]]) for channel in wanted}
+
+    def _draw_radiance(self, view: PinholeView, samples: int) -> NDArray[np.float32]:
+        """Returns the radiance (h, w, 3), averaged over samples of each pixel."""
+        output = self._outputs["radiance"]
+        size = (view.width, view.height)
+        self._begin((output,), samples, view)
+        self._gl.glEnable(self._gl.GL_MULTISAMPLE)
+        self._draw_surfaces(self._shaded, view)
+        self._targets.resolve(output, samples, *size)
+        return np.asarray(self._targets.read(output, *size))
+
+    def _begin(self, outputs: tuple[Attachment, ...], samples: int, view: PinholeView) -> None:
+        """Clears the framebuffer of some outputs; where nothing is drawn lies the horizon."""
+        gl = self._gl
+        self._targets.bind(outputs, samples, view.width, view.height)
+        gl.glEnable(gl.GL_DEPTH_TEST)
+        gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
+        for output in outputs:
+            if output.dtype is np.uint32:
+                gl.glClearBufferuiv(gl.GL_COLOR, output.location, np.zeros(4, np.uint32))
+            else:
+                empty = np.zeros(4, np.float32)
+                if output is self._outputs["radiance"]:
+                    empty[:3] = self._scene.environment.horizon
+                gl.glClearBufferfv(gl.GL_COLOR, output.location, empty)
+
+    def _draw_surfaces(self, program: Program, view: PinholeView) -> None:
+        """Draws all bodies, near ones first."""
+        gl = self._gl
+        program.use()
+        program.matrix("world_to_clip", clip_matrix(view))
+        program.matrix("world_to_camera", view.pose.inverse().matrix())
+        if program is self._shaded:
+            program.vector("eye", view.pose.position_m)
+            _bind_texture(gl, 2, self._shadow_maps.texture, gl.GL_TEXTURE_2D_ARRAY)
+        for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
+            if program is self._shaded:
+                material = batch.bodies[0].material
+                look = (material.roughness, material.specular, material.metallic, batch.skin.turns)
+                program.vector("surface", look)
+                _bind_texture(gl, 0, batch.skin.colors, gl.GL_TEXTURE_2D)
+                _bind_texture(gl, 1, batch.skin.normals, gl.GL_TEXTURE_2D)
+            batch.draw(gl)
+
+    def _draw_cover(self, view: PinholeView) -> NDArray[np.uint32]:
+        """Draws every labelled body through all others, each setting its own bit."""
+        gl = self._gl
+        words = cover_words(self._scene)
+        output = self._outputs["cover"]
+        self._begin((output,), 0, view)
+        gl.glDisable(gl.GL_DEPTH_TEST)
+        gl.glEnable(gl.GL_COLOR_LOGIC_OP)
+        gl.glLogicOp(gl.GL_OR)
+        self._cover.use()
+        self._cover.matrix("world_to_clip", clip_matrix(view))
+        for batch in self._batches:
+            if batch.bodies[0].is_target:
+                batch.draw(gl)
+        gl.glDisable(gl.GL_COLOR_LOGIC_OP)
+        return np.asarray(self._targets.read(output, view.width, view.height)[..., :words])
+
+    def _make_batches(self, scene: Scene, labels: dict[str, int]) -> tuple[Batch, ...]:
+        alike: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)
+        for number, body in enumerate(scene.bodies, 1):
+            label = labels.get(body.name, 0)
+            alike[body.asset, body.material, body.is_target].append((body, number, label))
+        return tuple(self._make_batch(bodies) for bodies in alike.values())
+
+    def _make_batch(self, bodies: list[tuple[Body, int, int]]) -> Batch:
+        body = bodies[0][0]
+        mesh = self._meshes.get(body.asset, lambda: upload_mesh(self._gl, mesh_of(body.asset)))
+        skin = self._skins.get(
+            (body.asset, body.material.texture), lambda: upload_skin(self._gl, skin_of(body))
+        )
+        return make_batch(self._gl, bodies, mesh, skin)
+
+    def _cast_shadows(self) -> None:
+        """Draws one shadow map for each beam of light, fitted to the bodies that cast."""
+        gl = self._gl
+        casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
+        centre, radius = _bounding_sphere(casters)
+        beams = beams_of(self._scene.environment, centre, radius)
+        block = light_block(self._scene, beams, centre, radius)
+        self._light.fill(block)
+        self._shadow.use()
+        gl.glEnable(gl.GL_DEPTH_TEST)
+        gl.glEnable(gl.GL_POLYGON_OFFSET_FILL)
+        gl.glPolygonOffset(2.0, 4.0)
+        for layer in range(len(beams)):
+            self._shadow_maps.bind(layer)
+            to_shadow = block[0]["beams"][layer]["to_shadow"].T
+            self._shadow.matrix("world_to_clip", to_shadow)
+            for batch in casters:
+                batch.draw(gl)
+        gl.glDisable(gl.GL_POLYGON_OFFSET_FILL)
+
+
+def _outputs(gl: Any) -> dict[Channel, Attachment]:
+    """Returns where in ``surface.frag`` each channel comes from, and how it is stored and read."""
+    radiance = Attachment(0, gl.GL_RGBA16F, (gl.GL_RGB, gl.GL_FLOAT), np.float32, 3)
+    ids = Attachment(2, gl.GL_RG32UI, (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 2)
+    rgba = (gl.GL_RGBA, gl.GL_FLOAT)
+    return {
+        "radiance": radiance,
+        "depth_m": Attachment(1, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
+        "bodies": ids,
+        "parts": ids,
+        "normals": Attachment(3, gl.GL_RGBA32F, rgba, np.float32, 4),
+        "object_xyz_m": Attachment(4, gl.GL_RGBA32F, rgba, np.float32, 4),
+        "cover": Attachment(
+            0, gl.GL_RGBA32UI, (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 4
+        ),
+    }
+
+
+def _plane(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:
+    """Returns what a channel is of the values (h, w, channels) that were read."""
+    match channel:
+        case "depth_m" | "bodies":
+            return np.ascontiguousarray(values[..., 0])
+        case "parts":
+            return np.ascontiguousarray(values[..., 1])
+        case _:
+            return values[..., :3]
+
+
+def _bind_texture(gl: Any, unit: int, texture: int, kind: int) -> None:
+    gl.glActiveTexture(gl.GL_TEXTURE0 + unit)
+    gl.glBindTexture(kind, texture)
+
+
+def _distance(batch: Batch, camera: Pose) -> float:
+    """Returns how far away bodies are; the table, which lies under everything, is farthest."""
+    if isinstance(batch.bodies[0].asset, Ground):
+        return float("inf")
+    places = np.array([body.pose.position_m for body in batch.bodies])
+    return float(np.linalg.norm(places - camera.position_m, axis=1).min())
+
+
+def clip_matrix(view: PinholeView) -> Floats:
+    """Returns world to clip coordinates, with row 0 of the image at the bottom of the buffer.
+
+    That is OpenGL's first row in memory, so what is read back needs no turning.
+    """
+    near = 0.02
+    far = 20.0
+    w, h, f = view.width, view.height, view.focal_px
+    to_clip = np.array(
+        [
+            [2 * f / w, 0, 2 * (view.cx_px + 0.5) / w - 1, 0],
+            [0, 2 * f / h, 2 * (view.cy_px + 0.5) / h - 1, 0],
+            [0, 0, (far + near) / (far - near), -2 * far * near / (far - near)],
+            [0, 0, 1, 0],
+        ]
+    )
+    return np.asarray(to_clip @ view.pose.inverse().matrix())
+
+
+def _bounding_sphere(casters: list[Batch]) -> tuple[Floats, float]:
+    """Returns centre (3,) and radius of a sphere around all casting bodies."""
+    if not casters:
+        return np.zeros(3), 0.1
+    corners = [body.pose.apply(batch.mesh.corners_m) for batch in casters for body in batch.bodies]
+    points = np.vstack(corners)
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (low + high) / 2, float(np.linalg.norm(high - low) / 2)
