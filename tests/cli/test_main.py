@@ -42,6 +42,25 @@ def test_help_needs_no_heavy_library():
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("render", "RECIPE"),
+        ("check", "DATASET"),
+        ("inspect", "DATA"),
+        ("export", "DATASET"),
+        ("adapt apply", "TRANSLATOR"),
+        ("train", "RECIPE"),
+        ("bench", "WEIGHTS"),
+        ("report", "RUN"),
+    ],
+)
+def test_help_names_what_is_given(command, name, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert name in capsys.readouterr().out.splitlines()[0].split()
+
+
 def test_version():
     assert run("--version").stdout.startswith("sim2cam 0.")
 
