@@ -29,7 +29,7 @@ from sim2cam.pipeline.ladder import prepare_data
 from sim2cam.training.device import use_threads
 
 ARM = "+ translated"
-CONFIG = TrainConfig(steps=8000)
+CONFIG = TrainConfig(steps=6000)
 SHARES = {"randomized": 2.0, "translated": 1.0}  # of the crops
 
 
