@@ -7,7 +7,7 @@ from sim2cam.errors import BackendError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.egl import EglRasterizer
-from sim2cam.render.rasterizer import PinholeView, rasterizer
+from sim2cam.render.rasterizer import LabelBuffer, PinholeView, rasterizer
 from sim2cam.render.tiny import TinyRasterizer
 from sim2cam.scene.asset import Box, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor
@@ -74,6 +74,54 @@ def thrown(count=5, seed=0):
     return scene(*dice, cameras=[camera()])
 
 
+class Caster:
+    """A rasterizer by arithmetic: a sphere before an endless wall, with a pattern on both.
+
+    Args:
+        sphere: centre (3,) and radius in the world, metres; it is body 1.
+        wall: a point (3,) of it and its normal (3,) in the world, metres.
+    """
+
+    def __init__(self, sphere, wall):
+        self.sphere, self.wall = sphere, wall
+        self.drawn = []
+
+    def labels(self, view):
+        self.drawn.append(view)
+        rays = self._rays(view)
+        distance, ids = self.hits(np.array(view.pose.position_m), rays.reshape(-1, 3))
+        depth = distance.reshape(view.height, view.width)  # the rays reach the plane z = 1
+        ids = ids.reshape(depth.shape)
+        cover = _seen(ids).astype(np.uint32)[..., None]
+        return LabelBuffer(np.where(ids < 0, 0, depth).astype(np.float32), _seen(ids), cover)
+
+    def hits(self, eye, rays):
+        """Returns how many rays (n, 3) long the way is to what they meet, and its id; -1 nothing."""
+        away = np.full(len(rays), np.inf)
+        ids = np.full(len(rays), -1)
+        point, normal = map(np.array, self.wall)
+        with np.errstate(divide="ignore"):
+            meets = (point - eye) @ normal / (rays @ normal)
+        ids[meets > 0], away[meets > 0] = 0, meets[meets > 0]
+        centre, radius = self.sphere
+        to_centre = np.array(centre) - eye
+        square, along = (rays * rays).sum(axis=1), rays @ to_centre
+        inside = along**2 - square * (to_centre @ to_centre - radius**2)
+        meets = (along - np.sqrt(np.maximum(inside, 0))) / square
+        nearer = (inside > 0) & (meets > 0) & (meets < away)
+        ids[nearer], away[nearer] = 1, meets[nearer]
+        return away, ids
+
+    def _rays(self, view):
+        x, y = np.meshgrid(np.arange(view.width), np.arange(view.height))
+        x, y = (x - view.cx_px) / view.focal_px, (y - view.cy_px) / view.focal_px
+        return np.stack([x, y, np.ones_like(x)], axis=-1) @ view.pose.matrix()[:3, :3].T
+
+
+def _seen(ids):
+    return np.maximum(ids, 0).astype(np.uint16)
+
+
 @pytest.fixture(scope="session")
 def make():
     """The builders above, as one namespace."""
@@ -84,6 +132,7 @@ def make():
         plain, die, body, ground = map(staticmethod, (plain, die, body, ground))
         camera, view, scene, thrown = map(staticmethod, (camera, view, scene, thrown))
         box, sphere = Box, Sphere
+        caster = Caster
 
     return Builders
 
