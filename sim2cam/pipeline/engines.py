@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from sim2cam.errors import Sim2CamError
@@ -39,7 +41,7 @@ def map_units(
     context = multiprocessing.get_context("spawn")
     size = min(workers, len(units))
     others = multiprocessing.active_children()
-    with ProcessPoolExecutor(size, mp_context=context, initializer=_use_one_thread) as pool:
+    with ProcessPoolExecutor(size, mp_context=context, initializer=_prepare_worker) as pool:
         try:
             with _interrupts_blocked():  # the pool starts its processes as units come in
                 futures = [pool.submit(work, unit) for unit in units]
@@ -76,7 +78,15 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _use_one_thread() -> None:
-    """Keeps Mesa and OpenMP from starting a thread a core in each of several processes."""
+def _prepare_worker() -> None:
+    """Keeps Mesa and OpenMP from starting a thread a core, and ends the process with its parent."""
     for variable in ("LP_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()  # a parent that is killed stops nobody
+    os._exit(1)
