@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel
-from sim2cam.render.optics import view_maps, warp_color, warp_labels
+from sim2cam.render.optics import optics_of
 from sim2cam.render.physics import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.sensor import expose_to_jpeg
+from sim2cam.render.warp import color_through, labels_through
 from sim2cam.scene.asset import Die
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
@@ -27,7 +28,8 @@ class Frame:
 
     Attributes:
         jpeg: the picture's file.
-        depth_m: (h, w) float32, 0 where nothing is.
+        depth_m: (h, w) float32 along the optical axis, or along each pixel's ray where the lens's
+            ``depth_along`` says so; 0 where nothing is.
         ids: (h, w) uint16 instance ids, 0 for everything unlabelled.
         objects: labels of every object with at least one visible pixel.
     """
@@ -39,10 +41,14 @@ class Frame:
 
 
 def shoot(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> Frame:
-    """Returns the frame that a camera takes of the scene loaded in the rasterizer."""
-    color, label = view_maps(camera)
-    radiance = warp_color(rasterizer.draw(color.view, {"radiance"})["radiance"], color)
-    truth = warp_labels(rasterizer.draw(label.view, LABEL_CHANNELS), label)
+    """Returns the frame that a camera takes of the scene loaded in the rasterizer.
+
+    Raises:
+        LensError: the camera's lens does not see every pixel.
+    """
+    optics = optics_of(camera)
+    radiance = color_through(optics, lambda view: rasterizer.draw(view, {"radiance"})["radiance"])
+    truth = labels_through(optics, lambda view: rasterizer.draw(view, LABEL_CHANNELS))
     ids = instance_ids(scene, truth["bodies"])
     return Frame(
         expose_to_jpeg(radiance, camera.sensor), truth["depth_m"], ids,

@@ -1,7 +1,7 @@
-"""Ground truth that follows from drawn channels, poses and lenses, through any lens.
+"""Ground truth that follows from depth, bodies, poses and lenses, through any lens.
 
-A pixel knows its body and the point of it that it sees. Where that point lies in another picture
-follows from the poses of body and camera then; no other channel is needed.
+A pixel's ray and depth give the point that it sees, the body's pose that point in the body's own
+frame, and the poses of body and camera at another moment where it lies in another picture.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Shot:
     Attributes:
         scene: bodies where they are then.
         camera: where it is then.
-        drawn: at least ``bodies``, ``depth_m`` and ``object_xyz_m`` of its picture, (h, w).
+        drawn: at least ``bodies`` and ``depth_m`` (h, w) of its picture, as the lens has them.
     """
 
     scene: Scene
@@ -63,6 +63,26 @@ class Track:
     visible: bool
 
 
+def object_points(shot: Shot) -> Floats:
+    """Returns the points (h, w, 3) seen, in the frames of their bodies, metres; 0 where nothing is.
+
+    Over the extents of a body they are its normalized object coordinates (Wang et al. 2019).
+    """
+    bodies, depth = shot.drawn["bodies"], shot.drawn["depth_m"]
+    rows, columns = np.nonzero(bodies)
+    rays = shot.camera.lens.unproject(np.stack([columns, rows], axis=1).astype(np.float64))
+    if shot.camera.lens.depth_along == "axis":
+        rays = rays / rays[:, 2:]
+    points = rays * depth[rows, columns][:, None]
+    found = np.zeros((*bodies.shape, 3))
+    number = bodies[rows, columns]
+    for index in np.unique(number):
+        on_it = number == index
+        to_body = shot.scene.bodies[index - 1].pose.inverse() @ shot.camera.pose
+        found[rows[on_it], columns[on_it]] = to_body.apply(points[on_it])
+    return found
+
+
 def flow(now: Shot, then: Shot) -> Flow:
     """Returns the optical flow from one shot to another; forward or backward, as they are given.
 
@@ -74,14 +94,12 @@ def flow(now: Shot, then: Shot) -> Flow:
     seen = bodies > 0
     rows, columns = np.nonzero(seen)
     number = bodies[seen]
-    points = _in_camera(now.drawn["object_xyz_m"][seen], number, then.scene, then.camera.pose)
-    before = points[:, 2] > 0
-    pixels = np.full((len(points), 2), np.nan)
-    pixels[before] = then.camera.lens.project(points[before])
+    points = _in_camera(object_points(now)[seen], number, then.scene, then.camera.pose)
+    pixels = _projected(points, then)
     offset = np.zeros((*bodies.shape, 2), np.float32)
     offset[seen] = pixels - np.stack([columns, rows], axis=1)
     visible = np.zeros(bodies.shape, np.bool_)
-    visible[seen] = _is_visible(pixels, points[:, 2], number, then.drawn)
+    visible[seen] = _is_visible(pixels, _depth(points, then), number, then.drawn)
     return Flow(offset, visible)
 
 
@@ -96,10 +114,8 @@ def track(points_m: Floats, body: str, shot: Shot) -> tuple[Track, ...]:
     names = [other.name for other in shot.scene.bodies]
     number = np.full(len(points_m), names.index(body) + 1, np.uint32)
     points = _in_camera(points_m, number, shot.scene, shot.camera.pose)
-    before = points[:, 2] > 0
-    pixels = np.full((len(points), 2), np.nan)
-    pixels[before] = shot.camera.lens.project(points[before])
-    visible = _is_visible(pixels, points[:, 2], number, shot.drawn)
+    pixels = _projected(points, shot)
+    visible = _is_visible(pixels, _depth(points, shot), number, shot.drawn)
     return tuple(
         Track((float(x), float(y)), bool(is_visible))
         for (x, y), is_visible in zip(pixels, visible, strict=True)
@@ -148,6 +164,20 @@ def _in_camera(points_m: Floats, number: NDArray[np.uint32], scene: Scene, camer
         turn, move = to_camera[index, :, :3], to_camera[index, :, 3]
         found[on_it] = points_m[on_it] @ turn.T + move
     return found
+
+
+def _projected(points: Floats, shot: Shot) -> Floats:
+    """Returns the pixels (n, 2) of points (n, 3) in the camera's frame; NaN where it sees none."""
+    pixels = np.full((len(points), 2), np.nan)
+    before = shot.camera.lens.sees(points)
+    pixels[before] = shot.camera.lens.project(points[before])
+    return pixels
+
+
+def _depth(points: Floats, shot: Shot) -> Floats:
+    """Returns the depth (n,) of points (n, 3) as the camera's lens has it."""
+    along_ray = shot.camera.lens.depth_along == "ray"
+    return np.asarray(np.linalg.norm(points, axis=1) if along_ray else points[:, 2])
 
 
 def _is_visible(

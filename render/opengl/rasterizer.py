@@ -219,14 +219,12 @@ def _outputs(gl: Any) -> dict[Channel, Attachment]:
     """Returns where in ``surface.frag`` each channel comes from, and how it is stored and read."""
     radiance = Attachment(0, gl.GL_RGBA16F, (gl.GL_RGB, gl.GL_FLOAT), np.float32, 3)
     ids = Attachment(2, gl.GL_RG32UI, (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 2)
-    rgba = (gl.GL_RGBA, gl.GL_FLOAT)
     return {
         "radiance": radiance,
         "depth_m": Attachment(1, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
         "bodies": ids,
         "parts": ids,
-        "normals": Attachment(3, gl.GL_RGBA32F, rgba, np.float32, 4),
-        "object_xyz_m": Attachment(4, gl.GL_RGBA32F, rgba, np.float32, 4),
+        "normals": Attachment(3, gl.GL_RGBA32F, (gl.GL_RGBA, gl.GL_FLOAT), np.float32, 4),
         "cover": Attachment(
             0, gl.GL_RGBA32UI, (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 4
         ),

@@ -9,7 +9,6 @@ const float PI = 3.14159265;
 in vec3 world_position;
 in vec3 world_normal;
 in vec3 world_tangent;
-in vec3 object_position;
 in vec2 texture_uv;
 flat in uvec2 body_and_part;
 
@@ -17,7 +16,6 @@ layout(location = 0) out vec4 radiance;
 layout(location = 1) out float depth_m;
 layout(location = 2) out uvec2 ids;
 layout(location = 3) out vec4 camera_normal;
-layout(location = 4) out vec4 object_xyz_m;
 
 uniform mat4 world_to_camera;
 
@@ -144,5 +142,4 @@ void main() {
     depth_m = (world_to_camera * vec4(world_position, 1.0)).z;
     ids = body_and_part;
     camera_normal = vec4(normalize(mat3(world_to_camera) * world_normal), 0.0);
-    object_xyz_m = vec4(object_position, 0.0);
 }

@@ -22,9 +22,18 @@ from sim2cam.dataset.reader import (
     read_lines,
 )
 from sim2cam.dataset.sample import ObjectLabel, Sample
-from sim2cam.dataset.writer import HEADER, SHARDS, TEMPORARY_SUFFIX, digest_of
+from sim2cam.dataset.writer import (
+    ENVIRONMENT,
+    HEADER,
+    SHARDS,
+    TEMPORARY_SUFFIX,
+    WANTED,
+    digest_of,
+)
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, box_of_mask
+
+_AGAIN = "Run its command again with --resume."
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,10 @@ def check_dataset(root: Path) -> CheckReport:
     """
     header = read_header(root)
     raw_samples = read_lines(root)
-    problems = [*_list_problems(raw_samples), *_scene_problems(raw_samples, _views(header))]
+    problems = [
+        *_list_problems(raw_samples, _wanted(root)),
+        *_scene_problems(raw_samples, _views(header)),
+    ]
     parents = None
     if header.get("parent") is not None:
         parents, more = _parents(parent_folder(root, header))
@@ -102,9 +114,24 @@ def _views(header: dict[str, Any]) -> int | None:
         return None
 
 
-def _list_problems(raw_samples: list[RawSample]) -> Iterator[Problem]:
-    if not raw_samples:
-        yield Problem(HEADER, "the data set holds no samples")
+def _wanted(root: Path) -> int:
+    """Returns how many samples the data set was meant to have; 0 when that is not recorded."""
+    path = root / ENVIRONMENT
+    if not path.is_file():
+        return 0
+    try:
+        return int(json.loads(path.read_bytes()).get(WANTED, 0))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(path, f"not the facts of a run ({error}). {_AGAIN}") from error
+
+
+def _list_problems(raw_samples: list[RawSample], wanted: int) -> Iterator[Problem]:
+    if len(raw_samples) < wanted:
+        yield Problem(
+            SHARDS, f"incomplete: {len(raw_samples)} of {wanted} samples are there. {_AGAIN}"
+        )
+    elif not raw_samples:
+        yield Problem(HEADER, f"the data set holds no samples. {_AGAIN}")
     for name, times in Counter(_name(raw) for raw in raw_samples).items():
         if times > 1:
             yield Problem(name, f"{times} samples have this name")

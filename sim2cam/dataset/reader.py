@@ -13,7 +13,7 @@ from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
 from sim2cam.errors import InputError, did_you_mean
-from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.lens import Lens
 
 _AGAIN = "Generate the data set again"
 
@@ -41,7 +41,7 @@ class _Line:
     files: dict[str, str]
     digest: str
     objects: tuple[ObjectLabel, ...] | None = None
-    lens: BrownConrady | None = None
+    lens: Lens | None = None
     scene_index: int = 0
     parent: str | None = None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from sim2cam.geometry.boxes import Box
-from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.poses import Pose
 
 Origin = Literal["sim", "adapted", "real", "stand-in"]
@@ -51,8 +51,9 @@ class Sample:
         width, height: size in pixels, upright.
         objects: the labels; empty when there are none, None when the image was never labelled.
         origin: how the image was made.
-        depth: 16-bit PNG of depth along the optical axis, ``DEPTH_SCALE_M`` metres a step, 0 where
-            nothing is; None without one.
+        depth: 16-bit PNG of depth along the optical axis, or along each pixel's ray where the lens's
+            ``depth_along`` says so; ``DEPTH_SCALE_M`` metres a step, 0 where nothing is; None
+            without one.
         ids: 16-bit PNG of instance ids, 0 for everything unlabelled; None without one.
         lens: the lens, where it is known.
         scene_index: samples of one scene share it; splits keep them together.
@@ -68,7 +69,7 @@ class Sample:
     origin: Origin
     depth: Path | None = None
     ids: Path | None = None
-    lens: BrownConrady | None = None
+    lens: Lens | None = None
     scene_index: int = 0
     digest: str = ""
     parent: str | None = None

@@ -30,6 +30,7 @@ TEMPORARY_SUFFIX = ".part"
 HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
 SHARDS = "shards"
+WANTED = "samples_wanted"
 
 _PARTS = (HEADER, ENVIRONMENT, SHARDS)
 
@@ -89,6 +90,20 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
         for part in [*_temporaries(root), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]:
             _remove(part)
     write_json(target, header)
+
+
+def write_environment(root: Path, facts: Mapping[str, Any], *, wanted: int) -> None:
+    """Writes ``environment.json``, before the shards, so that a check can tell what is missing.
+
+    Args:
+        root: the data set.
+        facts: where and how it is made; they do not decide its bytes.
+        wanted: number of samples, those that are there included.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+    """
+    write_json(root / ENVIRONMENT, {**facts, WANTED: wanted})
 
 
 def write_shard(

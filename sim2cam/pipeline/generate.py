@@ -18,7 +18,7 @@ from sim2cam.dataset.writer import (
     NewSample,
     prepare_folder,
     shard_size,
-    write_json,
+    write_environment,
     write_shard,
 )
 from sim2cam.errors import SceneError
@@ -92,13 +92,13 @@ def generate(
         SceneError: a scene cannot be settled in ``MAX_ATTEMPTS`` attempts.
     """
     prepare_folder(root, _header(recipe, seed), resume=resume, overwrite=overwrite)
+    write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
     units = [unit for unit in _units(recipe, root, count, seed) if _is_missing(unit)]
     done = count - sum(unit.count for unit in units)
     progress(done, count)
     for finished in map_units(make_shard, units, workers):
         done += finished
         progress(done, count)
-    write_json(root / "environment.json", environment_facts(rasterizer().name, workers))
     return read_dataset(root)
 
 

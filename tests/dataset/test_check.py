@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sim2cam.dataset.check import CheckReport, Problem, check_dataset
-from sim2cam.dataset.writer import write_shard
+from sim2cam.dataset.writer import write_environment, write_shard
 from sim2cam.errors import InputError
 
 
@@ -225,8 +225,32 @@ def test_left_folders_are_warned_about(native):
 def test_no_samples_are_a_problem(native):
     shutil.rmtree(native / "shards")
     assert check_dataset(native).problems == (
-        Problem("dataset.json", "the data set holds no samples"),
+        Problem(
+            "dataset.json",
+            "the data set holds no samples. Run its command again with --resume.",
+        ),
     )
+
+
+@pytest.mark.parametrize("left", [2, 0])
+def test_missing_samples_are_counted(native, left):
+    write_environment(native, {"workers": 2}, wanted=4)
+    assert check_dataset(native).problems == ()
+    for shard in ("000000", "000001")[left // 2 :]:
+        shutil.rmtree(native / "shards" / shard)
+    assert check_dataset(native).problems == (
+        Problem(
+            "shards",
+            f"incomplete: {left} of 4 samples are there. Run its command again with --resume.",
+        ),
+    )
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"samples_wanted": "many"}'])
+def test_an_environment_that_is_none_is_told(native, text):
+    (native / "environment.json").write_text(text)
+    with pytest.raises(InputError, match=r"environment\.json: not the facts of a run .*--resume"):
+        check_dataset(native)
 
 
 def test_a_parent_that_changed_is_found(native, adapted, tiny):

@@ -5,12 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.geometry.fisheye import KannalaBrandt
+from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import LABEL_CHANNELS
+from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import instance_ids
-from sim2cam.render.truth import Shot, disparity, flow, occlusions, track
+from sim2cam.render.truth import Shot, disparity, flow, object_points, occlusions, track
+from sim2cam.render.warp import labels_through
 
-CHANNELS = (*LABEL_CHANNELS, "object_xyz_m")
 EYE = (0.0, 0.001, 0.4)
 
 
@@ -18,12 +21,44 @@ EYE = (0.0, 0.001, 0.4)
 def shoot(drawing, make):
     """A function that draws a scene from a place."""
 
-    def shot(scene, eye=EYE, **lens):
-        of = make.camera(eye, (eye[0], eye[1] - 0.001, 0.0), **lens)
+    def shot(scene, eye=EYE, lens=None):
+        of = make.camera(eye, (eye[0], eye[1] - 0.001, 0.0))
+        of = replace(of, lens=lens or of.lens)
         drawing.load(scene)
-        return Shot(scene, of, drawing.draw(make.view(of), CHANNELS))
+        drawn = labels_through(optics_of(of), lambda view: drawing.draw(view, LABEL_CHANNELS))
+        return Shot(scene, of, drawn)
 
     return shot
+
+
+LENSES = {
+    "pinhole": None,
+    "barrel": BrownConrady(400.0, 400.0, 159.5, 119.5, k1=-0.2, k2=0.03, p1=0.002, p2=-0.001),
+    "fisheye": KannalaBrandt(300.0, 300.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_points_of_bodies_lie_on_their_surface(shoot, make, name):
+    turned = (0.8, 0.0, 0.6, 0.0)
+    ball = make.body("ball", make.sphere(0.03), (0.03, 0.02, 0.05), rotation=turned)
+    cube = make.body("cube", make.box((0.03, 0.03, 0.03)), (-0.03, 0.0, 0.015), rotation=turned)
+    shot = shoot(make.scene(ball, cube), lens=LENSES[name])
+    points, bodies = object_points(shot), shot.drawn["bodies"]
+    away = np.linalg.norm(points[bodies == 2], axis=1)
+    assert np.quantile(np.abs(away / 0.03 - 1), 0.99) < 0.01  # of 40 x 20 patches
+    on_cube = np.abs(points[bodies == 3]).max(axis=1)
+    assert np.quantile(np.abs(on_cube - 0.015), 0.95) < 2e-5
+    assert np.abs(points[bodies == 1][:, 2]).max() < 1e-4
+    assert not points[bodies == 0].any()
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_a_still_scene_does_not_flow(shoot, make, name):
+    shot = shoot(make.thrown(), lens=LENSES[name])
+    found = flow(shot, shot)
+    assert np.abs(found.offset_px).max() < 1e-3
+    assert found.visible[shot.drawn["bodies"] > 0].all()
 
 
 def moved(scene, name, offset):
