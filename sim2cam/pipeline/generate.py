@@ -212,7 +212,12 @@ def _shoot(recipe: Recipe, settled: SettledScene, view: int, index: int) -> NewS
         objects=frame.objects,
         depth_m=frame.depth_m if "depth" in channels else None,
         ids=frame.ids if "ids" in channels else None,
-        facts={"scene_index": settled.index, "view": view, "lens": camera.lens},
+        facts={
+            "scene_index": settled.index,
+            "view": view,
+            "lens": camera.lens,
+            "depth_along": camera.lens.depth_along,
+        },
     )
 
 

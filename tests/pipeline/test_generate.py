@@ -112,6 +112,10 @@ def test_scenes_stay_within_a_shard(plain):
     assert all(len(folders) == 1 for folders in shards.values())
 
 
+def test_a_sample_says_what_its_depth_is(plain):
+    assert {raw.line["depth_along"] for raw in read_lines(plain)} == {"axis"}
+
+
 def test_a_scene_that_never_settles_is_an_error(monkeypatch):
     monkeypatch.setattr(module, "blind_spot", lambda _scene: "the lens folds back")
     with pytest.raises(SceneError, match=r"did not settle in 20 attempts \(last: the lens folds"):
