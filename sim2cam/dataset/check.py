@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset.audit import audit
+from sim2cam.dataset.channels import read
 from sim2cam.dataset.reader import (
     RawSample,
     parent_folder,
@@ -215,24 +217,24 @@ def _pixel_problems(sample: Sample) -> Iterator[str]:
     """Yields images of another size, and labels that contradict their pixels."""
     try:
         width, height = images.read_size(sample.rgb)
-        ids = images.read_16bit(sample.ids) if sample.ids else None
-        depth = images.read_16bit(sample.depth) if sample.depth else None
+        found = {name: read(name, path) for name, path in sample.channels.items()}
     except InputError as error:
         yield str(error)
         return
     sizes = {"rgb": (width, height)}
-    sizes |= {"ids": ids.shape[::-1]} if ids is not None else {}
-    sizes |= {"depth": depth.shape[::-1]} if depth is not None else {}
+    sizes |= {name: (values.shape[1], values.shape[0]) for name, values in found.items()}
     wrong = {name: size for name, size in sizes.items() if size != (sample.width, sample.height)}
     for name, (width, height) in wrong.items():
         yield f"{name} is {width}x{height} pixels, not {sample.width}x{sample.height}"
-    if wrong or ids is None:
+    if wrong or "ids" not in found:
         return
+    ids = found["ids"]
     yield from _mask_problems(sample.objects or (), ids)
-    if depth is not None:
-        without = int((depth[ids > 0] == 0).sum())
+    if "depth" in found:
+        without = int((found["depth"][ids > 0] == 0).sum())
         if without:
             yield f"{without} pixels of objects have no depth"
+    yield from audit(sample, found)
 
 
 def _label_problems(label: ObjectLabel, sample: Sample) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
@@ -137,8 +138,7 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         height=line.height,
         objects=line.objects,
         origin=line.origin,
-        depth=files.get("depth"),
-        ids=files.get("ids"),
+        channels={name: files[name] for name in CHANNELS if name in files},
         lens=line.lens,
         scene_index=line.scene_index,
         digest=line.digest,
@@ -182,8 +182,7 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
             replace(
                 sample,
                 objects=origin.objects,
-                depth=origin.depth,
-                ids=origin.ids,
+                channels=origin.channels,
                 lens=origin.lens,
                 scene_index=origin.scene_index,
             )

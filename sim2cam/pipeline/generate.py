@@ -201,8 +201,7 @@ def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterat
 
 def _shoot(recipe: Recipe, settled: SettledScene, view: int, index: int) -> NewSample:
     camera = settled.scene.cameras[view]
-    frame = shoot(settled.scene, camera, rasterizer())
-    channels = recipe.render.channels
+    frame = shoot(settled.scene, camera, rasterizer(), recipe.render.channels)
     return NewSample(
         index=index,
         jpeg=frame.jpeg,
@@ -210,8 +209,7 @@ def _shoot(recipe: Recipe, settled: SettledScene, view: int, index: int) -> NewS
         height=camera.height,
         origin="sim",
         objects=frame.objects,
-        depth_m=frame.depth_m if "depth" in channels else None,
-        ids=frame.ids if "ids" in channels else None,
+        channels=frame.channels,
         facts={
             "scene_index": settled.index,
             "view": view,

@@ -155,8 +155,7 @@ def _translated(unit: Unit, transfer: Transfer) -> Iterator[NewSample]:
             height=sample.height,
             origin="adapted",
             objects=None,
-            depth_m=None,
-            ids=None,
+            channels={},
             facts={"parent": sample.digest, "scene_index": sample.scene_index},
         )
 

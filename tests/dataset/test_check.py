@@ -83,10 +83,16 @@ def first_object(**changes):
     )
 
 
+def with_channel(sample, name, values):
+    return replace(sample, channels={**sample.channels, name: values})
+
+
 def repainted(old, new):
-    return lambda sample: replace(
-        sample, ids=np.where(sample.ids == old, new, sample.ids).astype(np.uint16)
-    )
+    def paint(sample):
+        ids = sample.channels["ids"]
+        return with_channel(sample, "ids", np.where(ids == old, new, ids).astype(np.uint16))
+
+    return paint
 
 
 SQUARE = "object 0 (category square): "
@@ -146,23 +152,27 @@ FAULTS = {
         [f"{SQUARE}instance_id 1 is not in the ids image"],
     ),
     "no depth": (
-        lambda sample: replace(sample, depth_m=np.where(sample.ids == 2, 0, sample.depth_m)),
+        lambda sample: with_channel(
+            sample,
+            "depth",
+            np.where(sample.channels["ids"] == 2, 0, sample.channels["depth"]),
+        ),
         ["144 pixels of objects have no depth"],
     ),
     "size": (
         changed(width=47),
         [
             "rgb is 48x32 pixels, not 47x32",
-            "ids is 48x32 pixels, not 47x32",
             "depth is 48x32 pixels, not 47x32",
+            "ids is 48x32 pixels, not 47x32",
         ],
     ),
     "a smaller ids image": (
-        lambda sample: replace(sample, ids=sample.ids[:-1]),
+        lambda sample: with_channel(sample, "ids", sample.channels["ids"][:-1]),
         ["ids is 48x31 pixels, not 48x32"],
     ),
     "a smaller depth image": (
-        lambda sample: replace(sample, depth_m=sample.depth_m[:, 1:]),
+        lambda sample: with_channel(sample, "depth", sample.channels["depth"][:, 1:]),
         ["depth is 47x32 pixels, not 48x32"],
     ),
     "scene": (
@@ -186,7 +196,7 @@ def test_a_fault_is_found_and_nothing_else(tmp_path, tiny, fault, found):
 def test_a_box_outside_the_image_is_found_without_masks(tmp_path, tiny):
     def plant(sample):
         moved = first_object(box_xyxy=(40.0, 4.0, 49.0, 16.0), box_amodal_xyxy=None)(sample)
-        return replace(moved, ids=None, depth_m=None)
+        return replace(moved, channels={})
 
     root = tiny.write_native(tmp_path / "native", plant)
     assert whats(root)[0] == (

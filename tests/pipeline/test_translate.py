@@ -34,7 +34,11 @@ def test_labels_are_the_parents_and_pictures_are_not(reinhard, sim, tmp_path):
     assert len(adapted.samples) == len(sim.samples)
     for ours, parent in zip(adapted.samples, sim.samples, strict=True):
         assert ours.origin == "adapted"
-        assert (ours.parent, ours.objects, ours.ids) == (parent.digest, parent.objects, parent.ids)
+        assert (ours.parent, ours.objects, ours.channels) == (
+            parent.digest,
+            parent.objects,
+            parent.channels,
+        )
         assert ours.scene_index == parent.scene_index
     assert not np.array_equal(
         images.read_rgb(adapted.samples[0].rgb), images.read_rgb(sim.samples[0].rgb)
