@@ -26,6 +26,7 @@ Singles = NDArray[np.float32]
 
 _NARROW_COSINE = math.cos(math.radians(55))
 _WIDEST_COSINE = math.cos(math.radians(85))  # no view is asked to see more
+_MOST_PX = 16384  # a side of what OpenGL drivers draw
 _CUBE: Floats = np.concatenate(
     [
         Rotation.from_euler("y", [[0], [90], [180], [270]], degrees=True).as_matrix(),
@@ -33,8 +34,6 @@ _CUBE: Floats = np.concatenate(
     ]
 ).round()
 """(6, 3, 3): from the frame of each face, which looks along its z, to the camera's."""
-
-_MOST_PX = 16384  # a side of what OpenGL drivers draw
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,7 +76,7 @@ class CentralLens(ABC):
             x, y = pixels[missed[0]]
             raise LensError(
                 f"pixel ({x:.1f}, {y:.1f}) lies outside the domain of {self}: {self.edge()}. Use "
-                "smaller coefficients or a smaller image."
+                "a smaller image or a lens that bends less."
             )
         return rays
 

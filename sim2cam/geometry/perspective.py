@@ -70,7 +70,8 @@ class Perspective(CentralLens):
     def sees(self, points_m: Floats) -> NDArray[np.bool_]:
         """Returns which points (n, 3) lie before the camera and where nothing has folded back."""
         before = points_m[:, 2] > 0
-        x, y = (points_m[:, :2] / np.where(before, points_m[:, 2], 1)[:, None]).T
+        with np.errstate(over="ignore"):  # hardly before the camera is infinitely far on the plane
+            x, y = (points_m[:, :2] / np.where(before, points_m[:, 2], 1)[:, None]).T
         return np.asarray(before & self._is_unfolded(x, y))
 
     def edge(self) -> str:

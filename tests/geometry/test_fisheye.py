@@ -178,15 +178,15 @@ REFUSED = [
         TURNING, "unproject", [[320.0, 700.0]],
         "pixel (320.0, 700.0) lies outside the domain of KannalaBrandt(fx_px=300.0, fy_px=300.0, "
         "cx_px=320.0, cy_px=240.0, k1=-0.1, k2=0.0, k3=0.0, k4=0.0, kind='kannala_brandt'): the "
-        "distortion folds back 104.6 degrees off the axis. Use smaller coefficients or a smaller "
-        "image.",
+        "distortion folds back 104.6 degrees off the axis. Use a smaller image or a lens "
+        "that bends less.",
     ),
     (
         EQUIDISTANT, "unproject", [[319.5, 239.5], [1000.0, 239.5]],
         "pixel (1000.0, 239.5) lies outside the domain of KannalaBrandt(fx_px=200.0, fy_px=200.0, "
         "cx_px=319.5, cy_px=239.5, k1=0.0, k2=0.0, k3=0.0, k4=0.0, kind='kannala_brandt'): it sees "
-        "up to 180.0 degrees off the axis, right behind the camera. Use smaller coefficients or a "
-        "smaller image.",
+        "up to 180.0 degrees off the axis, right behind the camera. Use a smaller image or a lens "
+        "that bends less.",
     ),
     (
         EQUIDISTANT, "project", [[0.0, 0.0, -2.0]],
@@ -199,7 +199,7 @@ REFUSED = [
         SHORT, "unproject", [[820.5, 240.0]],
         "pixel (820.5, 240.0) lies outside the domain of RadialTable(cx_px=320.0, cy_px=240.0, 4 "
         "entries): its table ends 91.7 degrees off the axis, 500.0 px from the principal point. Use "
-        "smaller coefficients or a smaller image.",
+        "a smaller image or a lens that bends less.",
     ),
     (
         SHORT, "project", [[0.0, 1.0, -1.0]],
