@@ -49,7 +49,7 @@ def labels_through(optics: Optics, draw: Callable[[PinholeView], GBuffer]) -> GB
 
     Args:
         optics: of the camera; its lens says whether depth is along the optical axis or the ray.
-        draw: returns label channels of an undistorted view.
+        draw: returns label channels of an undistorted view; with depth, the bodies too.
     """
     if optics.pinhole is not None:
         return draw(optics.pinhole)
@@ -108,7 +108,8 @@ def _labels(face: Face, draw: Callable[[PinholeView], GBuffer]) -> GBuffer:
     def picked(channel: Channel) -> NDArray[Any]:
         values = drawn[channel]
         if channel == "depth_m":
-            return _depth_at(values, nearest, places[0] - x, places[1] - y) * face.stretch
+            off = places[0] - x, places[1] - y
+            return _depth_at(values, drawn["bodies"], nearest, *off) * face.stretch
         found = values.reshape(-1, *values.shape[2:])[nearest]
         if channel == "normals":
             found = found @ face.to_camera.T.astype(np.float32)
@@ -118,7 +119,11 @@ def _labels(face: Face, draw: Callable[[PinholeView], GBuffer]) -> GBuffer:
 
 
 def _depth_at(
-    depth_m: Singles, nearest: NDArray[np.intp], off_x: Singles, off_y: Singles
+    depth_m: Singles,
+    bodies: NDArray[np.uint32],
+    nearest: NDArray[np.intp],
+    off_x: Singles,
+    off_y: Singles,
 ) -> Singles:
     """Returns depth (m,) a little off drawn points, on the plane that touches the surface there.
 
@@ -126,15 +131,19 @@ def _depth_at(
 
     Args:
         depth_m: (h, w) of the view, 0 where nothing is.
+        bodies: (h, w) what is seen; a plane does not reach over to another body.
         nearest: numbers (m,) of the drawn points, counted row by row.
         off_x, off_y: (m,) how far off, in pixels of the view.
     """
     flat, width = depth_m.reshape(-1), depth_m.shape[1]
     nearness = np.divide(1, flat, out=np.zeros_like(flat), where=flat > 0)
     here = nearness[nearest]
-    slope_x = _slope(nearness[nearest - 1], here, nearness[nearest + 1])
-    slope_y = _slope(nearness[nearest - width], here, nearness[nearest + width])
-    there = here + slope_x * off_x + slope_y * off_y
+    body = bodies.reshape(-1)
+    there = here.copy()
+    for step, off in ((1, off_x), (width, off_y)):
+        slope = _slope(nearness[nearest - step], here, nearness[nearest + step])
+        alike = (body[nearest - step] == body[nearest]) & (body[nearest + step] == body[nearest])
+        there += np.where(alike, slope * off, 0)
     return np.asarray(np.divide(1, there, out=np.zeros_like(there), where=here > 0))
 
 
