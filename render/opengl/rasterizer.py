@@ -56,11 +56,14 @@ class OpenGLRasterizer:
         self._platform = platform
         self._gl = gl = self._context.gl
         limits = {"BEAMS_LIMIT": MAX_BEAMS, "LOBES_LIMIT": MAX_LOBES}
-        self._shaded = Program(gl, "surface.vert", "surface.frag", **limits, RADIANCE=1)
-        self._plain = Program(gl, "surface.vert", "surface.frag", **limits)
+        vertex, fragment = "surface.vert", "surface.frag"
+        self._far_lit = Program(gl, vertex, fragment, **limits, RADIANCE=1)
+        self._near_lit = Program(gl, vertex, fragment, **limits, RADIANCE=1, PLACED=1)
+        self._shaded = self._far_lit
+        self._plain = Program(gl, vertex, fragment, **limits)
         self._cover = Program(gl, "surface.vert", "cover.frag")
         self._shadow = Program(gl, "shadow.vert", "shadow.frag")
-        self._light = Block(gl, self._shaded, "Light")
+        self._light = Block(gl, (self._far_lit, self._near_lit), "Light")
         self._targets = Targets(gl)
         self._shadow_maps = ShadowMaps(gl)
         self._outputs = _outputs(gl)
@@ -200,6 +203,7 @@ class OpenGLRasterizer:
         casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
         centre, radius = _bounding_sphere(casters)
         beams = beams_of(self._scene.environment, centre, radius)
+        self._shaded = self._near_lit if self._scene.environment.lights else self._far_lit
         block = light_block(self._scene, beams, centre, radius)
         self._light.fill(block)
         self._shadow.use()

@@ -1,7 +1,8 @@
 #version 410 core
 #extension GL_ARB_shading_language_420pack : require
 // Ground truth at the pixel's centre and, with RADIANCE, linear radiance: diffuse light of shadowed
-// beams, specular light of the environment and of the lamps' lobes.
+// beams, specular light of the environment and of the lamps' lobes. Lights that have a place are known
+// with PLACED alone: without, software rasterizers would compute both sides of every question.
 const int MAX_BEAMS = BEAMS_LIMIT;
 const int MAX_LOBES = LOBES_LIMIT;
 const float PI = 3.14159265;
@@ -52,9 +53,12 @@ uniform vec4 surface;  // roughness, specular, metallic, what uvs are multiplied
 float visibility(int i, float away, vec3 normal) {
     vec3 lifted = world_position + normal * beams[i].axis.w * away;
     vec4 clip = beams[i].to_shadow * vec4(lifted, 1.0);
-    vec3 place = clip.xyz / clip.w * 0.5 + 0.5;
-    bool outside = clip.w <= 0.0 || any(lessThan(place.xy, vec2(0.0)))
-        || any(greaterThan(place.xy, vec2(1.0)));
+#ifdef PLACED
+    if (clip.w <= 0.0) return 1.0 - beams[i].power.w;
+    clip.xyz /= clip.w;
+#endif
+    vec3 place = clip.xyz * 0.5 + 0.5;
+    bool outside = any(lessThan(place.xy, vec2(0.0))) || any(greaterThan(place.xy, vec2(1.0)));
     if (outside) return 1.0 - beams[i].power.w;
     return texture(shadow_maps, vec4(place.xy, float(i), clamp(place.z, 0.0, 1.0)));
 }
@@ -70,12 +74,14 @@ float arriving(vec3 to_beam, float away, vec3 axis, vec3 cone) {
 vec4 received(int i, vec3 n, vec3 n0, out float open) {
     vec3 to_beam = beams[i].place.xyz;
     float away = 1.0, share = 1.0;
+#ifdef PLACED
     if (beams[i].place.w > 0.0) {
         to_beam -= world_position;
         away = length(to_beam);
         to_beam /= away;
         share = arriving(to_beam, away, beams[i].axis.xyz, beams[i].cone.xyz);
     }
+#endif
     float facing = max(dot(n, to_beam), 0.0) * share;
     open = 0.0;
     if (facing <= 0.0) return vec4(0.0);
@@ -92,6 +98,7 @@ vec3 reflected(vec3 r, float alpha) {
         vec3 to_lobe = lobes[i].place.xyz;
         vec3 power = lobes[i].power.rgb;
         float radius = lobes[i].power.w;
+#ifdef PLACED
         if (lobes[i].place.w > 0.0) {
             to_lobe -= world_position;
             float away = length(to_lobe);
@@ -99,6 +106,7 @@ vec3 reflected(vec3 r, float alpha) {
             power *= arriving(to_lobe, away, lobes[i].axis.xyz, lobes[i].cone.xyz);
             radius /= away;
         }
+#endif
         float width = radius * radius + alpha * alpha;
         float off = acos(clamp(dot(r, to_lobe), -1.0, 1.0));
         light += power / (PI * width) * exp(-off * off / width);
