@@ -67,6 +67,10 @@ class OpenGLRasterizer:
         self._targets = Targets(gl)
         self._shadow_maps = ShadowMaps(gl)
         self._outputs = _outputs(gl)
+        # most scenes have few labelled bodies: a quarter of the memory is moved
+        self._narrow_cover = Attachment(
+            0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
+        )
         self._meshes: Store[DeviceMesh] = Store(gl, _MESH_BYTES)
         self._skins: Store[DeviceSkin] = Store(gl, _SKIN_BYTES)
         self._batches: tuple[Batch, ...] = ()
@@ -169,7 +173,7 @@ class OpenGLRasterizer:
         """Draws every labelled body through all others, each setting its own bit."""
         gl = self._gl
         words = cover_words(self._scene)
-        output = self._outputs["cover"]
+        output = self._outputs["cover"] if words > 1 else self._narrow_cover
         self._begin((output,), 0, view)
         gl.glDisable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_COLOR_LOGIC_OP)
@@ -180,7 +184,8 @@ class OpenGLRasterizer:
             if batch.bodies[0].is_target:
                 batch.draw(gl)
         gl.glDisable(gl.GL_COLOR_LOGIC_OP)
-        return np.asarray(self._targets.read(output, view.width, view.height)[..., :words])
+        cover = self._targets.read(output, view.width, view.height)
+        return np.ascontiguousarray(cover[..., :words])
 
     def _make_batches(self, scene: Scene, labels: dict[str, int]) -> tuple[Batch, ...]:
         alike: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)

@@ -70,26 +70,6 @@ float arriving(vec3 to_beam, float away, vec3 axis, vec3 cone) {
     return fall / (away * away);
 }
 
-// Irradiance of a beam on a surface of normal n, for shadows lifted along n0; w: without shadow.
-vec4 received(int i, vec3 n, vec3 n0, out float open) {
-    vec3 to_beam = beams[i].place.xyz;
-    float away = 1.0, share = 1.0;
-#ifdef PLACED
-    if (beams[i].place.w > 0.0) {
-        to_beam -= world_position;
-        away = length(to_beam);
-        to_beam /= away;
-        share = arriving(to_beam, away, beams[i].axis.xyz, beams[i].cone.xyz);
-    }
-#endif
-    float facing = max(dot(n, to_beam), 0.0) * share;
-    open = 0.0;
-    if (facing <= 0.0) return vec4(0.0);
-    open = visibility(i, away, n0);
-    vec3 light = beams[i].power.rgb * facing;
-    return vec4(light * open, dot(light, vec3(1.0)));
-}
-
 // Radiance reflected from direction r, blurred by the roughness (lobes widen, their energy stays).
 vec3 reflected(vec3 r, float alpha) {
     vec3 sky = mix(horizon.rgb, zenith.rgb, clamp(r.z, 0.0, 1.0));
@@ -126,11 +106,24 @@ vec3 shaded() {
     vec3 irradiance = ground_radiance.rgb * PI * (0.5 - 0.5 * n.z);
     float open = 0.0, all = 1e-4;
     for (int i = 0; i < counts.x; ++i) {
-        float seen;
-        vec4 light = received(i, n, n0, seen);
-        irradiance += light.rgb;
-        open += light.w * seen;
-        all += light.w;
+        vec3 to_beam = beams[i].place.xyz;
+        float away = 1.0, share = 1.0;
+#ifdef PLACED
+        if (beams[i].place.w > 0.0) {
+            to_beam -= world_position;
+            away = length(to_beam);
+            to_beam /= away;
+            share = arriving(to_beam, away, beams[i].axis.xyz, beams[i].cone.xyz);
+        }
+#endif
+        float facing = max(dot(n, to_beam), 0.0) * share;
+        if (facing <= 0.0) continue;
+        float seen = visibility(i, away, n0);
+        vec3 light = beams[i].power.rgb * facing;
+        irradiance += light * seen;
+        float weight = dot(light, vec3(1.0));
+        open += weight * seen;
+        all += weight;
     }
     float alpha = surface.x * surface.x;
     float facing_eye = clamp(dot(n, v), 0.0, 1.0);
