@@ -48,7 +48,7 @@ def test_points_of_bodies_lie_on_their_surface(shoot, make, name):
     away = np.linalg.norm(points[bodies == 2], axis=1)
     assert np.quantile(np.abs(away / 0.03 - 1), 0.99) < 0.01  # of 40 x 20 patches
     on_cube = np.abs(points[bodies == 3]).max(axis=1)
-    assert np.quantile(np.abs(on_cube - 0.015), 0.95) < 2e-5
+    assert np.quantile(np.abs(on_cube - 0.015), 0.9) < 2e-5  # but for silhouettes
     assert np.abs(points[bodies == 1][:, 2]).max() < 1e-4
     assert not points[bodies == 0].any()
 
