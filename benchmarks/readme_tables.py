@@ -198,9 +198,9 @@ def _channels(results: dict[str, Any]) -> str:
     """Returns what each channel adds to a frame with all channels."""
     tabletops = results["tabletops"]
     heads = " | ".join(f"{t['objects']} objects" for t in tabletops)
-    lines = [f"| a channel adds, CPU-ms | {heads} |", f"|---|{'---|' * len(tabletops)}"]
+    lines = [f"| sim2cam, CPU-ms added by | {heads} |", f"|---|{'---|' * len(tabletops)}"]
     for channel in tabletops[0]["channels_cpu_ms"]:
-        costs = " | ".join(f"{t['channels_cpu_ms'][channel]:.1f}" for t in tabletops)
+        costs = " | ".join(_spread(t["channels_cpu_ms"][channel]) for t in tabletops)
         lines.append(f"| {channel} | {costs} |")
     return "\n".join(lines)
 

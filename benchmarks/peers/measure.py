@@ -15,11 +15,11 @@ import argparse
 import importlib
 import importlib.metadata
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,24 +184,27 @@ def read_tabletop(folder: Path) -> Tabletop:
         )  # fmt: skip
 
 
+def once(draw: Callable[[], Any]) -> tuple[float, float]:
+    """Returns how long something takes: CPU- and wall milliseconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    draw()
+    return 1e3 * (time.process_time() - cpu), 1e3 * (time.perf_counter() - wall)
+
+
 def timed(what: str, draw: Callable[[int], Any], asked: Arguments) -> Timing:
     """Returns how long frames take, after some that warm up."""
-    cpu_ms, wall_ms = [], []
-    for frame in range(asked.warm + asked.frames):
-        wall, cpu = time.perf_counter(), time.process_time()
-        draw(frame)
-        cpu_ms.append(1e3 * (time.process_time() - cpu))
-        wall_ms.append(1e3 * (time.perf_counter() - wall))
-    return Timing(what, cpu_ms[asked.warm :], wall_ms[asked.warm :])
+    times = [once(partial(draw, frame)) for frame in range(asked.warm + asked.frames)]
+    cpu_ms, wall_ms = zip(*times[asked.warm :], strict=True)
+    return Timing(what, list(cpu_ms), list(wall_ms))
 
 
-def resident_mb() -> float:
-    """Returns the memory of this process that is in use now."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0.0
-    return pages * resource.getpagesize() / 1e6
+def resident_mb(*, at_most: bool = False) -> float:
+    """Returns the memory that this process holds now or, at most, has held; 0 where Linux is not."""
+    # What getrusage calls the most counts the process from which this one was started.
+    name = "VmHWM:" if at_most else "VmRSS:"
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="utf-8").splitlines() if status.is_file() else []
+    return sum(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(name))
 
 
 def report(
@@ -216,10 +219,10 @@ def report(
         picture: of frame 0.
         before_mb: memory when the first frame was drawn.
     """
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    memory = {"first_frame": before_mb, "end": resident_mb(), "peak": peak_mb}
+    memory = {"first_frame": before_mb, "end": resident_mb(), "peak": resident_mb(at_most=True)}
     facts = {
         "version": version,
+        "numpy": np.__version__,
         "timings": [vars(timing) for timing in timings],
         "memory_mb": memory,
     }

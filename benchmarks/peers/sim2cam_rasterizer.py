@@ -1,8 +1,14 @@
-"""sim2cam's rasterizer, timed as its peers are: new poses, so new shadow maps, in every frame."""
+"""sim2cam's rasterizer, timed as its peers are: new poses, so new shadow maps, in every frame.
+
+The cost of a channel is the difference of two drawings of the same frame, one with all channels and
+one with all but that: drawing it, reading it back and copying it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +34,7 @@ OUTPUTS: dict[str, frozenset[Channel]] = {
 
 
 def main() -> None:
-    """Times what its peers draw, then all channels, then all but one."""
+    """Times what its peers draw, then all channels, then what each of them costs."""
     asked = measure.arguments()
     lines = (asked.folder / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
     scenes = [Scene.from_json(line) for line in lines]
@@ -56,13 +62,40 @@ def main() -> None:
         timed("all channels", every),
         timed("all channels, 4 samples", every, 4),
         measure.timed("shadow maps", prepare, asked),
-        *(timed(f"without {name}", every - left) for name, left in OUTPUTS.items() if left & every),
+        *_channels(prepare, lambda channels: drawing.draw(view, channels, samples=1), every, asked),
     ]
     picture = measure.Picture(
         encode_srgb(seen["radiance"]), seen["depth_m"], seen["bodies"].astype(np.int64)
     )
     version = f"sim2cam {__version__}, {drawing.name}"
     measure.report(asked, version, timings, picture, before)
+
+
+def _channels(
+    prepare: Callable[[int], None],
+    draw: Callable[[frozenset[Channel]], Any],
+    every: frozenset[Channel],
+    asked: measure.Arguments,
+) -> list[measure.Timing]:
+    """Returns what each output adds, frame by frame.
+
+    Args:
+        prepare: makes a frame the one that is drawn.
+        draw: draws channels of it.
+        every: all channels.
+        asked: how many frames.
+    """
+    outputs = {name: left for name, left in OUTPUTS.items() if left & every}
+    found = {name: measure.Timing(f"channel: {name}", [], []) for name in outputs}
+    for frame in range(asked.frames):
+        prepare(frame)
+        draw(every)
+        whole = measure.once(partial(draw, every))
+        for name, left in outputs.items():
+            rest = measure.once(partial(draw, every - left))
+            found[name].cpu_ms.append(whole[0] - rest[0])
+            found[name].wall_ms.append(whole[1] - rest[1])
+    return list(found.values())
 
 
 if __name__ == "__main__":
