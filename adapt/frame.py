@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.sample import DEPTH_SCALE_M, Sample
+from sim2cam.dataset import channels
+from sim2cam.dataset.channels import ChannelName
+from sim2cam.dataset.sample import Sample
 from sim2cam.errors import InputError
-from sim2cam.images import read_16bit, read_rgb
+from sim2cam.images import read_rgb
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,22 @@ def read_frame(sample: Sample) -> Frame:
         InputError: a file is missing or broken, or a buffer has another size than the image.
     """
     rgb = read_rgb(sample.rgb)
-    depth = None if sample.depth is None else read_16bit(sample.depth)
-    ids = None if sample.ids is None else read_16bit(sample.ids)
-    for path, buffer in ((sample.depth, depth), (sample.ids, ids)):
-        if path is not None and buffer is not None and buffer.shape != rgb.shape[:2]:
-            height, width = buffer.shape
-            raise InputError(
-                path,
-                f"{width}x{height} pixels, but its image {sample.rgb.name} has "
-                f"{rgb.shape[1]}x{rgb.shape[0]}. Render both again, or leave the buffer out.",
-            )
-    depth_m = None if depth is None else depth.astype(np.float32) * np.float32(DEPTH_SCALE_M)
-    return Frame(rgb, depth_m, ids)
+    buffers = {name: _read_buffer(sample, name, rgb.shape) for name in _BUFFERS}
+    return Frame(rgb, buffers["depth"], buffers["ids"])
+
+
+_BUFFERS: tuple[ChannelName, ...] = ("depth", "ids")
+
+
+def _read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    if name not in sample.channels:
+        return None
+    buffer = channels.read(name, sample.channels[name])
+    if buffer.shape != shape[:2]:
+        height, width = buffer.shape
+        raise InputError(
+            sample.channels[name],
+            f"{width}x{height} pixels, but its image {sample.rgb.name} has {shape[1]}x{shape[0]}. "
+            "Render both again, or leave the buffer out.",
+        )
+    return buffer

@@ -8,6 +8,7 @@ that are there already are kept.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sys
@@ -22,10 +23,11 @@ from sim2cam.pipeline.generate import settled_scene
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
-from sim2cam.render.optics import view_maps, warp_color, warp_labels
+from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import instance_ids
 from sim2cam.render.reference import trace
 from sim2cam.render.sensor import expose_to_jpeg
+from sim2cam.render.warp import color_through, labels_through
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
@@ -72,8 +74,9 @@ def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]
         scene = settled_scene(recipe, SEED, index).scene
         camera = scene.cameras[0]
         rasterizer.load(scene)
-        _, label = view_maps(camera)
-        truth = warp_labels(rasterizer.draw(label.view, LABEL_CHANNELS), label)
+        truth = labels_through(
+            optics_of(camera), lambda view: rasterizer.draw(view, LABEL_CHANNELS)
+        )
         ids = instance_ids(scene, truth["bodies"])
         labels = annotate(scene, camera, ids, truth["cover"])
         if sum(is_clear(found) for found in labels) >= MIN_CLEAR_DICE:
@@ -83,9 +86,8 @@ def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]
 
 def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
     """Returns the JPEG file of a path-traced picture."""
-    color, _ = view_maps(camera)
-    radiance = trace(scene, color.view, samples=SAMPLES, seed=seed)
-    return expose_to_jpeg(warp_color(radiance, color), camera.sensor)
+    draw = functools.partial(trace, scene, samples=SAMPLES, seed=seed)
+    return expose_to_jpeg(color_through(optics_of(camera), draw), camera.sensor)
 
 
 def is_clear(label: ObjectLabel) -> bool:

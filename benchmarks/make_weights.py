@@ -29,7 +29,8 @@ from sim2cam.pipeline.ladder import prepare_data
 from sim2cam.training.device import use_threads
 
 ARM = "+ translated"
-CONFIG = TrainConfig(steps=8000)
+CONFIG = TrainConfig(steps=6000)
+SHARES = {"randomized": 2.0, "translated": 1.0}  # of the crops
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def main(arguments: Arguments) -> None:
     captures = splits()
     prepare_data(replace(PLAN, arms=arms), captures, arguments.work, workers=arguments.threads)
     use_threads(arguments.threads)
-    parts = tuple((read_dataset(arguments.work / name), 1.0) for name in arms[0].data)
+    parts = tuple((read_dataset(arguments.work / name), SHARES[name]) for name in arms[0].data)
     run = arguments.work / "runs" / "shipped"
     trained = train_detector(parts, CONFIG, run, resume=True, progress=_tell)
     dev = read_captures(captures.dev)

@@ -10,9 +10,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.dataset.channels import read
 from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.images import read_16bit, read_rgb
+from sim2cam.images import read_rgb
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def read_picture(sample: Sample, categories: Sequence[str]) -> Picture:
             f"{rgb.shape[1]}x{rgb.shape[0]} pixels, but its labels are for "
             f"{sample.width}x{sample.height}.",
         )
-    ids = None if sample.ids is None else read_16bit(sample.ids)
+    ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     hulls = [None if ids is None else _hull(label, ids) for label in objects]
     return Picture(
         rgb=rgb,

@@ -275,8 +275,8 @@ def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> B
         (width - 1) / 2 + width * drawn.number(f"{path}/shift_x"),
         (height - 1) / 2 + width * drawn.number(f"{path}/shift_y"),
     )
-    coefficients = (drawn.number(f"{path}/{name}") for name in ("k1", "k2", "p1", "p2"))
-    return BrownConrady(focal_px, focal_px, *centre, *coefficients)
+    k1, k2, p1, p2 = (drawn.number(f"{path}/{name}") for name in ("k1", "k2", "p1", "p2"))
+    return BrownConrady(focal_px, focal_px, *centre, k1, k2, p1, p2)
 
 
 def _sensor(drawn: Draw, view: int) -> Sensor:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.dataset.channels import ChannelName
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel
-from sim2cam.render.optics import view_maps, warp_color, warp_labels
+from sim2cam.render.mesh import extent_of
+from sim2cam.render.optics import optics_of
 from sim2cam.render.physics import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.sensor import expose_to_jpeg
+from sim2cam.render.truth import Shot, object_points
+from sim2cam.render.warp import color_through, labels_through
 from sim2cam.scene.asset import Die
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
+_DRAWN: tuple[Channel, ...] = ("parts", "normals")
 
 
 @dataclass(frozen=True)
@@ -27,27 +34,60 @@ class Frame:
 
     Attributes:
         jpeg: the picture's file.
-        depth_m: (h, w) float32, 0 where nothing is.
-        ids: (h, w) uint16 instance ids, 0 for everything unlabelled.
+        channels: what was asked for, as ``dataset.channels`` says.
         objects: labels of every object with at least one visible pixel.
     """
 
     jpeg: bytes
-    depth_m: NDArray[np.float32]
-    ids: NDArray[np.uint16]
+    channels: Mapping[ChannelName, NDArray[Any]]
     objects: tuple[ObjectLabel, ...]
 
 
-def shoot(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> Frame:
-    """Returns the frame that a camera takes of the scene loaded in the rasterizer."""
-    color, label = view_maps(camera)
-    radiance = warp_color(rasterizer.draw(color.view, {"radiance"})["radiance"], color)
-    truth = warp_labels(rasterizer.draw(label.view, LABEL_CHANNELS), label)
+def shoot(
+    scene: Scene, camera: Camera, rasterizer: Rasterizer, channels: Collection[ChannelName]
+) -> Frame:
+    """Returns the frame that a camera takes of the scene loaded in the rasterizer.
+
+    Args:
+        scene: settled.
+        camera: one of its cameras.
+        rasterizer: with the scene loaded.
+        channels: what is wanted beside the picture.
+
+    Raises:
+        LensError: the camera's lens does not see every pixel.
+        BackendError: the rasterizer cannot give a channel.
+    """
+    optics = optics_of(camera)
+    radiance = color_through(optics, lambda view: rasterizer.draw(view, {"radiance"})["radiance"])
+    wanted = {*LABEL_CHANNELS, *(name for name in _DRAWN if name in channels)}
+    truth = labels_through(optics, lambda view: rasterizer.draw(view, wanted))
     ids = instance_ids(scene, truth["bodies"])
+    found: dict[ChannelName, NDArray[Any]] = {"depth": truth["depth_m"], "ids": ids}
+    if "normals" in channels:
+        found["normals"] = truth["normals"]
+    if "parts" in channels:
+        found["parts"] = np.where(ids > 0, truth["parts"], 0)
+    if "coordinates" in channels:
+        found["coordinates"] = _coordinates(Shot(scene, camera, truth), ids)
     return Frame(
-        expose_to_jpeg(radiance, camera.sensor), truth["depth_m"], ids,
-        annotate(scene, camera, ids, truth["cover"]),
-    )  # fmt: skip
+        jpeg=expose_to_jpeg(radiance, camera.sensor),
+        channels={name: found[name] for name in channels},
+        objects=annotate(scene, camera, ids, truth["cover"]),
+    )
+
+
+def _coordinates(shot: Shot, ids: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Returns the points (h, w, 3) of labelled bodies over their extents; NaN elsewhere."""
+    points = object_points(shot)
+    found = np.full(points.shape, np.nan, np.float32)
+    numbers = label_numbers(shot.scene)
+    for body in shot.scene.bodies:
+        if body.name in numbers:
+            on_it = ids == numbers[body.name]
+            low, high = np.array(extent_of(body.asset))
+            found[on_it] = (points[on_it] - low) / (high - low)
+    return found
 
 
 def annotate(
@@ -94,6 +134,7 @@ def _label(
         visible_fraction=area / int(whole.sum()),
         instance_id=number,
         pose=camera.pose.inverse() @ body.pose,
+        extent_m=extent_of(body.asset),
     )
 
 

@@ -13,8 +13,6 @@ All channels but the radiance are taken at the pixels' centres and never mixed:
 ``normals``
     (h, w, 3) float32 unit vectors of the surface in the camera frame, 0 where nothing is; relief
     that is only painted as a normal map is not in them.
-``object_xyz_m``
-    (h, w, 3) float32, the point seen, in the frame of its body; 0 where nothing is.
 ``cover``
     (h, w, words) uint32; bit i - 1 says that labelled body i lies behind the pixel, seen or not.
 """
@@ -26,7 +24,7 @@ from typing import Any, Literal, get_args
 
 from numpy.typing import NDArray
 
-Channel = Literal["radiance", "depth_m", "bodies", "parts", "normals", "object_xyz_m", "cover"]
+Channel = Literal["radiance", "depth_m", "bodies", "parts", "normals", "cover"]
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 BITS_PER_WORD = 32
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.dice import die_surface
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
 
@@ -52,6 +53,12 @@ def mesh_of(asset: Asset) -> Mesh:
             return _sphere(asset)
         case Ground():
             return _ground(asset)
+
+
+def extent_of(asset: Asset) -> tuple[Vec3, Vec3]:
+    """Returns two opposite corners, low and high, of the box around an asset in its own frame."""
+    vertices = mesh_of(asset).vertices_m
+    return vec3(vertices.min(axis=0)), vec3(vertices.max(axis=0))
 
 
 def _box(box: Box) -> Mesh:

@@ -1,7 +1,8 @@
-"""Optics: which undistorted views a lens needs, and how their pixels reach the picture.
+"""Optics: the undistorted views that together see what a lens sees, and where in them its pixels lie.
 
-Colour and every label are drawn through a pinhole that sees at least what the lens sees, and moved
-once by the same map, so that they agree wherever the lens bends them.
+A view has the least focal length at which each pixel of the picture holds at least one of its own,
+in every direction, by the derivative of the lens. Up to 55 degrees off the axis one view does;
+beyond, the faces of a cube do where they have fewer pixels, or where one view cannot see it all.
 """
 
 from __future__ import annotations
@@ -9,27 +10,108 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
-from sim2cam.render.gbuffer import GBuffer
+from sim2cam.errors import LensError
+from sim2cam.geometry.perspective import Perspective
+from sim2cam.geometry.poses import Pose
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
-LABEL_DENSITY = 2
-"""Labels under a distorting lens are drawn at this many times the pixels, then picked nearest."""
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
-_MARGIN_PX = 2
+_NARROW_COSINE = math.cos(math.radians(55))
+_WIDEST_COSINE = math.cos(math.radians(85))  # no view is asked to see more
+_MOST_PX = 16384  # a side of what OpenGL drivers draw
+_CUBE: Floats = np.concatenate(
+    [
+        Rotation.from_euler("y", [[0], [90], [180], [270]], degrees=True).as_matrix(),
+        Rotation.from_euler("x", [[90], [270]], degrees=True).as_matrix(),
+    ]
+).round()
+"""(6, 3, 3): from the frame of each face, which looks along its z, to the camera's."""
 
 
-@dataclass(frozen=True)
-class ViewMap:
-    """A pinhole view and where in it each pixel of the picture lies; None when they are the same."""
+@dataclass(frozen=True, eq=False)
+class Face:
+    """The pixels of a picture that one undistorted view shows.
 
-    view: PinholeView
-    places: tuple[NDArray[np.float32], NDArray[np.float32]] | None
+    Attributes:
+        pose: the view's frame in the world.
+        to_camera: (3, 3) takes vectors of the view's frame, such as normals, to the camera's.
+        pixels: their numbers (m,), counted row by row, or all.
+        spots: (2, m) where their rays meet the plane z = 1 of the view's frame.
+        across, down: (2, m) the way there to the next pixel on the right, and to that below.
+        stretch: (m,) depth in the picture over depth in the view.
+        focal_px: focal length at which every pixel holds at least one of the view.
+    """
+
+    pose: Pose
+    to_camera: Floats
+    pixels: NDArray[np.intp] | slice
+    spots: Floats
+    across: Singles
+    down: Singles
+    stretch: Singles
+    focal_px: float
+
+    def area_px(self) -> float:
+        """Returns how many pixels the view has at its least density, without a margin."""
+        return float(np.prod(np.ptp(self.spots, axis=1) * self.focal_px))
+
+    def view(self, density: int, margin_px: float) -> tuple[PinholeView, Singles]:
+        """Returns the view at some times its least density, and the places (2, m) of pixels in it.
+
+        Raises:
+            LensError: no rasterizer draws a view that large.
+        """
+        focal = density * self.focal_px
+        low = self.spots.min(axis=1) * focal - margin_px
+        high = self.spots.max(axis=1) * focal + margin_px
+        width, height = (math.ceil(side) + 1 for side in high - low)
+        if max(width, height) > _MOST_PX:
+            raise LensError(
+                f"the lens spreads its edge so thin that a view of {width} x {height} pixels would "
+                f"have to be drawn, of at most {_MOST_PX}. Use a smaller picture or a narrower field."
+            )
+        view = PinholeView(self.pose, width, height, focal, -float(low[0]), -float(low[1]))
+        return view, (self.spots * focal - low[:, None]).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Optics:
+    """How the picture of a camera is made from undistorted views.
+
+    Attributes:
+        width, height: of the picture, pixels.
+        pinhole: the view that is the picture; None under a lens that bends.
+        faces: the views that the picture is made from; none for a pinhole.
+    """
+
+    width: int
+    height: int
+    pinhole: PinholeView | None
+    faces: tuple[Face, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Field:
+    """What the pixels of a picture see.
+
+    Attributes:
+        rays: (3, n) unit vectors in the camera frame.
+        across, down: (3, n) the way to the ray of the next pixel on the right, and of that below.
+        depth: (n,) of a point at distance 1.
+    """
+
+    rays: Floats
+    across: Singles
+    down: Singles
+    depth: Floats
 
 
 def blind_spot(scene: Scene) -> str | None:
@@ -38,50 +120,82 @@ def blind_spot(scene: Scene) -> str | None:
         right, bottom = camera.width - 1.0, camera.height - 1.0
         try:
             camera.lens.unproject(np.array([[0, 0], [right, 0], [0, bottom], [right, bottom]]))
-        except ValueError as error:
+        except LensError as error:
             return str(error)
     return None
 
 
-def view_maps(camera: Camera) -> tuple[ViewMap, ViewMap]:
-    """Returns the views to draw colour and labels in.
+def optics_of(camera: Camera) -> Optics:
+    """Returns how the picture of a camera is made.
 
     Raises:
-        ValueError: the lens folds back within the picture.
+        LensError: the lens does not see every pixel.
     """
-    lens = camera.lens
-    if lens.is_pinhole() and lens.fx_px == lens.fy_px:
-        size = (camera.width, camera.height)
-        same = ViewMap(PinholeView(camera.pose, *size, lens.fx_px, lens.cx_px, lens.cy_px), None)
-        return same, same
-    x, y = np.meshgrid(np.arange(camera.width), np.arange(camera.height))
-    rays = lens.unproject(np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float64))
-    return _view_map(camera, rays, 1), _view_map(camera, rays, LABEL_DENSITY)
+    lens, width, height = camera.lens, camera.width, camera.height
+    if isinstance(lens, Perspective) and lens.is_pinhole() and lens.fx_px == lens.fy_px:
+        view = PinholeView(camera.pose, width, height, lens.fx_px, lens.cx_px, lens.cy_px)
+        return Optics(width, height, view, ())
+    return Optics(width, height, None, _faces(_field(camera), camera.pose))
 
 
-def warp_color(radiance: NDArray[np.float32], through: ViewMap) -> NDArray[np.float32]:
-    """Returns the radiance (h, w, 3) of the picture, interpolated."""
-    if through.places is None:
-        return radiance
-    return np.asarray(cv2.remap(radiance, *through.places, cv2.INTER_LINEAR), dtype=np.float32)
+def _faces(field: _Field, pose: Pose) -> tuple[Face, ...]:
+    narrowest = field.rays[2].min()
+    if narrowest < _WIDEST_COSINE:
+        return _cube(field, pose)
+    one = _face(field, slice(None), pose, np.eye(3))
+    if narrowest >= _NARROW_COSINE:
+        return (one,)
+    cube = _cube(field, pose)
+    return cube if sum(face.area_px() for face in cube) < one.area_px() else (one,)
 
 
-def warp_labels(labels: GBuffer, through: ViewMap) -> GBuffer:
-    """Returns the labels of the picture, each from the nearest drawn point; never mixed."""
-    if through.places is None:
-        return labels
-    x, y = (np.rint(p).astype(np.intp) for p in through.places)
-    return {name: channel[y, x] for name, channel in labels.items()}
-
-
-def _view_map(camera: Camera, rays: NDArray[np.float64], density: int) -> ViewMap:
-    focal = density * max(camera.lens.fx_px, camera.lens.fy_px)
-    x, y = rays.T  # one axis at a time: numpy reduces long columns slowly
-    low = np.array([x.min(), y.min()]) * focal - _MARGIN_PX
-    high = np.array([x.max(), y.max()]) * focal + _MARGIN_PX
-    places = (rays * focal - low).astype(np.float32).reshape(camera.height, camera.width, 2)
-    width, height = (math.ceil(side) + 1 for side in high - low)
-    view = PinholeView(camera.pose, width, height, focal, -float(low[0]), -float(low[1]))
-    return ViewMap(
-        view, (np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1]))
+def _cube(field: _Field, pose: Pose) -> tuple[Face, ...]:
+    """Returns those faces of a cube around the camera that pixels look at."""
+    nearest = np.argmax(_CUBE[:, :, 2] @ field.rays, axis=0)
+    return tuple(
+        _face(field, np.flatnonzero(nearest == number), _turned(pose, turn), turn)
+        for number, turn in enumerate(_CUBE)
+        if (nearest == number).any()
     )
+
+
+def _field(camera: Camera) -> _Field:
+    x, y = np.meshgrid(np.arange(camera.width), np.arange(camera.height))
+    pixels = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float64)
+    rays = np.ascontiguousarray(camera.lens.unproject(pixels).T)
+    picture = rays.astype(np.float32).reshape(3, camera.height, camera.width)
+    across, down = (step.reshape(3, -1) for step in np.gradient(picture, axis=(2, 1), edge_order=2))
+    depth = np.ones_like(rays[2]) if camera.lens.depth_along == "ray" else rays[2]
+    return _Field(rays, across, down, depth)
+
+
+def _turned(pose: Pose, turn: Floats) -> Pose:
+    matrix = np.eye(4)
+    matrix[:3, :3] = turn
+    return pose @ Pose.from_matrix(matrix)
+
+
+def _face(field: _Field, pixels: NDArray[np.intp] | slice, pose: Pose, to_camera: Floats) -> Face:
+    """Returns the face of some pixels, with its pose in the world and its turn to the camera."""
+    rays = to_camera.T @ field.rays[:, pixels]
+    spots = rays[:2] / rays[2]
+    across, down = (
+        _on_plane(spots, rays[2], to_camera.T @ way[:, pixels])
+        for way in (field.across, field.down)
+    )
+    stretch = (field.depth[pixels] / rays[2]).astype(np.float32)
+    focal_px = 1 / float(_least_stretch(across, down).min())
+    return Face(pose, to_camera, pixels, spots, across, down, stretch, focal_px)
+
+
+def _on_plane(spots: Floats, z: Floats, way: Floats) -> Singles:
+    """Returns how far spots (2, m) of the plane z = 1 move when rays with this z go a way (3, m)."""
+    return np.asarray((way[:2] - spots * way[2]) / z, dtype=np.float32)
+
+
+def _least_stretch(across: Singles, down: Singles) -> Singles:
+    """Returns the smaller singular values (m,) of matrices with these columns (2, m)."""
+    total = (across * across + down * down).sum(axis=0)
+    area = np.abs(across[0] * down[1] - across[1] * down[0])
+    largest = np.sqrt((total + np.sqrt(np.maximum(total * total - 4 * area * area, 0))) / 2)
+    return np.asarray(area / largest)

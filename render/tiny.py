@@ -81,7 +81,7 @@ class TinyRasterizer:
     @property
     def channels(self) -> frozenset[Channel]:
         """All but the normals and the parts, of which pybullet says nothing."""
-        return frozenset({"radiance", "depth_m", "bodies", "object_xyz_m", "cover"})
+        return frozenset({"radiance", "depth_m", "bodies", "cover"})
 
     def load(self, scene: Scene) -> None:
         """Hands bodies to pybullet and draws the shadow maps of a settled scene."""
@@ -122,21 +122,9 @@ class TinyRasterizer:
         drawn = self._see(view)
         bodies = (drawn.which + 1).astype(np.uint32)
         found: dict[Channel, NDArray[Any]] = {"depth_m": drawn.depth_m, "bodies": bodies}
-        if "object_xyz_m" in channels:
-            found["object_xyz_m"] = self._object_xyz(drawn, view)
         if "cover" in channels:
             found["cover"] = self._cover(drawn.which, view)
         return {channel: found[channel] for channel in channels if channel in found}
-
-    def _object_xyz(self, drawn: _Drawn, view: PinholeView) -> Floats:
-        """Returns the points (h, w, 3) seen, in the frames of their bodies."""
-        points = _places(drawn.depth_m, view)
-        found = np.zeros_like(points)
-        for index, body in enumerate(self._scene.bodies):
-            on_it = drawn.which == index
-            to_body = body.pose.inverse() @ view.pose
-            found[on_it] = to_body.apply(points[on_it].astype(np.float64))
-        return found
 
     def _radiance(self, view: PinholeView) -> Floats:
         """Returns linear RGB (h, w, 3): colour of four samples a pixel, light of one inside bodies

@@ -51,6 +51,13 @@ class SceneError(Sim2CamError):
     """A scene cannot be settled or drawn within its budget of attempts."""
 
 
+class LensError(Sim2CamError, ValueError):
+    """A lens with impossible numbers, or asked for what it cannot see.
+
+    A ValueError too, so that what reads a lens from a file says where in it the numbers stand.
+    """
+
+
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """Returns the allowed names, led by the closest one: ``Did you mean 'a'? Allowed: a, b``."""
     options = sorted(allowed)

@@ -74,21 +74,28 @@ def read_rgb(path: Path) -> NDArray[np.uint8]:
             raise _not_whole(path, error) from error
 
 
-def read_16bit(path: Path) -> NDArray[np.uint16]:
-    """Returns a single-channel 16-bit PNG (height, width), as depth and instance ids are stored.
+def read_16bit(path: Path, *, planes: int = 1) -> NDArray[np.uint16]:
+    """Returns a 16-bit PNG (height, width), or (height, width, 3) in the order red, green, blue.
+
+    Args:
+        path: the file.
+        planes: 1 or 3.
 
     Raises:
-        InputError: the file is missing, truncated or not a 16-bit image of one channel.
+        InputError: the file is missing, truncated or no 16-bit image of so many planes.
     """
     with _open(path) as image:
-        if image.mode not in ("I;16", "I"):
-            raise InputError(
-                path, f"expected a 16-bit image of one channel, found mode {image.mode}."
-            )
+        found = image.mode
         try:
-            return np.asarray(image).astype(np.uint16)
+            image.load()
         except _BROKEN as error:
             raise _not_whole(path, error) from error
+    # Pillow reads only eight of the sixteen bits of a coloured image
+    pixels = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED)
+    if pixels is None or pixels.dtype != np.uint16 or pixels.ndim != (2 if planes == 1 else 3):
+        wanted = "one channel" if planes == 1 else f"{planes} channels"
+        raise InputError(path, f"expected a 16-bit image of {wanted}, found mode {found}.")
+    return np.asarray(pixels if planes == 1 else pixels[..., ::-1], dtype=np.uint16)
 
 
 def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
@@ -110,7 +117,7 @@ def decode_jpeg(data: bytes) -> NDArray[np.uint8]:
 
 
 def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
-    """Returns the PNG file of an RGB uint8 image or of a single-channel 8 or 16-bit one."""
+    """Returns the PNG file of an RGB image or of a single-channel one, of 8 or 16 bits."""
     stored = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
     return _encode(".png", stored, [cv2.IMWRITE_PNG_COMPRESSION, 1])
 

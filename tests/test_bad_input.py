@@ -37,7 +37,7 @@ RGB = np.random.default_rng(0).integers(0, 256, (24, 32, 3), dtype=np.uint8)
 
 def new_sample(category="1"):
     label = ObjectLabel(category, (2.0, 3.0, 12.0, 9.0), 60)
-    return NewSample(0, encode_jpeg(RGB, 90), 32, 24, "sim", (label,), None, None, {})
+    return NewSample(0, encode_jpeg(RGB, 90), 32, 24, "sim", (label,), {}, {})
 
 
 def data_set(folder, category="1"):

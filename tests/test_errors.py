@@ -11,6 +11,7 @@ from sim2cam.errors import (
     BackendError,
     CheckpointError,
     InputError,
+    LensError,
     OutputError,
     RecipeError,
     SceneError,
@@ -38,9 +39,13 @@ def test_an_input_error_survives_a_process_pool(kind):
     assert (str(back), back.path) == (str(error), error.path)
 
 
-@pytest.mark.parametrize("kind", [UsageError, InputError, BackendError, SceneError])
+@pytest.mark.parametrize("kind", [UsageError, InputError, BackendError, SceneError, LensError])
 def test_every_error_has_one_base(kind):
     assert issubclass(kind, Sim2CamError)
+
+
+def test_a_lens_error_is_a_value_error_that_readers_place():
+    assert issubclass(LensError, ValueError)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ CHANNELS = {"depth": 1, "objects": 2}
 def buffers_of(dataset: Dataset) -> tuple[str, ...]:
     """Returns the names of the buffers that every sample has, of ``CHANNELS``."""
     has = {
-        "depth": all(sample.depth is not None for sample in dataset.samples),
-        "objects": all(sample.ids is not None for sample in dataset.samples),
+        "depth": all("depth" in sample.channels for sample in dataset.samples),
+        "objects": all("ids" in sample.channels for sample in dataset.samples),
     }
     return tuple(name for name in CHANNELS if has[name])
 

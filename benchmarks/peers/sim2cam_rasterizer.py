@@ -16,7 +16,7 @@ import numpy as np
 from peers import measure
 from sim2cam import __version__
 from sim2cam.render.gbuffer import Channel
-from sim2cam.render.optics import view_maps
+from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import rasterizer
 from sim2cam.render.textures import encode_srgb
 from sim2cam.scene.scene import Scene
@@ -27,7 +27,6 @@ OUTPUTS: dict[str, frozenset[Channel]] = {
     "depth": frozenset({"depth_m"}),
     "ids of bodies and parts": frozenset({"bodies", "parts"}),
     "normals": frozenset({"normals"}),
-    "object coordinates": frozenset({"object_xyz_m"}),
     "cover": frozenset({"cover"}),
 }
 """What can be left out of a drawing; the channels of one output come together."""
@@ -38,7 +37,8 @@ def main() -> None:
     asked = measure.arguments()
     lines = (asked.folder / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
     scenes = [Scene.from_json(line) for line in lines]
-    view = view_maps(scenes[0].cameras[0])[0].view
+    view = optics_of(scenes[0].cameras[0]).pinhole
+    assert view is not None
     drawing = rasterizer()
     every = drawing.channels
 

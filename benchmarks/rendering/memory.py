@@ -37,7 +37,7 @@ def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
         scene = settled_scene(recipe, 0, index).scene
         rasterizer().load(scene)
         for camera in scene.cameras:
-            shoot(scene, camera, rasterizer())
+            shoot(scene, camera, rasterizer(), recipe.render.channels)
             frame += 1
             if frame % every == 0 or frame == frames:
                 curve.append((frame, resident_mb()))

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from dataclasses import asdict, replace
+from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rendering.spread import Clock, spread
 from sim2cam import images
-from sim2cam.dataset.sample import DEPTH_SCALE_M
+from sim2cam.dataset.channels import encode
 from sim2cam.dataset.writer import NewSample, write_shard
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import draw
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
-from sim2cam.render.optics import blind_spot, view_maps, warp_color, warp_labels
+from sim2cam.render.gbuffer import Channel, GBuffer
+from sim2cam.render.optics import blind_spot, optics_of
 from sim2cam.render.physics import settle
-from sim2cam.render.rasterizer import instance_ids, rasterizer
+from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
 from sim2cam.render.sensor import develop
+from sim2cam.render.warp import color_through, labels_through
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
@@ -100,7 +104,7 @@ def _settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
 
 def _load(scene: Scene, clock: Clock) -> None:
     """Loads a scene twice: the second time nothing but the shadow maps is new."""
-    view = replace(view_maps(scene.cameras[0])[0].view, width=16, height=16)
+    view = PinholeView(scene.cameras[0].pose, 16, 16, 16.0, 7.5, 7.5)
     for step in ("first load", "shadow maps"):
         with clock(step):
             rasterizer().load(scene)
@@ -110,15 +114,28 @@ def _load(scene: Scene, clock: Clock) -> None:
 def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:
     """Returns what is written of a camera's picture; the steps are those of ``shoot``."""
     with clock("lens: maps"):
-        color, label = view_maps(camera)
-    with clock("rasterize colour, 4 samples"):
-        drawn = rasterizer().draw(color.view, {"radiance"})["radiance"]
-    with clock("rasterize labels"):
-        channels = rasterizer().draw(label.view, LABEL_CHANNELS)
+        optics = optics_of(camera)
+    drawn: dict[PinholeView, GBuffer] = {}
+
+    def rasterized(view: PinholeView, channels: Collection[Channel], what: str) -> GBuffer:
+        if view not in drawn:
+            with clock(what):
+                drawn[view] = rasterizer().draw(view, channels)
+        return drawn[view]
+
+    def color(view: PinholeView) -> NDArray[np.float32]:
+        return np.asarray(rasterized(view, {"radiance"}, "rasterize colour, 4 samples")["radiance"])
+
+    def labels(view: PinholeView) -> GBuffer:
+        return rasterized(view, LABEL_CHANNELS, "rasterize labels")
+
+    color_through(optics, color)  # draws; what follows only warps
     with clock("lens: colour"):
-        radiance = warp_color(drawn, color)
+        radiance = color_through(optics, color)
+    drawn.clear()
+    labels_through(optics, labels)
     with clock("lens: labels"):
-        truth = warp_labels(channels, label)
+        truth = labels_through(optics, labels)
     with clock("sensor"):
         developed = develop(radiance, camera.sensor)
     with clock("labels"):
@@ -127,11 +144,10 @@ def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSampl
     with clock("encode RGB (JPEG)"):
         jpeg = images.encode_jpeg(developed, camera.sensor.jpeg_quality)
     with clock("encode depth (PNG)"):
-        steps = np.clip(np.round(truth["depth_m"] / DEPTH_SCALE_M), 0, 65535)
-        images.encode_png(steps.astype(np.uint16))
+        encode("depth", truth["depth_m"])
     with clock("encode ids (PNG)"):
-        images.encode_png(ids)
+        encode("ids", ids)
     return NewSample(
         index=number, jpeg=jpeg, width=camera.width, height=camera.height, origin="sim",
-        objects=objects, depth_m=truth["depth_m"], ids=ids, facts={"lens": camera.lens},
+        objects=objects, channels={"depth": truth["depth_m"], "ids": ids}, facts={"lens": camera.lens},
     )  # fmt: skip

@@ -91,7 +91,7 @@ def export(tabletop: Tabletop, folder: Path) -> None:
         "bodies": bodies,
         "width": camera.width,
         "height": camera.height,
-        "focal_px": camera.lens.fx_px,
+        "focal_px": _FOCAL_PX,
         "to_light": lamp.direction,
         "irradiance": lamp.irradiance,
         "light_radius_rad": lamp.radius_rad,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,16 @@ class Block:
 
     Args:
         gl: OpenGL's functions.
-        program: the program that reads it.
-        name: of the block in the shader.
+        programs: that read it.
+        name: of the block in their shaders.
     """
 
-    def __init__(self, gl: Any, program: Program, name: str) -> None:
+    def __init__(self, gl: Any, programs: Iterable[Program], name: str) -> None:
         self._gl = gl
         self._buffer = gl.glGenBuffers(1)
-        gl.glUniformBlockBinding(program.handle, gl.glGetUniformBlockIndex(program.handle, name), 0)
+        for program in programs:
+            index = gl.glGetUniformBlockIndex(program.handle, name)
+            gl.glUniformBlockBinding(program.handle, index, 0)
 
     def fill(self, content: NDArray[Any]) -> None:
         """Uploads the block's content and makes it the one that is read."""

@@ -56,14 +56,21 @@ class OpenGLRasterizer:
         self._platform = platform
         self._gl = gl = self._context.gl
         limits = {"BEAMS_LIMIT": MAX_BEAMS, "LOBES_LIMIT": MAX_LOBES}
-        self._shaded = Program(gl, "surface.vert", "surface.frag", **limits, RADIANCE=1)
-        self._plain = Program(gl, "surface.vert", "surface.frag", **limits)
+        vertex, fragment = "surface.vert", "surface.frag"
+        self._far_lit = Program(gl, vertex, fragment, **limits, RADIANCE=1)
+        self._near_lit = Program(gl, vertex, fragment, **limits, RADIANCE=1, PLACED=1)
+        self._shaded = self._far_lit
+        self._plain = Program(gl, vertex, fragment, **limits)
         self._cover = Program(gl, "surface.vert", "cover.frag")
         self._shadow = Program(gl, "shadow.vert", "shadow.frag")
-        self._light = Block(gl, self._shaded, "Light")
+        self._light = Block(gl, (self._far_lit, self._near_lit), "Light")
         self._targets = Targets(gl)
         self._shadow_maps = ShadowMaps(gl)
         self._outputs = _outputs(gl)
+        # most scenes have few labelled bodies: a quarter of the memory is moved
+        self._narrow_cover = Attachment(
+            0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
+        )
         self._meshes: Store[DeviceMesh] = Store(gl, _MESH_BYTES)
         self._skins: Store[DeviceSkin] = Store(gl, _SKIN_BYTES)
         self._batches: tuple[Batch, ...] = ()
@@ -166,7 +173,7 @@ class OpenGLRasterizer:
         """Draws every labelled body through all others, each setting its own bit."""
         gl = self._gl
         words = cover_words(self._scene)
-        output = self._outputs["cover"]
+        output = self._outputs["cover"] if words > 1 else self._narrow_cover
         self._begin((output,), 0, view)
         gl.glDisable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_COLOR_LOGIC_OP)
@@ -177,7 +184,8 @@ class OpenGLRasterizer:
             if batch.bodies[0].is_target:
                 batch.draw(gl)
         gl.glDisable(gl.GL_COLOR_LOGIC_OP)
-        return np.asarray(self._targets.read(output, view.width, view.height)[..., :words])
+        cover = self._targets.read(output, view.width, view.height)
+        return np.ascontiguousarray(cover[..., :words])
 
     def _make_batches(self, scene: Scene, labels: dict[str, int]) -> tuple[Batch, ...]:
         alike: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)
@@ -200,6 +208,7 @@ class OpenGLRasterizer:
         casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
         centre, radius = _bounding_sphere(casters)
         beams = beams_of(self._scene.environment, centre, radius)
+        self._shaded = self._near_lit if self._scene.environment.lights else self._far_lit
         block = light_block(self._scene, beams, centre, radius)
         self._light.fill(block)
         self._shadow.use()
@@ -219,14 +228,12 @@ def _outputs(gl: Any) -> dict[Channel, Attachment]:
     """Returns where in ``surface.frag`` each channel comes from, and how it is stored and read."""
     radiance = Attachment(0, gl.GL_RGBA16F, (gl.GL_RGB, gl.GL_FLOAT), np.float32, 3)
     ids = Attachment(2, gl.GL_RG32UI, (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 2)
-    rgba = (gl.GL_RGBA, gl.GL_FLOAT)
     return {
         "radiance": radiance,
         "depth_m": Attachment(1, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
         "bodies": ids,
         "parts": ids,
-        "normals": Attachment(3, gl.GL_RGBA32F, rgba, np.float32, 4),
-        "object_xyz_m": Attachment(4, gl.GL_RGBA32F, rgba, np.float32, 4),
+        "normals": Attachment(3, gl.GL_RGBA32F, (gl.GL_RGBA, gl.GL_FLOAT), np.float32, 4),
         "cover": Attachment(
             0, gl.GL_RGBA32UI, (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 4
         ),

@@ -1,7 +1,8 @@
 #version 410 core
 #extension GL_ARB_shading_language_420pack : require
 // Ground truth at the pixel's centre and, with RADIANCE, linear radiance: diffuse light of shadowed
-// beams, specular light of the environment and of the lamps' lobes.
+// beams, specular light of the environment and of the lamps' lobes. Lights that have a place are known
+// with PLACED alone: without, software rasterizers would compute both sides of every question.
 const int MAX_BEAMS = BEAMS_LIMIT;
 const int MAX_LOBES = LOBES_LIMIT;
 const float PI = 3.14159265;
@@ -9,7 +10,6 @@ const float PI = 3.14159265;
 in vec3 world_position;
 in vec3 world_normal;
 in vec3 world_tangent;
-in vec3 object_position;
 in vec2 texture_uv;
 flat in uvec2 body_and_part;
 
@@ -17,7 +17,6 @@ layout(location = 0) out vec4 radiance;
 layout(location = 1) out float depth_m;
 layout(location = 2) out uvec2 ids;
 layout(location = 3) out vec4 camera_normal;
-layout(location = 4) out vec4 object_xyz_m;
 
 uniform mat4 world_to_camera;
 
@@ -54,9 +53,12 @@ uniform vec4 surface;  // roughness, specular, metallic, what uvs are multiplied
 float visibility(int i, float away, vec3 normal) {
     vec3 lifted = world_position + normal * beams[i].axis.w * away;
     vec4 clip = beams[i].to_shadow * vec4(lifted, 1.0);
-    vec3 place = clip.xyz / clip.w * 0.5 + 0.5;
-    bool outside = clip.w <= 0.0 || any(lessThan(place.xy, vec2(0.0)))
-        || any(greaterThan(place.xy, vec2(1.0)));
+#ifdef PLACED
+    if (clip.w <= 0.0) return 1.0 - beams[i].power.w;
+    clip.xyz /= clip.w;
+#endif
+    vec3 place = clip.xyz * 0.5 + 0.5;
+    bool outside = any(lessThan(place.xy, vec2(0.0))) || any(greaterThan(place.xy, vec2(1.0)));
     if (outside) return 1.0 - beams[i].power.w;
     return texture(shadow_maps, vec4(place.xy, float(i), clamp(place.z, 0.0, 1.0)));
 }
@@ -68,24 +70,6 @@ float arriving(vec3 to_beam, float away, vec3 axis, vec3 cone) {
     return fall / (away * away);
 }
 
-// Irradiance of a beam on a surface of normal n, for shadows lifted along n0; w: without shadow.
-vec4 received(int i, vec3 n, vec3 n0, out float open) {
-    vec3 to_beam = beams[i].place.xyz;
-    float away = 1.0, share = 1.0;
-    if (beams[i].place.w > 0.0) {
-        to_beam -= world_position;
-        away = length(to_beam);
-        to_beam /= away;
-        share = arriving(to_beam, away, beams[i].axis.xyz, beams[i].cone.xyz);
-    }
-    float facing = max(dot(n, to_beam), 0.0) * share;
-    open = 0.0;
-    if (facing <= 0.0) return vec4(0.0);
-    open = visibility(i, away, n0);
-    vec3 light = beams[i].power.rgb * facing;
-    return vec4(light * open, dot(light, vec3(1.0)));
-}
-
 // Radiance reflected from direction r, blurred by the roughness (lobes widen, their energy stays).
 vec3 reflected(vec3 r, float alpha) {
     vec3 sky = mix(horizon.rgb, zenith.rgb, clamp(r.z, 0.0, 1.0));
@@ -94,6 +78,7 @@ vec3 reflected(vec3 r, float alpha) {
         vec3 to_lobe = lobes[i].place.xyz;
         vec3 power = lobes[i].power.rgb;
         float radius = lobes[i].power.w;
+#ifdef PLACED
         if (lobes[i].place.w > 0.0) {
             to_lobe -= world_position;
             float away = length(to_lobe);
@@ -101,6 +86,7 @@ vec3 reflected(vec3 r, float alpha) {
             power *= arriving(to_lobe, away, lobes[i].axis.xyz, lobes[i].cone.xyz);
             radius /= away;
         }
+#endif
         float width = radius * radius + alpha * alpha;
         float off = acos(clamp(dot(r, to_lobe), -1.0, 1.0));
         light += power / (PI * width) * exp(-off * off / width);
@@ -120,11 +106,24 @@ vec3 shaded() {
     vec3 irradiance = ground_radiance.rgb * PI * (0.5 - 0.5 * n.z);
     float open = 0.0, all = 1e-4;
     for (int i = 0; i < counts.x; ++i) {
-        float seen;
-        vec4 light = received(i, n, n0, seen);
-        irradiance += light.rgb;
-        open += light.w * seen;
-        all += light.w;
+        vec3 to_beam = beams[i].place.xyz;
+        float away = 1.0, share = 1.0;
+#ifdef PLACED
+        if (beams[i].place.w > 0.0) {
+            to_beam -= world_position;
+            away = length(to_beam);
+            to_beam /= away;
+            share = arriving(to_beam, away, beams[i].axis.xyz, beams[i].cone.xyz);
+        }
+#endif
+        float facing = max(dot(n, to_beam), 0.0) * share;
+        if (facing <= 0.0) continue;
+        float seen = visibility(i, away, n0);
+        vec3 light = beams[i].power.rgb * facing;
+        irradiance += light * seen;
+        float weight = dot(light, vec3(1.0));
+        open += weight * seen;
+        all += weight;
     }
     float alpha = surface.x * surface.x;
     float facing_eye = clamp(dot(n, v), 0.0, 1.0);
@@ -144,5 +143,4 @@ void main() {
     depth_m = (world_to_camera * vec4(world_position, 1.0)).z;
     ids = body_and_part;
     camera_normal = vec4(normalize(mat3(world_to_camera) * world_normal), 0.0);
-    object_xyz_m = vec4(object_position, 0.0);
 }

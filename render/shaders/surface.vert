@@ -12,7 +12,6 @@ uniform mat4 world_to_clip;
 out vec3 world_position;
 out vec3 world_normal;
 out vec3 world_tangent;
-out vec3 object_position;
 out vec2 texture_uv;
 flat out uvec2 body_and_part;
 flat out uint label;
@@ -23,7 +22,6 @@ void main() {
     world_position = world.xyz;
     world_normal = turn * normal;
     world_tangent = turn * tangent;
-    object_position = position;
     texture_uv = uv;
     body_and_part = uvec2(numbers.x, part);
     label = numbers.y;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -17,7 +17,7 @@ from sim2cam.errors import Sim2CamError, UsageError
 class Render:
     """Settle scenes of a recipe and render them with labels."""
 
-    recipe: tyro.conf.Positional[str]
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Name of a shipped recipe (dice), or a .toml file."""
     out: Path
     """Folder of the data set."""
@@ -25,10 +25,10 @@ class Render:
     """Number of pictures."""
     seed: int = 0
     """Decides every draw; 0 is a seed like any other."""
-    size: str | None = None
-    """WIDTHxHEIGHT in pixels, instead of the recipe's."""
-    channels: str | None = None
-    """Of depth,ids, comma-separated, instead of the recipe's."""
+    size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
+    """In pixels, instead of the recipe's."""
+    channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    """Of depth,ids,parts,normals,coordinates, comma-separated, instead of the recipe's."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False
@@ -82,7 +82,7 @@ class Render:
 class Check:
     """Check that a data set is whole and its labels agree with one another."""
 
-    data: tyro.conf.Positional[Path]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
     """Folder of the data set."""
     talk: Talk = field(default_factory=Talk)
 
@@ -109,7 +109,7 @@ class Check:
 class Inspect:
     """Write a page that shows a data set or captures with their labels."""
 
-    data: tyro.conf.Positional[Path]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
     """Folder of the data set, or COCO file of captures."""
     out: Path | None = None
     """The page; without it NAME-inspect.html beside the data."""
@@ -133,7 +133,7 @@ class Inspect:
 class Export:
     """Write a data set in a format that other tools read."""
 
-    data: tyro.conf.Positional[Path]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
     """Folder of the data set."""
     out: Path
     """Folder to write."""

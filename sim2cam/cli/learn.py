@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -27,7 +27,7 @@ class AdaptTrain:
     """Run folder."""
     method: Literal["translator", "reinhard", "fourier"] = "translator"
     """The learned translator, or a transfer without a network."""
-    recipe: str = "dice"
+    recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
     """Its [adapt] section configures the translator."""
     steps: int | None = None
     """Training steps, instead of the recipe's."""
@@ -77,7 +77,7 @@ class AdaptTrain:
 class AdaptApply:
     """Translate a rendered data set; the labels stay as they are."""
 
-    translator: tyro.conf.Positional[Path]
+    translator: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="TRANSLATOR")]
     """Run folder of adapt train."""
     data: Path
     """Rendered data set."""
@@ -120,9 +120,9 @@ class AdaptApply:
 class Train:
     """Train a detector on one or several data sets."""
 
-    recipe: tyro.conf.Positional[str]
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Name of a shipped recipe (dice), or a .toml file; its [train] section configures."""
-    data: tuple[Path, ...]
+    data: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DATA [DATA ...]")]
     """Labelled data sets: rendered, translated, or captures."""
     out: Path
     """Run folder."""
@@ -181,12 +181,12 @@ class Train:
 class Bench:
     """Score a detector on labelled captures."""
 
-    weights: tyro.conf.Positional[Path]
+    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
     """Weights file (.safetensors)."""
     captures: Path
     """COCO file, or folder of a data set."""
-    map: tuple[str, ...] = ()
-    """REAL=SIM for categories whose names differ."""
+    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
+    """For categories whose names differ."""
     ignore: bool = False
     """Leave out objects of categories that the detector does not know."""
     limit: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -15,7 +16,7 @@ from sim2cam.errors import Sim2CamError
 class Report:
     """Write the page of a finished demo again."""
 
-    run: tyro.conf.Positional[Path]
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Its folder."""
     talk: Talk = field(default_factory=Talk)
 

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset.audit import audit
+from sim2cam.dataset.channels import read
 from sim2cam.dataset.reader import (
     RawSample,
     parent_folder,
@@ -22,9 +24,18 @@ from sim2cam.dataset.reader import (
     read_lines,
 )
 from sim2cam.dataset.sample import ObjectLabel, Sample
-from sim2cam.dataset.writer import HEADER, SHARDS, TEMPORARY_SUFFIX, digest_of
+from sim2cam.dataset.writer import (
+    ENVIRONMENT,
+    HEADER,
+    SHARDS,
+    TEMPORARY_SUFFIX,
+    WANTED,
+    digest_of,
+)
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, box_of_mask
+
+_AGAIN = "Run its command again with --resume."
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,10 @@ def check_dataset(root: Path) -> CheckReport:
     """
     header = read_header(root)
     raw_samples = read_lines(root)
-    problems = [*_list_problems(raw_samples), *_scene_problems(raw_samples, _views(header))]
+    problems = [
+        *_list_problems(raw_samples, _wanted(root)),
+        *_scene_problems(raw_samples, _views(header)),
+    ]
     parents = None
     if header.get("parent") is not None:
         parents, more = _parents(parent_folder(root, header))
@@ -102,9 +116,24 @@ def _views(header: dict[str, Any]) -> int | None:
         return None
 
 
-def _list_problems(raw_samples: list[RawSample]) -> Iterator[Problem]:
-    if not raw_samples:
-        yield Problem(HEADER, "the data set holds no samples")
+def _wanted(root: Path) -> int:
+    """Returns how many samples the data set was meant to have; 0 when that is not recorded."""
+    path = root / ENVIRONMENT
+    if not path.is_file():
+        return 0
+    try:
+        return int(json.loads(path.read_bytes()).get(WANTED, 0))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(path, f"not the facts of a run ({error}). {_AGAIN}") from error
+
+
+def _list_problems(raw_samples: list[RawSample], wanted: int) -> Iterator[Problem]:
+    if len(raw_samples) < wanted:
+        yield Problem(
+            SHARDS, f"incomplete: {len(raw_samples)} of {wanted} samples are there. {_AGAIN}"
+        )
+    elif not raw_samples:
+        yield Problem(HEADER, f"the data set holds no samples. {_AGAIN}")
     for name, times in Counter(_name(raw) for raw in raw_samples).items():
         if times > 1:
             yield Problem(name, f"{times} samples have this name")
@@ -188,24 +217,24 @@ def _pixel_problems(sample: Sample) -> Iterator[str]:
     """Yields images of another size, and labels that contradict their pixels."""
     try:
         width, height = images.read_size(sample.rgb)
-        ids = images.read_16bit(sample.ids) if sample.ids else None
-        depth = images.read_16bit(sample.depth) if sample.depth else None
+        found = {name: read(name, path) for name, path in sample.channels.items()}
     except InputError as error:
         yield str(error)
         return
     sizes = {"rgb": (width, height)}
-    sizes |= {"ids": ids.shape[::-1]} if ids is not None else {}
-    sizes |= {"depth": depth.shape[::-1]} if depth is not None else {}
+    sizes |= {name: (values.shape[1], values.shape[0]) for name, values in found.items()}
     wrong = {name: size for name, size in sizes.items() if size != (sample.width, sample.height)}
     for name, (width, height) in wrong.items():
         yield f"{name} is {width}x{height} pixels, not {sample.width}x{sample.height}"
-    if wrong or ids is None:
+    if wrong or "ids" not in found:
         return
+    ids = found["ids"]
     yield from _mask_problems(sample.objects or (), ids)
-    if depth is not None:
-        without = int((depth[ids > 0] == 0).sum())
+    if "depth" in found:
+        without = int((found["depth"][ids > 0] == 0).sum())
         if without:
             yield f"{without} pixels of objects have no depth"
+    yield from audit(sample, found)
 
 
 def _label_problems(label: ObjectLabel, sample: Sample) -> Iterator[str]:

@@ -13,6 +13,7 @@ from faster_coco_eval.core import mask as coco_mask
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset.channels import read
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.writer import TEMPORARY_SUFFIX
 from sim2cam.errors import InputError, OutputError
@@ -96,7 +97,7 @@ def _bytes_of(path: Path) -> bytes:
 def _annotations(dataset: Dataset, sample: Sample, numbers: dict[str, int]) -> list[dict[str, Any]]:
     if sample.objects is None:
         raise InputError(dataset.root, f"image {sample.name} has no labels to export.")
-    ids = images.read_16bit(sample.ids) if sample.ids else None
+    ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     return [_annotation(label, numbers[label.category], ids) for label in sample.objects]
 
 

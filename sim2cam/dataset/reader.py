@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
 from sim2cam.errors import InputError, did_you_mean
-from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.lens import Lens
 
 _AGAIN = "Generate the data set again"
 
@@ -41,7 +42,7 @@ class _Line:
     files: dict[str, str]
     digest: str
     objects: tuple[ObjectLabel, ...] | None = None
-    lens: BrownConrady | None = None
+    lens: Lens | None = None
     scene_index: int = 0
     parent: str | None = None
 
@@ -137,8 +138,7 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         height=line.height,
         objects=line.objects,
         origin=line.origin,
-        depth=files.get("depth"),
-        ids=files.get("ids"),
+        channels={name: files[name] for name in CHANNELS if name in files},
         lens=line.lens,
         scene_index=line.scene_index,
         digest=line.digest,
@@ -182,8 +182,7 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
             replace(
                 sample,
                 objects=origin.objects,
-                depth=origin.depth,
-                ids=origin.ids,
+                channels=origin.channels,
                 lens=origin.lens,
                 scene_index=origin.scene_index,
             )

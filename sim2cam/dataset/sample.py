@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from sim2cam.dataset.channels import ChannelName
 from sim2cam.geometry.boxes import Box
-from sim2cam.geometry.lens import BrownConrady
-from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.lens import Lens
+from sim2cam.geometry.poses import Pose, Vec3
 
 Origin = Literal["sim", "adapted", "real", "stand-in"]
 
@@ -28,6 +29,8 @@ class ObjectLabel:
         area_px: visible pixels (for photos, the area as it was given).
         instance_id: its value in the ids image; None without one.
         pose: the object's frame in the camera frame; None when unknown.
+        extent_m: two opposite corners, low and high, of its box in its own frame; with the pose,
+            its box in space; None when unknown.
         is_crowd: the box covers a group; neither trained on nor scored.
     """
 
@@ -38,6 +41,7 @@ class ObjectLabel:
     visible_fraction: float | None = None
     instance_id: int | None = None
     pose: Pose | None = None
+    extent_m: tuple[Vec3, Vec3] | None = None
     is_crowd: bool = False
 
 
@@ -51,9 +55,7 @@ class Sample:
         width, height: size in pixels, upright.
         objects: the labels; empty when there are none, None when the image was never labelled.
         origin: how the image was made.
-        depth: 16-bit PNG of depth along the optical axis, ``DEPTH_SCALE_M`` metres a step, 0 where
-            nothing is; None without one.
-        ids: 16-bit PNG of instance ids, 0 for everything unlabelled; None without one.
+        channels: files of what is known of each pixel, as ``channels.read`` reads them.
         lens: the lens, where it is known.
         scene_index: samples of one scene share it; splits keep them together.
         digest: SHA-256 over image and labels; empty for captures.
@@ -66,15 +68,11 @@ class Sample:
     height: int
     objects: tuple[ObjectLabel, ...] | None
     origin: Origin
-    depth: Path | None = None
-    ids: Path | None = None
-    lens: BrownConrady | None = None
+    channels: Mapping[ChannelName, Path] = field(default_factory=dict)
+    lens: Lens | None = None
     scene_index: int = 0
     digest: str = ""
     parent: str | None = None
-
-
-DEPTH_SCALE_M = 1e-4  # metres a step of the 16-bit depth image: 6.5 m at most
 
 
 @dataclass(frozen=True)

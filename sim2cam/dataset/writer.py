@@ -1,7 +1,7 @@
 """Writing data sets: shards that appear whole or not at all.
 
 A folder holds ``dataset.json`` (what decides the bytes), ``environment.json`` (what does not) and
-``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/``, ``depth/``, ``ids/``. A shard
+``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/`` and a folder for each channel. A shard
 is written under a temporary name and renamed when whole; that rename is the only commit.
 """
 
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.sample import DEPTH_SCALE_M, ObjectLabel, Origin
+from sim2cam.dataset.channels import ChannelName, encode
+from sim2cam.dataset.sample import ObjectLabel, Origin
 from sim2cam.errors import OutputError
 
 FORMAT_VERSION = 1
@@ -30,6 +30,7 @@ TEMPORARY_SUFFIX = ".part"
 HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
 SHARDS = "shards"
+WANTED = "samples_wanted"
 
 _PARTS = (HEADER, ENVIRONMENT, SHARDS)
 
@@ -44,8 +45,7 @@ class NewSample:
         width, height: pixels.
         origin: how the picture was made.
         objects: the labels; None when they are those of the parent.
-        depth_m: (h, w) float32, None without it.
-        ids: (h, w) uint16, None without it.
+        channels: what is known of each pixel, as ``channels.encode`` takes it.
         facts: everything else that is recorded (scene_index, lens, parent, ...).
     """
 
@@ -55,8 +55,7 @@ class NewSample:
     height: int
     origin: Origin
     objects: tuple[ObjectLabel, ...] | None
-    depth_m: NDArray[np.float32] | None
-    ids: NDArray[np.uint16] | None
+    channels: Mapping[ChannelName, NDArray[Any]]
     facts: Mapping[str, Any]
 
 
@@ -89,6 +88,20 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
         for part in [*_temporaries(root), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]:
             _remove(part)
     write_json(target, header)
+
+
+def write_environment(root: Path, facts: Mapping[str, Any], *, wanted: int) -> None:
+    """Writes ``environment.json``, before the shards, so that a check can tell what is missing.
+
+    Args:
+        root: the data set.
+        facts: where and how it is made; they do not decide its bytes.
+        wanted: number of samples, those that are there included.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+    """
+    write_json(root / ENVIRONMENT, {**facts, WANTED: wanted})
 
 
 def write_shard(
@@ -166,11 +179,8 @@ def _fill_shard(
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
     files = {f"rgb/{name}.jpg": sample.jpeg}
-    if sample.depth_m is not None:
-        steps = np.clip(np.round(sample.depth_m / DEPTH_SCALE_M), 0, 65535).astype(np.uint16)
-        files[f"depth/{name}.png"] = images.encode_png(steps)
-    if sample.ids is not None:
-        files[f"ids/{name}.png"] = images.encode_png(sample.ids)
+    for channel, values in sample.channels.items():
+        files[f"{channel}/{name}.png"] = encode(channel, values)
     for place, data in files.items():
         images.write_bytes(part / place, data)
     line: dict[str, Any] = {

@@ -18,7 +18,7 @@ from sim2cam.dataset.writer import (
     NewSample,
     prepare_folder,
     shard_size,
-    write_json,
+    write_environment,
     write_shard,
 )
 from sim2cam.errors import SceneError
@@ -92,13 +92,13 @@ def generate(
         SceneError: a scene cannot be settled in ``MAX_ATTEMPTS`` attempts.
     """
     prepare_folder(root, _header(recipe, seed), resume=resume, overwrite=overwrite)
+    write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
     units = [unit for unit in _units(recipe, root, count, seed) if _is_missing(unit)]
     done = count - sum(unit.count for unit in units)
     progress(done, count)
     for finished in map_units(make_shard, units, workers):
         done += finished
         progress(done, count)
-    write_json(root / "environment.json", environment_facts(rasterizer().name, workers))
     return read_dataset(root)
 
 
@@ -201,8 +201,7 @@ def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterat
 
 def _shoot(recipe: Recipe, settled: SettledScene, view: int, index: int) -> NewSample:
     camera = settled.scene.cameras[view]
-    frame = shoot(settled.scene, camera, rasterizer())
-    channels = recipe.render.channels
+    frame = shoot(settled.scene, camera, rasterizer(), recipe.render.channels)
     return NewSample(
         index=index,
         jpeg=frame.jpeg,
@@ -210,9 +209,13 @@ def _shoot(recipe: Recipe, settled: SettledScene, view: int, index: int) -> NewS
         height=camera.height,
         origin="sim",
         objects=frame.objects,
-        depth_m=frame.depth_m if "depth" in channels else None,
-        ids=frame.ids if "ids" in channels else None,
-        facts={"scene_index": settled.index, "view": view, "lens": camera.lens},
+        channels=frame.channels,
+        facts={
+            "scene_index": settled.index,
+            "view": view,
+            "lens": camera.lens,
+            "depth_along": camera.lens.depth_along,
+        },
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.dataset.channels import CHANNELS, ChannelName
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
@@ -31,23 +32,23 @@ class RenderOptions:
     Attributes:
         width, height: pixels.
         views: cameras that look at each scene; 1, 2, 4, 8 or 16.
-        channels: what is written beside the picture, of ``depth`` and ``ids``.
+        channels: what is written beside the picture, of ``dataset.channels.CHANNELS``.
     """
 
     width: int = 640
     height: int = 640
     views: int = 4
-    channels: tuple[str, ...] = ("depth", "ids")
+    channels: tuple[ChannelName, ...] = ("depth", "ids")
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):
             raise ValueError(f"width and height must be 16 to 4096, not {self.width}x{self.height}")
         if self.views < 1 or SAMPLES_PER_SHARD % self.views:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
-        unknown = set(self.channels) - {"depth", "ids"}
+        unknown = set(self.channels) - set(CHANNELS)
         if unknown:
             name = min(unknown)
-            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, ['depth', 'ids'])}")
+            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, CHANNELS)}")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from sim2cam.dataset.writer import (
     NewSample,
     prepare_folder,
     shard_size,
-    write_json,
+    write_environment,
     write_shard,
 )
 from sim2cam.errors import InputError, OutputError
@@ -126,13 +126,13 @@ def apply_transfer(
         "samples_per_shard": SAMPLES_PER_SHARD,
     }
     prepare_folder(root, header, resume=resume, overwrite=overwrite)
-    units = [unit for unit in _units(run_dir, sim, root, seed, device) if _is_missing(unit)]
     total = len(sim.samples)
+    write_environment(root, environment_facts(None, workers), wanted=total)
+    units = [unit for unit in _units(run_dir, sim, root, seed, device) if _is_missing(unit)]
     done = total - sum(len(unit.samples) for unit in units)
     for finished in map_units(translate_shard, units, workers):
         done += finished
         progress(done, total)
-    write_json(root / "environment.json", environment_facts(None, workers))
     return read_dataset(root)
 
 
@@ -155,8 +155,7 @@ def _translated(unit: Unit, transfer: Transfer) -> Iterator[NewSample]:
             height=sample.height,
             origin="adapted",
             objects=None,
-            depth_m=None,
-            ids=None,
+            channels={},
             facts={"parent": sample.digest, "scene_index": sample.scene_index},
         )
 

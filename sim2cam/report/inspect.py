@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.sample import DEPTH_SCALE_M, Dataset, ObjectLabel, Sample
+from sim2cam.dataset.channels import read
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.report.charts import BarChart, bar_chart, histogram
 from sim2cam.report.overlay import category_colour
@@ -105,8 +106,8 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         unlabelled=sum(sample.objects is None for sample in dataset.samples),
         settling=read_settling(dataset.root),
         samples=[_shown(sample, dataset.categories, address) for sample in chosen.samples],
-        has_ids=any(s.ids for s in chosen.samples),
-        has_depth=any(s.depth for s in chosen.samples),
+        has_ids=any("ids" in s.channels for s in chosen.samples),
+        has_depth=any("depth" in s.channels for s in chosen.samples),
         has_amodal=any(o.box_amodal_xyxy for o in labels),
         has_fractions=any(o.visible_fraction is not None for o in labels),
         beside=beside,
@@ -164,11 +165,11 @@ def _shown(
 ) -> ShownSample:
     rgb = images.read_rgb(sample.rgb)
     depth, depth_range = "", ""
-    if sample.depth is not None:
-        metres = images.read_16bit(sample.depth).astype(np.float64) * DEPTH_SCALE_M
+    if "depth" in sample.channels:
+        metres = read("depth", sample.channels["depth"]).astype(np.float64)
         coloured, depth_range = _depth_picture(metres)
         depth = address(f"{sample.name}-depth", shrunk_jpeg(coloured, PICTURE_PX))
-    ids = images.read_16bit(sample.ids) if sample.ids is not None else None
+    ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     return ShownSample(
         sample=sample,
         rgb=address(sample.name, shrunk_jpeg(rgb, PICTURE_PX)),

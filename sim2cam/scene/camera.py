@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.poses import Pose
 
 
@@ -56,5 +56,5 @@ class Camera:
     pose: Pose
     width: int
     height: int
-    lens: BrownConrady
+    lens: Lens
     sensor: Sensor

@@ -29,7 +29,9 @@ def test_image_alone(sample):
 
 def test_buffers_come_in_metres_and_ids(sample):
     folder = sample.rgb.parent
-    frame = read_frame(replace(sample, depth=folder / "depth.png", ids=folder / "ids.png"))
+    frame = read_frame(
+        replace(sample, channels={"depth": folder / "depth.png", "ids": folder / "ids.png"})
+    )
     assert frame.depth_m is not None
     assert frame.depth_m == pytest.approx(1.2345, abs=1e-6)
     assert frame.ids is not None
@@ -43,4 +45,4 @@ def test_buffer_of_another_size_is_refused(sample):
         "Render both again, or leave the buffer out."
     )
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        read_frame(replace(sample, ids=small))
+        read_frame(replace(sample, channels={"ids": small}))

@@ -1,6 +1,8 @@
 """The command line as a user meets it: words, exit codes, streams."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +40,25 @@ def test_help_needs_no_heavy_library():
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("render", "RECIPE"),
+        ("check", "DATASET"),
+        ("inspect", "DATA"),
+        ("export", "DATASET"),
+        ("adapt apply", "TRANSLATOR"),
+        ("train", "RECIPE"),
+        ("bench", "WEIGHTS"),
+        ("report", "RUN"),
+    ],
+)
+def test_help_names_what_is_given(command, name, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert name in capsys.readouterr().out.splitlines()[0].split()
 
 
 def test_version():
@@ -123,19 +144,19 @@ def test_export_and_inspect(rendered, tmp_path):
     assert "<html" in page.read_text()
 
 
-def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path):
-    import os
-    import signal
-
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     (tmp_path / "r.toml").write_text(SMALL)
-    command = [sys.executable, "-m", "sim2cam", "render", str(tmp_path / "r.toml")]
-    command += ["--out", str(tmp_path / "d"), "--count", "48"]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "d" / "shards" / "000000").exists() and child.poll() is None:
+    render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "18"]
+    command = [sys.executable, "-m", "sim2cam", *render, "--workers", workers]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not list((tmp_path / "d").glob("shards/*.part/rgb/*.jpg")) and child.poll() is None:
         time.sleep(0.02)
-    os.kill(child.pid, signal.SIGINT)
-    _, told = child.communicate()
+    os.killpg(child.pid, signal.SIGINT)  # a terminal tells workers too
+    _, told = child.communicate(timeout=120)
     assert child.returncode == 130
-    assert "--resume" in told
-    assert main([*command[3:], "--resume", "-q"]) == 0
-    assert len(list((tmp_path / "d").rglob("*.jpg"))) == 48
+    hint = "sim2cam: interrupted. Run the same command with --resume to go on."
+    assert told.splitlines()[1:] == ["", hint]
+    assert main(["check", str(tmp_path / "d")]) == 1
+    assert main([*render, "--workers", "1", "--resume", "-q"]) == 0
+    assert main(["check", str(tmp_path / "d")]) == 0

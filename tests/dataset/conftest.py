@@ -55,8 +55,7 @@ def new_sample(index):
         height=HEIGHT,
         origin="sim",
         objects=objects,
-        depth_m=np.where(ids > 0, 0.5, 0.0).astype(np.float32),
-        ids=ids,
+        channels={"depth": np.where(ids > 0, 0.5, 0.0).astype(np.float32), "ids": ids},
         facts={
             "scene_index": index // VIEWS,
             "view": index % VIEWS,
@@ -85,8 +84,7 @@ def write_adapted(root, parent, change=lambda sample: sample):
                 new_sample(2 * shard + k),
                 origin="adapted",
                 objects=None,
-                depth_m=None,
-                ids=None,
+                channels={},
                 facts={"parent": sample.digest, "scene_index": sample.scene_index},
             )
             for k, sample in enumerate(group)

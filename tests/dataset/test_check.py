@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sim2cam.dataset.check import CheckReport, Problem, check_dataset
-from sim2cam.dataset.writer import write_shard
+from sim2cam.dataset.writer import write_environment, write_shard
 from sim2cam.errors import InputError
 
 
@@ -83,10 +83,16 @@ def first_object(**changes):
     )
 
 
+def with_channel(sample, name, values):
+    return replace(sample, channels={**sample.channels, name: values})
+
+
 def repainted(old, new):
-    return lambda sample: replace(
-        sample, ids=np.where(sample.ids == old, new, sample.ids).astype(np.uint16)
-    )
+    def paint(sample):
+        ids = sample.channels["ids"]
+        return with_channel(sample, "ids", np.where(ids == old, new, ids).astype(np.uint16))
+
+    return paint
 
 
 SQUARE = "object 0 (category square): "
@@ -146,23 +152,27 @@ FAULTS = {
         [f"{SQUARE}instance_id 1 is not in the ids image"],
     ),
     "no depth": (
-        lambda sample: replace(sample, depth_m=np.where(sample.ids == 2, 0, sample.depth_m)),
+        lambda sample: with_channel(
+            sample,
+            "depth",
+            np.where(sample.channels["ids"] == 2, 0, sample.channels["depth"]),
+        ),
         ["144 pixels of objects have no depth"],
     ),
     "size": (
         changed(width=47),
         [
             "rgb is 48x32 pixels, not 47x32",
-            "ids is 48x32 pixels, not 47x32",
             "depth is 48x32 pixels, not 47x32",
+            "ids is 48x32 pixels, not 47x32",
         ],
     ),
     "a smaller ids image": (
-        lambda sample: replace(sample, ids=sample.ids[:-1]),
+        lambda sample: with_channel(sample, "ids", sample.channels["ids"][:-1]),
         ["ids is 48x31 pixels, not 48x32"],
     ),
     "a smaller depth image": (
-        lambda sample: replace(sample, depth_m=sample.depth_m[:, 1:]),
+        lambda sample: with_channel(sample, "depth", sample.channels["depth"][:, 1:]),
         ["depth is 47x32 pixels, not 48x32"],
     ),
     "scene": (
@@ -186,7 +196,7 @@ def test_a_fault_is_found_and_nothing_else(tmp_path, tiny, fault, found):
 def test_a_box_outside_the_image_is_found_without_masks(tmp_path, tiny):
     def plant(sample):
         moved = first_object(box_xyxy=(40.0, 4.0, 49.0, 16.0), box_amodal_xyxy=None)(sample)
-        return replace(moved, ids=None, depth_m=None)
+        return replace(moved, channels={})
 
     root = tiny.write_native(tmp_path / "native", plant)
     assert whats(root)[0] == (
@@ -225,8 +235,32 @@ def test_left_folders_are_warned_about(native):
 def test_no_samples_are_a_problem(native):
     shutil.rmtree(native / "shards")
     assert check_dataset(native).problems == (
-        Problem("dataset.json", "the data set holds no samples"),
+        Problem(
+            "dataset.json",
+            "the data set holds no samples. Run its command again with --resume.",
+        ),
     )
+
+
+@pytest.mark.parametrize("left", [2, 0])
+def test_missing_samples_are_counted(native, left):
+    write_environment(native, {"workers": 2}, wanted=4)
+    assert check_dataset(native).problems == ()
+    for shard in ("000000", "000001")[left // 2 :]:
+        shutil.rmtree(native / "shards" / shard)
+    assert check_dataset(native).problems == (
+        Problem(
+            "shards",
+            f"incomplete: {left} of 4 samples are there. Run its command again with --resume.",
+        ),
+    )
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"samples_wanted": "many"}'])
+def test_an_environment_that_is_none_is_told(native, text):
+    (native / "environment.json").write_text(text)
+    with pytest.raises(InputError, match=r"environment\.json: not the facts of a run .*--resume"):
+        check_dataset(native)
 
 
 def test_a_parent_that_changed_is_found(native, adapted, tiny):

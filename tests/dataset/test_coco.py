@@ -46,7 +46,7 @@ def test_pycocotools_loads_it_and_its_masks_are_ours(tmp_path, native):
     loaded = load(tmp_path / "coco/annotations.json")
     assert loaded.getCatIds() == [1, 2]
     for number, sample in enumerate(dataset.samples, start=1):
-        ids = read_16bit(sample.ids)
+        ids = read_16bit(sample.channels["ids"])
         annotations = loaded.loadAnns(loaded.getAnnIds(imgIds=[number]))
         assert len(annotations) == len(sample.objects)
         for annotation, label in zip(annotations, sample.objects, strict=True):

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sim2cam.dataset.channels import DEPTH_SCALE_M
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import DEPTH_SCALE_M
 from sim2cam.dataset.writer import (
     digest_of,
     prepare_folder,
@@ -50,8 +50,8 @@ def test_equal_input_gives_equal_bytes(tmp_path, native, tiny):
 
 
 def test_depth_is_stored_in_steps(native, tiny):
-    depth = read_16bit(read_dataset(native).samples[0].depth)
-    assert np.array_equal(depth * DEPTH_SCALE_M > 0, tiny.new_sample(0).ids > 0)
+    depth = read_16bit(read_dataset(native).samples[0].channels["depth"])
+    assert np.array_equal(depth * DEPTH_SCALE_M > 0, tiny.new_sample(0).channels["ids"] > 0)
     assert depth.max() * DEPTH_SCALE_M == pytest.approx(0.5)
 
 

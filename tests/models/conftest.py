@@ -52,5 +52,5 @@ def _write_sample(root, index, rng, with_ids):
     rgb_path, ids_path = root / f"{index}.png", root / f"{index}-ids.png"
     write_bytes(rgb_path, encode_png(rgb))
     write_bytes(ids_path, encode_png(ids))
-    ids_file = ids_path if with_ids else None
-    return Sample(str(index), rgb_path, 160, 128, tuple(objects), "sim", ids=ids_file)
+    channels = {"ids": ids_path} if with_ids else {}
+    return Sample(str(index), rgb_path, 160, 128, tuple(objects), "sim", channels)

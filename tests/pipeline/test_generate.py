@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_lines
 from sim2cam.errors import OutputError, SceneError
 from sim2cam.pipeline import generate as module
@@ -61,14 +63,22 @@ def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
     os.killpg(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     assert len(list(root.glob("shards/*.part"))) == 1
+    assert [problem.what for problem in check_dataset(root).problems] == [
+        "incomplete: 0 of 36 samples are there. Run its command again with --resume."
+    ]
     subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
     assert bytes_of(root) == bytes_of(plain)
 
 
 def test_a_larger_count_extends(plain, tmp_path):
     make(tmp_path / "d", count=5)
+    assert check_dataset(tmp_path / "d").problems == ()
     make(tmp_path / "d", resume=True)
     assert bytes_of(tmp_path / "d") == bytes_of(plain)
+    shutil.rmtree(tmp_path / "d/shards/000001")
+    assert [problem.what for problem in check_dataset(tmp_path / "d").problems] == [
+        "incomplete: 20 of 36 samples are there. Run its command again with --resume."
+    ]
 
 
 def test_one_sample_can_be_made_alone(plain):
@@ -100,6 +110,10 @@ def test_scenes_stay_within_a_shard(plain):
     for raw in read_lines(plain):
         shards.setdefault(raw.line["scene_index"], set()).add(raw.shard)
     assert all(len(folders) == 1 for folders in shards.values())
+
+
+def test_a_sample_says_what_its_depth_is(plain):
+    assert {raw.line["depth_along"] for raw in read_lines(plain)} == {"axis"}
 
 
 def test_a_scene_that_never_settles_is_an_error(monkeypatch):

@@ -14,8 +14,8 @@ from sim2cam.pipeline.translate import apply_transfer, fit_plain_transfer, train
 
 
 def apply(run, sim, root, **kwargs):
-    flags = {"workers": 1, "resume": False, "overwrite": False} | kwargs
-    return apply_transfer(run, sim, root, seed=0, device="cpu", progress=lambda *_: None, **flags)
+    flags = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
+    return apply_transfer(run, sim, root, seed=0, device="cpu", **flags | kwargs)
 
 
 def digests(root):
@@ -34,7 +34,11 @@ def test_labels_are_the_parents_and_pictures_are_not(reinhard, sim, tmp_path):
     assert len(adapted.samples) == len(sim.samples)
     for ours, parent in zip(adapted.samples, sim.samples, strict=True):
         assert ours.origin == "adapted"
-        assert (ours.parent, ours.objects, ours.ids) == (parent.digest, parent.objects, parent.ids)
+        assert (ours.parent, ours.objects, ours.channels) == (
+            parent.digest,
+            parent.objects,
+            parent.channels,
+        )
         assert ours.scene_index == parent.scene_index
     assert not np.array_equal(
         images.read_rgb(adapted.samples[0].rgb), images.read_rgb(sim.samples[0].rgb)
@@ -48,6 +52,20 @@ def test_workers_and_resumption_do_not_change_a_byte(reinhard, sim, tmp_path):
     apply(reinhard, sim.take(5), tmp_path / "part")
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
     assert digests(tmp_path / "part") == digests(tmp_path / "one")[:5]
+
+
+def test_an_interrupted_translation_is_found_incomplete(reinhard, sim, tmp_path):
+    def interrupt(done, _total):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply(reinhard, sim, tmp_path / "adapted", progress=interrupt)
+    assert [problem.what for problem in check_dataset(tmp_path / "adapted").problems] == [
+        "incomplete: 16 of 24 samples are there. Run its command again with --resume."
+    ]
+    apply(reinhard, sim, tmp_path / "adapted", resume=True)
+    assert check_dataset(tmp_path / "adapted").problems == ()
 
 
 def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):

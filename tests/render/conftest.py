@@ -12,6 +12,7 @@ from sim2cam.render.frame import LABEL_CHANNELS
 from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
 from sim2cam.render.tiny import TinyRasterizer
+from sim2cam.render.warp import labels_through
 from sim2cam.scene.asset import Box, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor
 from sim2cam.scene.light import Environment, Lamp
@@ -78,9 +79,72 @@ def thrown(count=5, seed=0):
 
 
 def labels(drawing, of):
-    """What ``warp_labels`` gets, with ids, by attribute."""
-    drawn = drawing.draw(of, LABEL_CHANNELS)
+    """What a rasterizer draws of a view, with ids, by attribute."""
+    return _with_ids(drawing, drawing.draw(of, LABEL_CHANNELS))
+
+
+def labels_under(drawing, optics):
+    """The same, through a lens."""
+    return _with_ids(
+        drawing, labels_through(optics, lambda view: drawing.draw(view, LABEL_CHANNELS))
+    )
+
+
+def radiance(drawing):
+    """A function that draws the radiance of a view."""
+    return lambda of: drawing.draw(of, ("radiance",))["radiance"]
+
+
+def _with_ids(drawing, drawn):
     return SimpleNamespace(ids=instance_ids(drawing._scene, drawn["bodies"]), **drawn)
+
+
+class Caster:
+    """A rasterizer by arithmetic: a sphere before an endless wall, with a pattern on both.
+
+    Args:
+        sphere: centre (3,) and radius in the world, metres; it is body 1.
+        wall: a point (3,) of it and its normal (3,) in the world, metres.
+    """
+
+    def __init__(self, sphere, wall):
+        self.sphere, self.wall = sphere, wall
+        self.drawn = []
+        self._scene = scene(body("ball", Sphere(sphere[1]), sphere[0]))
+
+    def draw(self, view, _channels):
+        self.drawn.append(view)
+        rays = self._rays(view)
+        distance, ids = self.hits(np.array(view.pose.position_m), rays.reshape(-1, 3))
+        depth = distance.reshape(view.height, view.width)  # the rays reach the plane z = 1
+        ids = ids.reshape(depth.shape)
+        return {
+            "depth_m": np.where(ids < 0, 0, depth).astype(np.float32),
+            "bodies": (ids + 1).astype(np.uint32),
+            "cover": np.maximum(ids, 0).astype(np.uint32)[..., None],
+        }
+
+    def hits(self, eye, rays):
+        """Returns how many rays (n, 3) long the way is to what they meet, and its id; -1 nothing."""
+        away = np.full(len(rays), np.inf)
+        ids = np.full(len(rays), -1)
+        point, normal = map(np.array, self.wall)
+        with np.errstate(divide="ignore"):
+            meets = (point - eye) @ normal / (rays @ normal)
+        ids[meets > 0], away[meets > 0] = 0, meets[meets > 0]
+        centre, radius = self.sphere
+        to_centre = np.array(centre) - eye
+        square, along = (rays * rays).sum(axis=1), rays @ to_centre
+        inside = along**2 - square * (to_centre @ to_centre - radius**2)
+        meets = (along - np.sqrt(np.maximum(inside, 0))) / square
+        nearer = (inside > 0) & (meets > 0) & (meets < away)
+        ids[nearer], away[nearer] = 1, meets[nearer]
+        return away, ids
+
+    def _rays(self, view):
+        x, y = np.meshgrid(np.arange(view.width), np.arange(view.height))
+        x, y = (x - view.cx_px) / view.focal_px, (y - view.cy_px) / view.focal_px
+        return np.stack([x, y, np.ones_like(x)], axis=-1) @ view.pose.matrix()[:3, :3].T
 
 
 @pytest.fixture(scope="session")
@@ -92,8 +156,9 @@ def make():
         neutral, sky = NEUTRAL, SKY
         plain, die, body, ground = map(staticmethod, (plain, die, body, ground))
         camera, view, scene, thrown = map(staticmethod, (camera, view, scene, thrown))
-        labels = staticmethod(labels)
+        labels, labels_under, radiance = map(staticmethod, (labels, labels_under, radiance))
         box, sphere = Box, Sphere
+        caster = Caster
 
     return Builders
 

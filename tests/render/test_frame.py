@@ -1,24 +1,36 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sim2cam import images
+from sim2cam.dataset.channels import CHANNELS
+from sim2cam.errors import BackendError
 from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.fisheye import KannalaBrandt
+from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.render.frame import annotate, shoot
 from sim2cam.render.physics import settle
 from sim2cam.render.rasterizer import label_numbers
+
+LENSES = {
+    "pinhole": None,
+    "barrel": BrownConrady(400.0, 400.0, 159.5, 119.5, k1=-0.2, k2=0.03, p1=0.002, p2=-0.001),
+    "fisheye": KannalaBrandt(300.0, 300.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0),
+}
 
 
 def test_a_frame_is_whole_and_labels_fit_its_ids(drawing, make):
     of = make.camera(k1=-0.1, p1=0.001)
     settled, _ = settle(make.thrown(6))
     drawing.load(settled)
-    frame = shoot(settled, of, drawing)
+    frame = shoot(settled, of, drawing, ("depth", "ids"))
     picture = images.decode_jpeg(frame.jpeg)
     assert picture.shape == (of.height, of.width, 3)
-    assert frame.ids.shape == frame.depth_m.shape == (of.height, of.width)
+    assert frame.channels["ids"].shape == frame.channels["depth"].shape == (of.height, of.width)
     assert len(frame.objects) == 6
     for label in frame.objects:
-        mask = frame.ids == label.instance_id
+        mask = frame.channels["ids"] == label.instance_id
         assert label.box_xyxy == box_of_mask(mask)
         assert label.area_px == mask.sum()
         assert 0 < label.visible_fraction <= 1
@@ -34,7 +46,7 @@ def test_the_pose_puts_the_object_where_its_depth_is(drawing, make):
     of = make.camera()
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
     drawing.load(scene)
-    (label,) = shoot(scene, of, drawing).objects
+    (label,) = shoot(scene, of, drawing, ("depth", "ids")).objects
     spot = np.array([label.pose.position_m])
     assert np.allclose((of.pose @ label.pose).position_m, (0.02, -0.01, 0.008), atol=1e-9)
     x0, y0, x1, y1 = label.box_xyxy
@@ -49,14 +61,14 @@ def test_the_pose_puts_the_object_where_its_depth_is(drawing, make):
 def test_a_die_s_category_is_its_upper_face(tiny, make, turned, value):
     scene = make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008), rotation=turned))
     tiny.load(scene)
-    (label,) = shoot(scene, make.camera(), tiny).objects
+    (label,) = shoot(scene, make.camera(), tiny, ("depth", "ids")).objects
     assert label.category == value
 
 
 def test_another_asset_s_category_is_its_kind(tiny, make):
     scene = make.scene(make.body("ball", make.sphere(0.01), (0.0, 0.0, 0.01)))
     tiny.load(scene)
-    assert shoot(scene, make.camera(), tiny).objects[0].category == "sphere"
+    assert shoot(scene, make.camera(), tiny, ("depth", "ids")).objects[0].category == "sphere"
 
 
 def test_labels_of_a_drawn_buffer_are_exact(make):
@@ -84,4 +96,38 @@ def test_what_cannot_be_seen_has_no_label(tiny, make):
     lid = make.body("lid", make.box((0.08, 0.08, 0.002)), (0.0, 0.0, 0.03), is_target=False)
     scene = make.scene(lid, *cases.values())
     tiny.load(scene)
-    assert shoot(scene, make.camera((0.0, 0.001, 0.4)), tiny).objects == ()
+    assert shoot(scene, make.camera((0.0, 0.001, 0.4)), tiny, ("depth", "ids")).objects == ()
+
+
+@pytest.mark.parametrize("lens", ["pinhole", "barrel", "fisheye"])
+def test_every_channel_agrees_with_pose_and_depth(egl, make, lens):
+    scene = make.thrown()
+    of = make.camera((0.05, -0.3, 0.4))
+    of = replace(of, lens=LENSES[lens] or of.lens)
+    egl.load(scene)
+    frame = shoot(scene, of, egl, CHANNELS)
+    assert tuple(frame.channels) == CHANNELS
+    ids, depth = frame.channels["ids"], frame.channels["depth"]
+    assert len(frame.objects) == 5
+    for label in frame.objects:
+        rows, columns = np.nonzero(ids == label.instance_id)
+        low, high = np.array(label.extent_m)
+        inside = frame.channels["coordinates"][rows, columns] * (high - low) + low
+        places = label.pose.apply(inside.astype(np.float64))
+        pixels = of.lens.project(places)
+        assert np.abs(pixels - np.stack([columns, rows], 1)).max() < 1e-2
+        along = np.linalg.norm(places, axis=1) if lens == "fisheye" else places[:, 2]
+        assert np.abs(along / depth[rows, columns] - 1).max() < 1e-5
+        assert set(frame.channels["parts"][rows, columns]) <= set(range(1, 7))
+    assert np.isnan(frame.channels["coordinates"][ids == 0]).all()
+    assert not frame.channels["parts"][ids == 0].any()
+    ground = (ids == 0) & (depth > 0)
+    up = of.pose.inverse().rotation().apply((0.0, 0.0, 1.0))
+    assert np.abs(frame.channels["normals"][ground] - up).max() < 1e-5
+
+
+def test_a_channel_that_the_rasterizer_lacks_is_refused(tiny, make):
+    scene = make.thrown()
+    tiny.load(scene)
+    with pytest.raises(BackendError, match="has no channel normals"):
+        shoot(scene, make.camera(), tiny, ("normals",))

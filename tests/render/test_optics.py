@@ -1,106 +1,126 @@
+"""Which views a lens needs: enough of them, dense enough, and no more than that."""
+
 from dataclasses import replace
 
-import cv2
 import numpy as np
 import pytest
 
-from sim2cam.geometry.boxes import box_of_mask
-from sim2cam.render.optics import LABEL_DENSITY, blind_spot, view_maps, warp_color, warp_labels
-from sim2cam.render.rasterizer import instance_ids
+from sim2cam.errors import LensError
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
+from sim2cam.render.optics import blind_spot, optics_of
 
-LENSES = [
-    {"k1": -0.2, "k2": 0.03, "p1": 0.0012, "p2": -0.0008},
-    {"k1": 0.15, "k2": -0.02, "p1": -0.002, "p2": 0.001, "cx_px": 170.3, "cy_px": 110.2},
-]
-SPOTS = [(-0.09, 0.07), (0.0, 0.0), (0.08, 0.06), (0.09, -0.06)]
-
-
-@pytest.mark.parametrize("lens", LENSES)
-def test_boxes_of_ids_are_those_of_corners_projected_by_opencv(drawing, make, lens):
-    of = make.camera((0.0, -0.1, 0.4), **lens)
-    sides = (0.02, 0.016, 0.012)
-    bodies = [
-        make.body(str(i), make.box(sides), (*spot, 0.006), rotation=(0.9, 0.0, 0.0, 0.19**0.5))
-        for i, spot in enumerate(SPOTS)
-    ]
-    drawing.load(make.scene(*bodies))
-    _, label = view_maps(of)
-    ids = ids_of(drawing, label)
-    signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
-    for number, body in enumerate(bodies, start=1):
-        corners = (of.pose.inverse() @ body.pose).apply(signs * np.array(sides) / 2)
-        zero = np.zeros(3)
-        projected, _ = cv2.projectPoints(
-            corners, zero, zero, of.lens.matrix(), of.lens.coefficients()
-        )
-        places = projected.reshape(-1, 2) + 0.5
-        expected = np.concatenate([places.min(axis=0), places.max(axis=0)])
-        expected = expected.clip(0, [of.width, of.height] * 2)
-        assert np.abs(np.array(box_of_mask(ids == number)) - expected).max() < 1
+WIDTH, HEIGHT = 160, 120
+MIDDLE = ((WIDTH - 1) / 2, (HEIGHT - 1) / 2)
+ANGLES = np.linspace(0, 2.8, 40)
+TABLE = RadialTable(*MIDDLE, tuple(ANGLES), tuple(90 * np.sin(ANGLES / 2) + 10 * ANGLES))
+BENDING = {
+    "aspect": BrownConrady(140.0, 144.0, *MIDDLE),
+    "barrel": BrownConrady(140.0, 140.0, *MIDDLE, -0.2, 0.03, 1e-3, -1e-3),
+    "pincushion": BrownConrady(140.0, 140.0, *MIDDLE, 0.15, 0.02, -1e-3, 1e-3),
+    "rational": Rational(110.0, 111.0, *MIDDLE, 5.1, 2.1, 1e-4, -2e-4, 0.09, 5.4, 3.5, 0.5),
+    "wide barrel": Rational(70.0, 70.0, *MIDDLE, 0.1, 0.01, k4=0.3, k5=0.02),
+    "prism": ThinPrism(140.0, 142.0, *MIDDLE, -0.2, 0.03, s1=2e-3, s2=-1e-3, s3=-3e-3, s4=5e-4),
+    "outside": BrownConrady(140.0, 140.0, -30.0, 140.0, -0.1, 0.03),
+    "fisheye": KannalaBrandt(60.0, 60.0, *MIDDLE, -0.01, 0.002),
+    "beyond": KannalaBrandt(35.0, 36.0, *MIDDLE),
+    "table": TABLE,
+}
+FACES = {"wide barrel": 5, "fisheye": 5, "beyond": 6, "table": 5}
+EVERY = pytest.mark.parametrize("name", BENDING)
 
 
-@pytest.mark.parametrize("lens", LENSES)
-def test_bent_colour_and_labels_agree(drawing, make, lens):
-    of = make.camera((0.0, 0.001, 0.4), **lens)
-    bodies = [
-        make.body(str(i), make.sphere(0.012), (*s, 0.1), make.BLACK) for i, s in enumerate(SPOTS)
-    ]
-    drawing.load(make.scene(*bodies))
-    color, label = view_maps(of)
-    level = warp_color(drawing.draw(color.view, ("radiance",))["radiance"], color).mean(axis=-1)
-    ids = ids_of(drawing, label)
-    for number in range(1, len(bodies) + 1):
-        seen = (ids == number).astype(np.uint8)
-        near = cv2.dilate(seen, np.ones((5, 5))) > 0
-        around = near & (ids == 0)
-        dark = near & (level < 0.5 * np.median(level[around]))
-        assert abs(dark.sum() / seen.sum() - 1) < 0.08
-        offset = np.argwhere(dark).mean(axis=0) - np.argwhere(seen).mean(axis=0)
-        assert np.abs(offset).max() < 0.3
+def camera_with(make, lens):
+    return replace(make.camera(width=WIDTH, height=HEIGHT), lens=lens)
 
 
-def ids_of(rasterizer, through):
-    drawn = warp_labels(rasterizer.draw(through.view, ("bodies",)), through)
-    return instance_ids(rasterizer._scene, drawn["bodies"])
+@EVERY
+def test_views_hold_every_pixel_and_look_where_it_looks(make, name):
+    of = camera_with(make, BENDING[name])
+    optics = optics_of(of)
+    assert (optics.width, optics.height, optics.pinhole) == (WIDTH, HEIGHT, None)
+    assert len(optics.faces) == FACES.get(name, 1)
+    pixels = np.stack(np.meshgrid(np.arange(WIDTH), np.arange(HEIGHT)), -1).reshape(-1, 2)
+    rays = of.lens.unproject(pixels.astype(float)) @ of.pose.matrix()[:3, :3].T
+    times_shown = np.zeros(len(pixels), int)
+    for face in optics.faces:
+        times_shown[face.pixels] += 1
+        for density in (1, 2):
+            view, (x, y) = face.view(density, 2)
+            assert view.focal_px == density * face.focal_px
+            assert min(x.min(), y.min()) == pytest.approx(2, abs=1e-3)
+            assert x.max() <= view.width - 3 + 1e-3
+            assert y.max() <= view.height - 3 + 1e-3
+            seen = np.stack([x - view.cx_px, y - view.cy_px, np.full_like(x, view.focal_px)])
+            seen = view.pose.matrix()[:3, :3] @ (seen / np.linalg.norm(seen, axis=0))
+            assert np.abs(seen.T - rays[face.pixels]).max() < 2e-6
+    assert (times_shown == 1).all()
 
 
-def test_without_distortion_nothing_moves(tiny, make):
+@EVERY
+def test_every_pixel_holds_a_pixel_of_a_view_and_somewhere_no_more(make, name):
+    of = camera_with(make, BENDING[name])
+    step, narrowest = 0.01, []
+    pixels = np.stack(np.meshgrid(np.arange(WIDTH), np.arange(HEIGHT)), -1).reshape(-1, 2)
+    rays = [of.lens.unproject(pixels + off) for off in step * np.array([[0, 0], [1, 0], [0, 1]])]
+    for face in optics_of(of).faces:
+        seen = [(ray[face.pixels] @ face.to_camera) for ray in rays]
+        here, right, below = (face.focal_px * ray[:, :2] / ray[:, 2:] for ray in seen)
+        change = np.stack([right - here, below - here], axis=-1) / step
+        narrowest.append(np.linalg.svd(change, compute_uv=False).min(axis=1).min())
+    assert np.min(narrowest) > 0.97  # by differences of whole pixels, at the edge to one side
+    assert np.max(narrowest) < 1.03
+
+
+def test_vectors_of_a_view_turn_into_those_of_the_camera(make):
+    of = camera_with(make, BENDING["beyond"])
+    for face in optics_of(of).faces:
+        to_world = of.pose.matrix()[:3, :3] @ face.to_camera
+        assert face.pose.matrix()[:3, :3] == pytest.approx(to_world, abs=1e-12)
+        assert face.pose.position_m == pytest.approx(of.pose.position_m)
+
+
+@pytest.mark.parametrize("name", ["barrel", "pincushion", "outside"])
+def test_one_view_along_the_axis_where_it_suffices(make, name):
+    of = camera_with(make, BENDING[name])
+    (face,) = optics_of(of).faces
+    assert face.pose == of.pose
+    assert np.array_equal(face.to_camera, np.eye(3))
+    assert (face.stretch == 1).all()
+
+
+def test_a_barrel_lens_needs_the_focal_length_of_its_middle(make):
+    (face,) = optics_of(camera_with(make, BrownConrady(140.0, 140.0, *MIDDLE, -0.2))).faces
+    assert face.focal_px == pytest.approx(140, rel=1e-3)
+
+
+def test_a_pincushion_lens_needs_that_of_its_corner(make):
+    lens = BrownConrady(140.0, 140.0, *MIDDLE, 0.2)
+    x, y, z = lens.unproject(np.array([[0.0, 0.0]]))[0]
+    (face,) = optics_of(camera_with(make, lens)).faces
+    slope = 1 + 3 * 0.2 * (x * x + y * y) / z**2
+    assert face.focal_px == pytest.approx(140 * slope, rel=0.01)
+
+
+def test_views_stay_near_the_size_of_the_picture(make):
+    for name, times in {"barrel": 2, "rational": 3, "outside": 3, "fisheye": 4}.items():
+        faces = optics_of(camera_with(make, BENDING[name])).faces
+        assert sum(face.area_px() for face in faces) < times * WIDTH * HEIGHT
+
+
+def test_without_distortion_the_view_is_the_picture(make):
     of = make.camera()
-    color, label = view_maps(of)
-    assert color == label
-    assert color.view == make.view(of)
-    tiny.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
-    radiance, labels = (
-        tiny.draw(color.view, ("radiance",))["radiance"],
-        make.labels(tiny, label.view),
-    )
-    assert warp_color(radiance, color) is radiance
-    assert warp_labels(labels, label) is labels
+    optics = optics_of(of)
+    assert (optics.pinhole, optics.faces) == (make.view(of), ())
+    assert optics_of(replace(of, lens=Rational(400.0, 400.0, -20.0, 119.5))).pinhole is not None
 
 
-def test_almost_no_distortion_changes_almost_nothing(tiny, make):
-    of = make.camera(focal_px=700.0)
-    bent = make.camera(focal_px=700.0, k1=1e-9)
-    tiny.load(make.thrown(3))
-    (color, label), (bent_color, bent_label) = view_maps(of), view_maps(bent)
-    difference = (
-        warp_color(tiny.draw(bent_color.view, ("radiance",))["radiance"], bent_color)
-        - tiny.draw(color.view, ("radiance",))["radiance"]
-    )
-    assert np.abs(difference).mean() < 0.002
-    ids = ids_of(tiny, bent_label)
-    assert (ids != make.labels(tiny, label.view).ids).mean() < 0.002
-
-
-def test_labels_are_drawn_denser_under_a_bending_lens(make):
-    color, label = view_maps(make.camera(k1=-0.1))
-    assert label.view.focal_px == LABEL_DENSITY * color.view.focal_px
-    for through in (color, label):
-        x, y = through.places
-        assert x.min() >= 0
-        assert y.min() >= 0
-        assert x.max() <= through.view.width - 1
-        assert y.max() <= through.view.height - 1
+def test_a_view_that_nothing_draws_is_refused(make):
+    lens = KannalaBrandt(3000.0, 3000.0, 9300.0, MIDDLE[1])  # it looks 177 degrees off its axis
+    (face, *_) = optics_of(camera_with(make, lens)).faces
+    with pytest.raises(LensError) as caught:
+        face.view(2, 2)
+    assert str(caught.value).startswith("the lens spreads its edge so thin that a view of ")
+    assert str(caught.value).endswith(" Use a smaller picture or a narrower field.")
 
 
 def test_a_lens_that_folds_back_in_the_picture_is_told(make):
@@ -109,3 +129,5 @@ def test_a_lens_that_folds_back_in_the_picture_is_told(make):
     assert blind_spot(make.scene(cameras=[of])) is None
     problem = blind_spot(make.scene(cameras=[of, folding]))
     assert problem.startswith("pixel (0.0, 0.0) lies outside the domain of BrownConrady(")
+    with pytest.raises(LensError, match=r"folds back 46\.5 degrees off the axis"):
+        optics_of(folding)

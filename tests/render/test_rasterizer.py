@@ -190,13 +190,13 @@ def test_a_body_casts_a_shadow(drawing, make):
     assert after[10, 10] == pytest.approx(before[10, 10], rel=0.02)
 
 
-def test_normals_and_object_points_of_a_ball_are_those_of_cast_rays(egl, make):
+def test_normals_of_a_ball_are_those_of_cast_rays(egl, make):
     centre, radius = np.array([0.01, 0.02, 0.05]), 0.03
     turned = (0.8, 0.0, 0.6, 0.0)
     ball = make.body("ball", make.sphere(radius), tuple(centre), rotation=turned)
     egl.load(make.scene(ball))
     view = make.view(make.camera((0.05, -0.2, 0.6), focal_px=1500.0))
-    drawn = egl.draw(view, ("normals", "object_xyz_m", "bodies"))
+    drawn = egl.draw(view, ("normals", "bodies"))
     rays, eye = rays_of(view)
     depth = depth_to_sphere(view, centre, radius)
     inside = cv2.erode((depth > 0).astype(np.uint8), np.ones((9, 9))) > 0
@@ -205,20 +205,14 @@ def test_normals_and_object_points_of_a_ball_are_those_of_cast_rays(egl, make):
     outward = (points - centre) / radius
     in_camera = view.pose.inverse().rotation().apply(outward[inside])
     assert np.abs(drawn["normals"][inside] - in_camera).max() < 0.02  # of 40 x 20 patches
-    in_object = ball.pose.inverse().apply(points[inside])
-    assert np.abs(drawn["object_xyz_m"][inside] - in_object).max() < 0.02 * radius
     assert (drawn["normals"][drawn["bodies"] == 0] == 0).all()
 
 
-def test_the_ground_s_normals_and_points_are_exact(egl, make):
+def test_the_ground_s_normals_are_exact(egl, make):
     egl.load(make.scene())
     view = make.view(make.camera((0.05, -0.2, 0.6)))
-    drawn = egl.draw(view, ("normals", "object_xyz_m", "depth_m"))
-    rays, eye = rays_of(view)
     up = view.pose.inverse().rotation().apply((0.0, 0.0, 1.0))
-    assert np.abs(drawn["normals"] - up).max() < 1e-6
-    expected = eye + drawn["depth_m"][..., None] * rays
-    assert np.abs(drawn["object_xyz_m"] - expected).max() < 2e-6
+    assert np.abs(egl.draw(view, ("normals",))["normals"] - up).max() < 1e-6
 
 
 def test_the_part_of_a_die_is_the_value_of_the_face(egl, make):
@@ -242,24 +236,11 @@ def test_channels_do_not_depend_on_what_else_is_drawn(drawing, make):
         ), channel
 
 
-def test_points_of_objects_lie_where_depth_says(drawing, make):
-    scene = make.thrown()
-    drawing.load(scene)
-    view = make.view(make.camera())
-    drawn = drawing.draw(view, ("object_xyz_m", "depth_m", "bodies"))
-    rays, eye = rays_of(view)
-    expected = eye + drawn["depth_m"][..., None] * rays
-    for number, body in enumerate(scene.bodies, 1):
-        on_it = drawn["bodies"] == number
-        found = body.pose.apply(drawn["object_xyz_m"][on_it].astype(np.float64))
-        assert np.abs(found - expected[on_it]).max(initial=0) < 5e-6
-
-
 def test_a_channel_that_a_rasterizer_lacks_is_refused(tiny, make):
     tiny.load(make.scene())
     message = (
         "the rasterizer 'tiny: pybullet TinyRenderer, shaded by numpy' has no channel normals. It "
-        "gives bodies, cover, depth_m, object_xyz_m, radiance."
+        "gives bodies, cover, depth_m, radiance."
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
         tiny.draw(make.view(make.camera()), ("normals",))
@@ -279,11 +260,11 @@ def test_bodies_alike_are_drawn_apart(egl, make):
 def test_what_stays_on_the_device_is_drawn_as_if_it_were_new(egl, make):
     view, of = make.view(make.camera()), make.thrown(3, seed=1)
     egl.load(of)
-    first = egl.draw(view, ("radiance", "object_xyz_m"))
+    first = egl.draw(view, ("radiance", "normals"))
     for seed in range(30):  # more skins than are kept
         egl.load(make.thrown(2, seed=seed))
     egl.load(of)
-    again = egl.draw(view, ("radiance", "object_xyz_m"))
+    again = egl.draw(view, ("radiance", "normals"))
     assert all(np.array_equal(first[name], again[name]) for name in first)
 
 
@@ -323,9 +304,10 @@ def test_a_local_light_falls_off_as_radiometry_says_and_bodies_hide_it(drawing, 
     scene = make.scene(plate, environment=Environment(*DARK, (light,)))
     drawing.load(replace(scene, bodies=(matt, *scene.bodies[1:])))
     of = make.camera((0.0, 0.001, 0.6), focal_px=700.0)
-    drawn = drawing.draw(make.view(of), ("radiance", "bodies", "object_xyz_m"))
+    drawn = drawing.draw(make.view(of), ("radiance", "bodies", "depth_m"))
     ground = cv2.erode((drawn["bodies"] == 1).astype(np.uint8), np.ones((3, 3))) > 0
-    points = drawn["object_xyz_m"][ground].astype(np.float64)
+    rays, eye = rays_of(make.view(of))
+    points = (eye + drawn["depth_m"][..., None] * rays)[ground]
     expected = 0.3 / np.pi * irradiance_of(light, points)
     ratio = drawn["radiance"][ground][:, 0] / np.maximum(expected, 1e-9)
     # the plate's shadow on the ground, from the light's middle

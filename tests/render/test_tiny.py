@@ -39,7 +39,7 @@ def test_frames_agree_with_opengl(egl, tiny, still):
         frames = []
         for rasterizer in (egl, tiny):
             rasterizer.load(still)
-            frames.append(shoot(still, camera, rasterizer))
+            frames.append(shoot(still, camera, rasterizer, ("depth", "ids")))
         ours, theirs = frames[1].objects, frames[0].objects
         assert [o.instance_id for o in ours] == [o.instance_id for o in theirs]
         for a, b in zip(ours, theirs, strict=True):
@@ -47,9 +47,9 @@ def test_frames_agree_with_opengl(egl, tiny, still):
             assert np.abs(np.subtract(a.box_xyxy, b.box_xyxy)).max() <= 1.5
             assert np.abs(np.subtract(a.box_amodal_xyxy, b.box_amodal_xyxy)).max() <= 1.5
             assert a.visible_fraction == pytest.approx(b.visible_fraction, abs=0.02)
-        assert (frames[0].ids != frames[1].ids).mean() < 0.001
-        same = frames[0].ids == frames[1].ids
-        error = np.abs(frames[1].depth_m / frames[0].depth_m - 1)[same]
+        assert (frames[0].channels["ids"] != frames[1].channels["ids"]).mean() < 0.001
+        same = frames[0].channels["ids"] == frames[1].channels["ids"]
+        error = np.abs(frames[1].channels["depth"] / frames[0].channels["depth"] - 1)[same]
         assert np.quantile(error, 0.999) < 1e-4
 
 

@@ -81,7 +81,7 @@ def make_dataset(tmp_path):
             samples.append(
                 Sample(
                     f"{index:03d}", place / "rgb.png", width, height, objects, origin,
-                    scene_index=index, digest=f"{origin}{index}", **files,
+                    scene_index=index, digest=f"{origin}{index}", channels=files,
                 )
             )  # fmt: skip
         return Dataset(tmp_path / "data", categories, tuple(samples))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import Sim2CamError
-from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.asset import DIE_FACES, Box, Cylinder, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor
@@ -38,7 +38,10 @@ def scene():
     camera = Camera(
         Pose(), 640, 480, BrownConrady(500.0, 501.0, 319.5, 239.5, 0.1, -0.02, 1e-3, 2e-3), SENSOR
     )
-    return Scene(bodies, Environment((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), (lamp,)), (camera, camera))
+    fisheye = replace(camera, lens=KannalaBrandt(300.0, 301.0, 319.5, 239.5, 0.01))
+    table = replace(camera, lens=RadialTable(319.5, 239.5, (0.0, 1.0), (0.0, 400.0)))
+    environment = Environment((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), (lamp,))
+    return Scene(bodies, environment, (camera, fisheye, table))
 
 
 def test_json_brings_back_an_equal_scene():
@@ -51,6 +54,8 @@ def test_json_is_plain():
     tables = json.loads(scene().to_json())
     assert [body["asset"]["kind"] for body in tables["bodies"]] == [a.kind for a in ASSETS]
     assert tables["cameras"][0]["lens"]["k1"] == 0.1
+    kinds = [camera["lens"]["kind"] for camera in tables["cameras"]]
+    assert kinds == ["brown_conrady", "kannala_brandt", "radial_table"]
 
 
 def test_an_empty_scene_is_a_scene():
@@ -65,6 +70,7 @@ def test_an_empty_scene_is_a_scene():
         ('"roughness":0.4', '"roughness":"rough"'),
         ('"radius_m":0.04,', ""),
         ('"family":"marble"', '"family":"marbel"'),
+        ('"kind":"kannala_brandt"', '"kind":"omni"'),
         ("{", ""),
     ],
 )

@@ -41,7 +41,9 @@ def sim(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
         paths = [root / f"{name}{index}.png" for name in ("rgb", "depth", "ids")]
         for path, pixels in zip(paths, (rgb, depth, ids), strict=True):
             write_bytes(path, encode_png(pixels))
-        sample = Sample(str(index), paths[0], side + 5, side, (), "sim", paths[1], paths[2])
+        sample = Sample(
+            str(index), paths[0], side + 5, side, (), "sim", {"depth": paths[1], "ids": paths[2]}
+        )
         samples.append(replace(sample, digest=f"sim{index}"))
     return Dataset(root, ("thing",), tuple(samples))
 

@@ -20,8 +20,11 @@ def dataset_of(*paths: tuple[str | None, str | None]) -> Dataset:
             4,
             None,
             "sim",
-            depth=None if depth is None else Path(depth),
-            ids=None if ids is None else Path(ids),
+            {
+                name: Path(path)
+                for name, path in (("depth", depth), ("ids", ids))
+                if path is not None
+            },
         )
         for index, (depth, ids) in enumerate(paths)
     ]

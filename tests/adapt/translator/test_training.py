@@ -62,7 +62,8 @@ def test_buffers_are_used_only_on_request_and_where_all_have_them(
     sim, real, tiny, tmp_path, use_buffers
 ):
     config = replace(tiny, steps=1, use_buffers=use_buffers)
-    no_depth = replace(sim, samples=(replace(sim.samples[0], depth=None), *sim.samples[1:]))
+    first = replace(sim.samples[0], channels={"ids": sim.samples[0].channels["ids"]})
+    no_depth = replace(sim, samples=(first, *sim.samples[1:]))
     trained = train_translator(no_depth, real, config, tmp_path)
     assert trained.buffers == (("objects",) if use_buffers else ())
 

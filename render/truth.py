@@ -1,0 +1,194 @@
+"""Ground truth that follows from depth, bodies, poses and lenses, through any lens.
+
+A pixel's ray and depth give the point that it sees, the body's pose that point in the body's own
+frame, and the poses of body and camera at another moment where it lies in another picture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.geometry.poses import Pose
+from sim2cam.render.gbuffer import BITS_PER_WORD, GBuffer
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.scene import Scene
+
+Floats = NDArray[np.float64]
+
+_HIDDEN_SHARE = 0.005  # of its depth: a point that lies farther behind the surface seen is hidden
+_HIDDEN_M = 5e-4
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A scene at one moment, as one of its cameras sees it.
+
+    Attributes:
+        scene: bodies where they are then.
+        camera: where it is then.
+        drawn: at least ``bodies`` and ``depth_m`` (h, w) of its picture, as the lens has them.
+    """
+
+    scene: Scene
+    camera: Camera
+    drawn: GBuffer
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Where the points seen in one picture are in another.
+
+    Attributes:
+        offset_px: (h, w, 2) float32, pixels to the right and down; 0 where nothing is seen.
+        visible: (h, w) whether the point is seen in the other picture too.
+    """
+
+    offset_px: NDArray[np.float32]
+    visible: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Track:
+    """A point of a body in one picture.
+
+    Attributes:
+        pixel: (x, y); NaN behind the camera.
+        visible: whether it lies in the picture with nothing before it.
+    """
+
+    pixel: tuple[float, float]
+    visible: bool
+
+
+def object_points(shot: Shot) -> Floats:
+    """Returns the points (h, w, 3) seen, in the frames of their bodies, metres; 0 where nothing is.
+
+    Over the extents of a body they are its normalized object coordinates (Wang et al. 2019).
+    """
+    bodies, depth = shot.drawn["bodies"], shot.drawn["depth_m"]
+    rows, columns = np.nonzero(bodies)
+    rays = shot.camera.lens.unproject(np.stack([columns, rows], axis=1).astype(np.float64))
+    if shot.camera.lens.depth_along == "axis":
+        rays = rays / rays[:, 2:]
+    points = rays * depth[rows, columns][:, None]
+    found = np.zeros((*bodies.shape, 3))
+    number = bodies[rows, columns]
+    for index in np.unique(number):
+        on_it = number == index
+        to_body = shot.scene.bodies[index - 1].pose.inverse() @ shot.camera.pose
+        found[rows[on_it], columns[on_it]] = to_body.apply(points[on_it])
+    return found
+
+
+def flow(now: Shot, then: Shot) -> Flow:
+    """Returns the optical flow from one shot to another; forward or backward, as they are given.
+
+    Args:
+        now: whose pixels are asked for.
+        then: the same bodies, in the same order.
+    """
+    bodies = now.drawn["bodies"]
+    seen = bodies > 0
+    rows, columns = np.nonzero(seen)
+    number = bodies[seen]
+    points = _in_camera(object_points(now)[seen], number, then.scene, then.camera.pose)
+    pixels = _projected(points, then)
+    offset = np.zeros((*bodies.shape, 2), np.float32)
+    offset[seen] = pixels - np.stack([columns, rows], axis=1)
+    visible = np.zeros(bodies.shape, np.bool_)
+    visible[seen] = _is_visible(pixels, _depth(points, then), number, then.drawn)
+    return Flow(offset, visible)
+
+
+def track(points_m: Floats, body: str, shot: Shot) -> tuple[Track, ...]:
+    """Returns where points of a body are in a shot; over a sequence, their tracks.
+
+    Args:
+        points_m: (n, 3) in the body's frame; keypoints, for instance.
+        body: its name.
+        shot: of a scene that holds it.
+    """
+    names = [other.name for other in shot.scene.bodies]
+    number = np.full(len(points_m), names.index(body) + 1, np.uint32)
+    points = _in_camera(points_m, number, shot.scene, shot.camera.pose)
+    pixels = _projected(points, shot)
+    visible = _is_visible(pixels, _depth(points, shot), number, shot.drawn)
+    return tuple(
+        Track((float(x), float(y)), bool(is_visible))
+        for (x, y), is_visible in zip(pixels, visible, strict=True)
+    )
+
+
+def occlusions(ids: NDArray[np.uint16], cover: NDArray[np.uint32]) -> dict[tuple[int, int], int]:
+    """Returns who hides whom: (instance id before, instance id behind) -> pixels.
+
+    Args:
+        ids: (h, w) instance ids.
+        cover: (h, w, words) as the G-buffer has it.
+    """
+    found: dict[tuple[int, int], int] = {}
+    for front in np.unique(ids[ids > 0]):
+        hidden = cover[ids == front]  # (n, words)
+        for word, bits in enumerate(hidden.T):
+            for bit in range(BITS_PER_WORD):
+                count = int(((bits >> np.uint32(bit)) & 1).sum())
+                behind = word * BITS_PER_WORD + bit + 1
+                if count and behind != front:
+                    found[int(front), behind] = count
+    return found
+
+
+def disparity(depth_m: NDArray[np.float32], focal_px: float, baseline_m: float) -> Floats:
+    """Returns how far to the left a second pinhole camera sees each point, pixels (h, w).
+
+    Args:
+        depth_m: (h, w), 0 where nothing is; so is the disparity there.
+        focal_px: of both cameras.
+        baseline_m: how far to the right of the first the second stands.
+    """
+    near = depth_m > 0
+    return np.where(near, focal_px * baseline_m / np.where(near, depth_m, 1), 0.0)
+
+
+def _in_camera(points_m: Floats, number: NDArray[np.uint32], scene: Scene, camera: Pose) -> Floats:
+    """Returns points (n, 3) of bodies (n,) in the frame of a camera."""
+    to_camera = np.zeros((len(scene.bodies) + 1, 3, 4))
+    for index, body in enumerate(scene.bodies, 1):
+        to_camera[index] = (camera.inverse() @ body.pose).matrix()[:3]
+    found = np.empty((len(points_m), 3))
+    for index in np.unique(number):
+        on_it = number == index
+        turn, move = to_camera[index, :, :3], to_camera[index, :, 3]
+        found[on_it] = points_m[on_it] @ turn.T + move
+    return found
+
+
+def _projected(points: Floats, shot: Shot) -> Floats:
+    """Returns the pixels (n, 2) of points (n, 3) in the camera's frame; NaN where it sees none."""
+    pixels = np.full((len(points), 2), np.nan)
+    before = shot.camera.lens.sees(points)
+    pixels[before] = shot.camera.lens.project(points[before])
+    return pixels
+
+
+def _depth(points: Floats, shot: Shot) -> Floats:
+    """Returns the depth (n,) of points (n, 3) as the camera's lens has it."""
+    along_ray = shot.camera.lens.depth_along == "ray"
+    return np.asarray(np.linalg.norm(points, axis=1) if along_ray else points[:, 2])
+
+
+def _is_visible(
+    pixels: Floats, depth_m: Floats, number: NDArray[np.uint32], drawn: GBuffer
+) -> NDArray[np.bool_]:
+    """Returns which points (n,) of bodies lie in the picture with nothing before them."""
+    height, width = drawn["bodies"].shape
+    with np.errstate(invalid="ignore"):
+        fits = (pixels >= -0.5) & (pixels < [width - 0.5, height - 0.5])  # (n, 2)
+        inside = np.asarray(fits.all(axis=1))
+    columns, rows = np.where(inside[:, None], np.rint(pixels), 0).astype(np.intp).T
+    tolerance = _HIDDEN_M + _HIDDEN_SHARE * depth_m
+    near = np.abs(drawn["depth_m"][rows, columns] - depth_m) < tolerance
+    return np.asarray(inside & near & (drawn["bodies"][rows, columns] == number))

@@ -1,0 +1,158 @@
+"""Warp: undistorted views are drawn and moved, once, to where the lens has their pixels.
+
+Where a lens squeezes several pixels of a view into one of the picture, colour is their mean, as on
+a sensor. Labels are picked, and depth is that of the point at which the pixel's centre looks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.render.gbuffer import Channel, GBuffer
+from sim2cam.render.optics import Face, Optics, Singles
+from sim2cam.render.rasterizer import PinholeView
+
+LABEL_DENSITY = 2
+"""Labels under a bending lens are drawn with this many times the pixels of colour, both ways."""
+
+_MARGIN_PX = 2
+_SPARE_PX = 0.05  # samples of colour may be this much farther apart than the pixels of the view
+_MOST_SAMPLES = 16  # in a pixel, both ways; only next to its fold does a lens squeeze in more
+_STEEPEST = 0.25  # change of nearness from one label to the next; what is more is another surface
+_BLOCK = 32768  # pixels at a time: their intermediate values stay in the processor's cache
+_ROW = 1024  # cv2 moves pictures of at most 32766 rows and columns
+
+
+def color_through(optics: Optics, draw: Callable[[PinholeView], Singles]) -> Singles:
+    """Returns the radiance (h, w, 3) of the picture, each pixel the mean of what it covers.
+
+    Args:
+        optics: of the camera.
+        draw: returns the radiance (h, w, 3) of an undistorted view.
+    """
+    if optics.pinhole is not None:
+        return draw(optics.pinhole)
+    picture = np.zeros((optics.height * optics.width, 3), np.float32)
+    for face in optics.faces:
+        picture[face.pixels] = _color(face, draw)
+    return picture.reshape(optics.height, optics.width, 3)
+
+
+def labels_through(optics: Optics, draw: Callable[[PinholeView], GBuffer]) -> GBuffer:
+    """Returns the labels of the picture, all but depth from the nearest drawn point.
+
+    Args:
+        optics: of the camera; its lens says whether depth is along the optical axis or the ray.
+        draw: returns label channels of an undistorted view; with depth, the bodies too.
+    """
+    if optics.pinhole is not None:
+        return draw(optics.pinhole)
+    parts = [_labels(face, draw) for face in optics.faces]
+    return {channel: _joined(optics, [part[channel] for part in parts]) for channel in parts[0]}
+
+
+def _joined(optics: Optics, parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Returns the picture (h, w, ...) of the values (m, ...) of each face."""
+    picture = np.zeros((optics.height * optics.width, *parts[0].shape[1:]), parts[0].dtype)
+    for face, part in zip(optics.faces, parts, strict=True):
+        picture[face.pixels] = part
+    return picture.reshape(optics.height, optics.width, *parts[0].shape[1:])
+
+
+def _color(face: Face, draw: Callable[[PinholeView], Singles]) -> Singles:
+    """Returns the radiance (m, 3) of a face's pixels.
+
+    Each takes n x n interpolated samples, as many as keep them no farther apart than the pixels
+    of the view.
+    """
+    across, down = face.across * face.focal_px, face.down * face.focal_px  # in pixels of the view
+    apart = np.sqrt(np.maximum((across * across).sum(axis=0), (down * down).sum(axis=0)))
+    counts = np.clip(np.ceil(apart - _SPARE_PX), 1, _MOST_SAMPLES).astype(np.intp)
+    view, places = face.view(1, _MARGIN_PX + float(apart.max()))
+    drawn = draw(view)
+    color = np.zeros((len(counts), 3), np.float32)
+    for count in np.flatnonzero(np.bincount(counts)).tolist():
+        chosen = np.flatnonzero(counts == count)
+        for start in range(0, len(chosen), _BLOCK):
+            block = chosen[start : start + _BLOCK]
+            ways = across[:, block], down[:, block]
+            color[block] = _mean(drawn, places[:, block], *ways, count)
+    return color
+
+
+def _mean(drawn: Singles, places: Singles, across: Singles, down: Singles, count: int) -> Singles:
+    """Returns the mean (m, 3) of count x count samples in pixels around places (2, m) of a view."""
+    rows = -(-places.shape[1] // _ROW)
+    total = np.zeros((rows, _ROW, 3), np.float32)
+    inner = [(i + 0.5) / count - 0.5 for i in range(count)]
+    for i, j in itertools.product(inner, inner):
+        x, y = (np.resize(place, (rows, _ROW)) for place in places + i * across + j * down)
+        total += cv2.remap(drawn, x, y, cv2.INTER_LINEAR)
+    whole = total.reshape(-1, 3)[: places.shape[1]] / (count * count)
+    return np.asarray(whole, dtype=np.float32)
+
+
+def _labels(face: Face, draw: Callable[[PinholeView], GBuffer]) -> GBuffer:
+    """Returns the labels (m, ...) of a face's pixels."""
+    view, places = face.view(LABEL_DENSITY, _MARGIN_PX)
+    drawn = draw(view)
+    x, y = np.rint(places)
+    nearest = y.astype(np.intp) * view.width + x.astype(np.intp)
+
+    def picked(channel: Channel) -> NDArray[Any]:
+        values = drawn[channel]
+        if channel == "depth_m":
+            off = places[0] - x, places[1] - y
+            return _depth_at(values, drawn["bodies"], nearest, *off) * face.stretch
+        found = values.reshape(-1, *values.shape[2:])[nearest]
+        if channel == "normals":
+            found = found @ face.to_camera.T.astype(np.float32)
+        return np.asarray(found)
+
+    return {channel: picked(channel) for channel in drawn}
+
+
+def _depth_at(
+    depth_m: Singles,
+    bodies: NDArray[np.uint32],
+    nearest: NDArray[np.intp],
+    off_x: Singles,
+    off_y: Singles,
+) -> Singles:
+    """Returns depth (m,) a little off drawn points, on the plane that touches the surface there.
+
+    Along a plane nearness, 1 / depth, changes evenly over the view.
+
+    Args:
+        depth_m: (h, w) of the view, 0 where nothing is.
+        bodies: (h, w) what is seen; a plane does not reach over to another body.
+        nearest: numbers (m,) of the drawn points, counted row by row.
+        off_x, off_y: (m,) how far off, in pixels of the view.
+    """
+    flat, width = depth_m.reshape(-1), depth_m.shape[1]
+    nearness = np.divide(1, flat, out=np.zeros_like(flat), where=flat > 0)
+    here = nearness[nearest]
+    body = bodies.reshape(-1)
+    there = here.copy()
+    for step, off in ((1, off_x), (width, off_y)):
+        slope = _slope(nearness[nearest - step], here, nearness[nearest + step])
+        alike = (body[nearest - step] == body[nearest]) & (body[nearest + step] == body[nearest])
+        there += np.where(alike, slope * off, 0)
+    return np.asarray(np.divide(1, there, out=np.zeros_like(there), where=here > 0))
+
+
+def _slope(before: Singles, here: Singles, after: Singles) -> Singles:
+    """Returns the gentler of the changes from before and to after; 0 at crests and steep steps.
+
+    So it does not reach over the edge of a body.
+    """
+    rise, next_rise = here - before, after - here
+    gentler = np.where(np.abs(rise) < np.abs(next_rise), rise, next_rise)
+    is_smooth = (rise * next_rise > 0) & (np.abs(gentler) < _STEEPEST * here)
+    return np.where(is_smooth, gentler, np.float32(0))

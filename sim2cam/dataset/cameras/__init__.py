@@ -1,0 +1,1 @@
+"""Cameras in the files of calibration tools."""

@@ -1,0 +1,35 @@
+"""Camera files of any kind, told apart by what they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sim2cam.dataset.cameras.colmap import read_colmap
+from sim2cam.dataset.cameras.intrinsics import Intrinsics
+from sim2cam.dataset.cameras.kalibr import read_kalibr
+from sim2cam.dataset.cameras.opencv import read_opencv
+from sim2cam.dataset.cameras.ros import read_ros
+from sim2cam.dataset.cameras.table import read_yaml
+from sim2cam.errors import InputError
+
+
+def read_cameras(path: Path) -> tuple[Intrinsics, ...]:
+    """Returns the cameras of a file of COLMAP (``.txt``), Kalibr, ROS or OpenCV (YAML).
+
+    Raises:
+        InputError: it is none of them, or something in it is wrong.
+    """
+    if path.suffix.lower() == ".txt":
+        return read_colmap(path)
+    keys = {str(key) for key in read_yaml(path).values}
+    if "cam0" in keys:
+        return read_kalibr(path)
+    if "distortion_model" in keys:
+        return (read_ros(path),)
+    if "camera_matrix" in keys:
+        return (read_opencv(path),)
+    raise InputError(
+        path,
+        "no camera is known by what it holds. COLMAP's cameras.txt, and YAML of Kalibr (cam0), ROS "
+        "(camera_matrix, distortion_model) and OpenCV (camera_matrix) are.",
+    )

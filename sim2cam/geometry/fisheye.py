@@ -1,0 +1,214 @@
+"""Lenses that bend angles: the distance from the principal point depends on the angle off the axis.
+
+So they see what lies beside the camera and behind it, which no plane before it holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.errors import LensError
+from sim2cam.geometry.central import (
+    CONVERGED_PX,
+    NEWTON_STEPS,
+    ON_TARGET_PX,
+    CentralLens,
+    Floats,
+    first_root,
+)
+
+_START_ANGLES = 1024
+
+
+class Fisheye(CentralLens):
+    """What lenses with a radius for every angle off the axis share."""
+
+    depth_along: ClassVar[Literal["axis", "ray"]] = "ray"
+
+    def sees(self, points_m: Floats) -> NDArray[np.bool_]:
+        """Returns which points (n, 3) are no farther off the axis than the lens's rays go."""
+        away = np.hypot(points_m[:, 0], points_m[:, 1])
+        has_direction = (away > 0) | (points_m[:, 2] > 0)  # not the lens itself nor right behind it
+        return np.asarray(has_direction & (np.arctan2(away, points_m[:, 2]) <= self.limit_rad()))
+
+    @abstractmethod
+    def limit_rad(self) -> float:
+        """Returns the largest angle off the axis that the lens sees, at most pi."""
+
+    @abstractmethod
+    def _centre_px(self) -> tuple[float, float]:
+        """Returns the principal point."""
+
+    @abstractmethod
+    def _focal_px(self) -> tuple[float, float]:
+        """Returns the pixels along x and y for each unit of radius."""
+
+    @abstractmethod
+    def _radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
+        """Returns the radii of angles (n,) and their derivative, each (n,)."""
+
+    def _pixels(self, points_m: Floats) -> Floats:
+        away = np.hypot(points_m[:, 0], points_m[:, 1])
+        radius, _ = self._radius(np.arctan2(away, points_m[:, 2]))
+        scale = radius / np.maximum(away, 1e-300)  # on the axis both are 0
+        return np.asarray(points_m[:, :2] * scale[:, None] * self._focal_px() + self._centre_px())
+
+    def _rays(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        x, y = ((pixels - self._centre_px()) / self._focal_px()).T
+        radius = np.hypot(x, y)
+        angles = self._angles(radius)
+        met = np.abs(self._radius(angles)[0] - radius) * max(self._focal_px()) < ON_TARGET_PX
+        sine = np.sin(angles) / np.maximum(radius, 1e-300)
+        return np.stack([x * sine, y * sine, np.cos(angles)], axis=1), met
+
+    def _angles(self, radius: Floats) -> Floats:
+        """Returns the angles (n,) of radii (n,), by Newton's method; the last one beyond the edge."""
+        limit = self.limit_rad()
+        known = np.linspace(0, limit, _START_ANGLES)
+        angles = np.interp(radius, self._radius(known)[0], known)
+        for _ in range(NEWTON_STEPS):
+            found, slope = self._radius(angles)
+            error = found - radius
+            if not (np.abs(error) * max(self._focal_px()) > CONVERGED_PX).any():
+                break
+            step = np.divide(error, slope, out=np.zeros_like(error), where=slope > 0)
+            angles = np.clip(angles - step, 0, limit)
+        return np.asarray(angles)
+
+
+@dataclass(frozen=True)
+class KannalaBrandt(Fisheye):
+    """A radius that is a polynomial of the angle (Kannala and Brandt 2006), as OpenCV's fisheye.
+
+    At t rad off the axis the radius is t (1 + k1 t^2 + k2 t^4 + k3 t^6 + k4 t^8), over the focal
+    length. Without coefficients it is equidistant.
+
+    Attributes:
+        fx_px, fy_px: focal lengths in pixels: pixels a radian in the middle.
+        cx_px, cy_px: principal point in pixels; may lie outside the picture.
+        k1, k2, k3, k4: coefficients.
+    """
+
+    fx_px: float
+    fy_px: float
+    cx_px: float
+    cy_px: float
+    k1: float = 0.0
+    k2: float = 0.0
+    k3: float = 0.0
+    k4: float = 0.0
+    kind: Literal["kannala_brandt"] = "kannala_brandt"
+
+    def matrix(self) -> Floats:
+        """Returns the (3, 3) camera matrix."""
+        return np.array([[self.fx_px, 0, self.cx_px], [0, self.fy_px, self.cy_px], [0, 0, 1.0]])
+
+    def coefficients(self) -> Floats:
+        """Returns (k1, k2, k3, k4), OpenCV's order."""
+        return np.array([self.k1, self.k2, self.k3, self.k4])
+
+    def limit_rad(self) -> float:
+        """Returns the angle at which the polynomial first turns back, at most pi."""
+        turn = first_root(self.coefficients() * [3, 5, 7, 9])  # of the square of the angle
+        return min(math.sqrt(turn), math.pi)
+
+    def edge(self) -> str:
+        """Returns where the lens's domain ends and why, in words."""
+        limit = self.limit_rad()
+        if limit == math.pi:
+            return "it sees up to 180.0 degrees off the axis, right behind the camera"
+        return f"the distortion folds back {math.degrees(limit):.1f} degrees off the axis"
+
+    def _centre_px(self) -> tuple[float, float]:
+        return self.cx_px, self.cy_px
+
+    def _focal_px(self) -> tuple[float, float]:
+        return self.fx_px, self.fy_px
+
+    def _radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
+        t2 = angles_rad * angles_rad
+        k1, k2, k3, k4 = self.k1, self.k2, self.k3, self.k4
+        radius = angles_rad * (1 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4))))
+        slope = 1 + t2 * (3 * k1 + t2 * (5 * k2 + t2 * (7 * k3 + t2 * 9 * k4)))
+        return radius, slope
+
+
+@dataclass(frozen=True)
+class RadialTable(Fisheye):
+    """A lens as it was measured: image height over field angle, as makers of lenses state it.
+
+    Between its entries it goes by the monotone cubic of Fritsch and Carlson (1980). The pixels are
+    square. Image heights in millimetres become pixels when divided by the pixel pitch.
+
+    Attributes:
+        cx_px, cy_px: principal point in pixels; may lie outside the picture.
+        angles_rad: off the axis; from 0, rising, to pi at most, where the lens's field ends.
+        radii_px: distance from the principal point at each angle; from 0, rising.
+    """
+
+    cx_px: float
+    cy_px: float
+    angles_rad: tuple[float, ...]
+    radii_px: tuple[float, ...]
+    kind: Literal["radial_table"] = "radial_table"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        angles, radii = self.angles_rad, self.radii_px
+        if len(angles) != len(radii) or len(angles) < 2:
+            raise LensError(
+                f"a radial table of {len(angles)} angles_rad and {len(radii)} radii_px. It takes "
+                "equally many of both, at least 2."
+            )
+        _require_rising("angles_rad", angles)
+        _require_rising("radii_px", radii)
+        if angles[-1] > math.pi:
+            raise LensError(
+                f"angles_rad of a radial table ends at {angles[-1]}, above pi. State angles off the "
+                "axis, in radians."
+            )
+
+    def __str__(self) -> str:
+        """Returns the lens in short, without its table."""
+        entries = f"{len(self.angles_rad)} entries"
+        return f"RadialTable(cx_px={self.cx_px}, cy_px={self.cy_px}, {entries})"
+
+    def limit_rad(self) -> float:
+        """Returns the last angle of the table."""
+        return self.angles_rad[-1]
+
+    def edge(self) -> str:
+        """Returns where the lens's domain ends and why, in words."""
+        end = f"{math.degrees(self.angles_rad[-1]):.1f} degrees off the axis"
+        return f"its table ends {end}, {self.radii_px[-1]:.1f} px from the principal point"
+
+    def _centre_px(self) -> tuple[float, float]:
+        return self.cx_px, self.cy_px
+
+    def _focal_px(self) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    def _radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
+        from scipy.interpolate import PchipInterpolator
+
+        curve = PchipInterpolator(self.angles_rad, self.radii_px)
+        return curve(angles_rad), curve(angles_rad, nu=1)
+
+
+def _require_rising(name: str, values: tuple[float, ...]) -> None:
+    """Refuses a column that does not start at 0 and rise."""
+    if values[0] != 0:
+        raise LensError(f"{name} of a radial table starts at {values[0]}. It starts at 0.")
+    for before, after in itertools.pairwise(values):
+        if not before < after < math.inf:
+            raise LensError(
+                f"{name} of a radial table goes from {before} to {after}. Every entry lies above "
+                "the one before. Sort the table and take out what it holds twice."
+            )
