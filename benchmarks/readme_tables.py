@@ -28,6 +28,14 @@ DICE_ARMS = (
     "+ translated",
     "real only (200 labelled photos)",
 )
+RENDERERS = (
+    "sim2cam",
+    "pyrender",
+    "pybullet TinyRenderer",
+    "MuJoCo",
+    "Blender Cycles, 16 samples",
+)
+COMPARED = ("RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples")
 SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, any face"}
 
 
@@ -63,17 +71,30 @@ def shipped_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
+def render_table(results: dict[str, Any] | None) -> str:
+    """Returns what rendering costs as Markdown: renderers, aims, steps, channels, a picture.
+
+    Args:
+        results: the content of ``render.json``, None when it is not there.
+    """
+    found = results if results and "tabletops" in results else None
+    parts = [_renderers(found), _aims(found)]
+    if found:
+        parts += [_steps(found), _channels(found), _lacks(found)]
+    return "\n\n".join(parts)
+
+
 def with_tables(readme: str, results: Path) -> str:
     """Returns the text with every table renewed from the files in a folder.
 
     Args:
         readme: the text as it is.
-        results: where ``dice.json`` and ``shipped.json`` lie.
+        results: where ``dice.json``, ``shipped.json`` and ``render.json`` lie.
 
     Raises:
         ValueError: a marker is missing.
     """
-    for name, table in (("dice", dice_table), ("shipped", shipped_table)):
+    for name, table in TABLES.items():
         path = results / f"{name}.json"
         content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
         readme = _replaced(readme, name, table(content))
@@ -105,12 +126,113 @@ def _score(score: dict[str, Any]) -> str:
     return f"{score['value']:.3f} ({low:.3f}–{high:.3f})"
 
 
+def _renderers(results: dict[str, Any] | None) -> str:
+    """Returns a row for each set of channels of each renderer."""
+    tabletops = results["tabletops"] if results else []
+    heads = [f"{t['objects']} objects, {t['triangles']:,} triangles" for t in tabletops]
+    heads = heads or ["10 objects", "50 objects"]
+    lines = [
+        f"| renderer, 512x512 | CPU-ms: {' | CPU-ms: '.join(heads)} | wall-ms | memory, MB | same ids |",
+        f"|---|{'---|' * len(heads)}---|---|---|",
+    ]
+    for name in RENDERERS:
+        runs = [_by_name(t["renderers"], name) for t in tabletops]
+        lines += _renderer_rows(name, runs) if runs else [_no_renderer(name, "not run", len(heads))]
+    return "\n".join(lines)
+
+
+def _renderer_rows(name: str, runs: list[dict[str, Any]]) -> list[str]:
+    """Returns the rows of one renderer, from its results on each tabletop."""
+    for run in runs:
+        if run["state"] != "ran":
+            cure = f": `{run['cure']}`" if "cure" in run else ""
+            return [_no_renderer(name, run["state"] + cure, len(runs))]
+    rows = []
+    for number, timing in enumerate(runs[-1]["timings"]):
+        if timing["what"] not in COMPARED:
+            continue
+        times = [run["timings"][number] for run in runs]
+        cells = [_spread(time["cpu_ms"]) for time in times]
+        cells += [_spread(timing["wall_ms"]), f"{runs[-1]['memory_mb']['peak']:.0f}"]
+        agrees = runs[-1].get("agrees")
+        cells.append(f"{100 * agrees['ids']:.2f} %" if agrees else "—")
+        rows.append(f"| {name}: {timing['what']} | {' | '.join(cells)} |")
+    return rows
+
+
+def _no_renderer(name: str, state: str, tabletops: int) -> str:
+    return f"| {name} | {' | '.join([state] + [''] * (tabletops + 2))} |"
+
+
+def _aims(results: dict[str, Any] | None) -> str:
+    lines = ["| aim | | measured |", "|---|---|---|"]
+    rows = results["aims"] if results else [{"what": "all", "aim": "", "measured": "not run"}]
+    return "\n".join(
+        lines + [f"| {row['what']} | {row['aim']} | {row['measured']} |" for row in rows]
+    )
+
+
+def _steps(results: dict[str, Any]) -> str:
+    """Returns the steps of the detection set, and their sum."""
+    steps = results["steps"]["steps"]
+    lines = [
+        "| detection set, 640x480, a picture | CPU-ms, mean | median of scenes |",
+        "|---|---|---|",
+    ]
+    for step in steps:
+        lines.append(
+            f"| {step['step']} | {step['cpu_ms']['mean']:.1f} | {_spread(step['cpu_ms'])} |"
+        )
+    total = sum(step["cpu_ms"]["mean"] for step in steps)
+    lines.append(f"| all | {total:.1f} | |")
+    for workers, facts in results["end_to_end"]["workers"].items():
+        lines.append(
+            f"| the command, {workers} worker{'s' if workers != '1' else ''}, "
+            f"{facts['pictures_per_s']['value']:.2f} pictures/s, at most {facts['peak_mb']:.0f} MB "
+            f"a process | | {_spread(facts['cpu_ms'])} |"
+        )
+    return "\n".join(lines)
+
+
+def _channels(results: dict[str, Any]) -> str:
+    """Returns what each channel adds to a frame with all channels."""
+    tabletops = results["tabletops"]
+    heads = " | ".join(f"{t['objects']} objects" for t in tabletops)
+    lines = [f"| sim2cam, CPU-ms added by | {heads} |", f"|---|{'---|' * len(tabletops)}"]
+    for channel in tabletops[0]["channels_cpu_ms"]:
+        costs = " | ".join(_spread(t["channels_cpu_ms"][channel]) for t in tabletops)
+        lines.append(f"| {channel} | {costs} |")
+    return "\n".join(lines)
+
+
+def _lacks(results: dict[str, Any]) -> str:
+    """Returns the contact sheet and a line on what each picture lacks."""
+    runs = results["tabletops"][0]["renderers"]
+    lines = [f"- {run['name']} lacks {run['lacks']}." for run in runs if run["state"] == "ran"]
+    return "![The same frame by every renderer](benchmarks/results/render/renderers.jpg)\n\n" + (
+        "\n".join(lines)
+    )
+
+
+def _by_name(results: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(result for result in results if result["name"] == name)
+
+
+def _spread(spread: dict[str, Any]) -> str:
+    digits = 1 if spread["value"] < 10 else 0
+    low, high = (f"{spread[key]:,.{digits}f}" for key in ("p10", "p90"))
+    return f"{spread['value']:,.{digits}f} ({low}–{high})"
+
+
 def _replaced(text: str, name: str, table: str) -> str:
     begin, end = f"<!-- {name}-results:begin -->", f"<!-- {name}-results:end -->"
     between = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not between.search(text):
         raise ValueError(f"README.md lacks {begin} and {end}, between which the table goes")
     return between.sub(lambda _: f"{begin}\n{table}\n{end}", text)
+
+
+TABLES = {"dice": dice_table, "shipped": shipped_table, "render": render_table}
 
 
 if __name__ == "__main__":

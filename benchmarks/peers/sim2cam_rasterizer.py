@@ -1,0 +1,102 @@
+"""sim2cam's rasterizer, timed as its peers are: new poses, so new shadow maps, in every frame.
+
+The cost of a channel is the difference of two drawings of the same frame, one with all channels and
+one with all but that: drawing it, reading it back and copying it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from peers import measure
+from sim2cam import __version__
+from sim2cam.render.gbuffer import Channel
+from sim2cam.render.optics import optics_of
+from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.textures import encode_srgb
+from sim2cam.scene.scene import Scene
+
+RGB_DEPTH: frozenset[Channel] = frozenset({"radiance", "depth_m"})
+OUTPUTS: dict[str, frozenset[Channel]] = {
+    "radiance": frozenset({"radiance"}),
+    "depth": frozenset({"depth_m"}),
+    "ids of bodies and parts": frozenset({"bodies", "parts"}),
+    "normals": frozenset({"normals"}),
+    "cover": frozenset({"cover"}),
+}
+"""What can be left out of a drawing; the channels of one output come together."""
+
+
+def main() -> None:
+    """Times what its peers draw, then all channels, then what each of them costs."""
+    asked = measure.arguments()
+    lines = (asked.folder / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
+    scenes = [Scene.from_json(line) for line in lines]
+    view = optics_of(scenes[0].cameras[0]).pinhole
+    assert view is not None
+    drawing = rasterizer()
+    every = drawing.channels
+
+    def timed(what: str, channels: frozenset[Channel], samples: int = 1) -> measure.Timing:
+        def frame(number: int) -> Any:
+            drawing.load(scenes[number % len(scenes)])
+            return drawing.draw(view, channels & every, samples=samples)
+
+        return measure.timed(what, frame, asked)
+
+    def prepare(number: int) -> None:
+        drawing.load(scenes[number % len(scenes)])
+        drawing.draw(replace(view, width=16, height=16), {"depth_m"})  # waits for the shadow maps
+
+    prepare(0)
+    seen = drawing.draw(view, every, samples=4)
+    before = measure.resident_mb()
+    timings = [
+        timed("RGB, depth", RGB_DEPTH),
+        timed("RGB, depth, ids", RGB_DEPTH | {"bodies"}),
+        timed("all channels", every),
+        timed("all channels, 4 samples", every, 4),
+        measure.timed("shadow maps", prepare, asked),
+        *_channels(prepare, lambda channels: drawing.draw(view, channels, samples=1), every, asked),
+    ]
+    picture = measure.Picture(
+        encode_srgb(seen["radiance"]), seen["depth_m"], seen["bodies"].astype(np.int64)
+    )
+    version = f"sim2cam {__version__}, {drawing.name}"
+    measure.report(asked, version, timings, picture, before)
+
+
+def _channels(
+    prepare: Callable[[int], None],
+    draw: Callable[[frozenset[Channel]], Any],
+    every: frozenset[Channel],
+    asked: measure.Arguments,
+) -> list[measure.Timing]:
+    """Returns what each output adds, frame by frame.
+
+    Args:
+        prepare: makes a frame the one that is drawn.
+        draw: draws channels of it.
+        every: all channels.
+        asked: how many frames.
+    """
+    outputs = {name: left for name, left in OUTPUTS.items() if left & every}
+    found = {name: measure.Timing(f"channel: {name}", [], []) for name in outputs}
+    for frame in range(asked.frames):
+        prepare(frame)
+        draw(every)
+        whole = measure.once(partial(draw, every))
+        for name, left in outputs.items():
+            rest = measure.once(partial(draw, every - left))
+            found[name].cpu_ms.append(whole[0] - rest[0])
+            found[name].wall_ms.append(whole[1] - rest[1])
+    return list(found.values())
+
+
+if __name__ == "__main__":
+    main()

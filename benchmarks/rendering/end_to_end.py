@@ -1,0 +1,67 @@
+"""Pictures a second of the whole command: physics, rendering, labels and files."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rendering.commands import Run, run
+from rendering.spread import spread
+from sim2cam.dataset.writer import SAMPLES_PER_SHARD
+
+WORKERS = (1, 2)
+
+
+def measure_end_to_end(recipe: Path, pictures: int, repeats: int) -> dict[str, Any]:
+    """Returns what ``sim2cam render`` makes a second, with one worker and with two.
+
+    A short run of one shard a worker goes before each long one. It warms up, and what the long one
+    takes longer is the pace without starting up, from which the scaling is taken.
+
+    Args:
+        recipe: of the pictures.
+        pictures: of a long run.
+        repeats: of both runs.
+    """
+    found = {workers: _measure(recipe, workers, pictures, repeats) for workers in WORKERS}
+    one, two = (found[workers]["pace_per_s"]["value"] for workers in WORKERS)
+    return {
+        "pictures": pictures,
+        "workers": {str(workers): facts for workers, facts in found.items()},
+        "scaling": two / one,
+    }
+
+
+def _measure(recipe: Path, workers: int, pictures: int, repeats: int) -> dict[str, Any]:
+    first = workers * SAMPLES_PER_SHARD
+    runs = [
+        (_render(recipe, workers, first), _render(recipe, workers, pictures))
+        for _ in range(repeats)
+    ]
+    paces = [(pictures - first) / (long.wall_s - short.wall_s) for short, long in runs]
+    return {
+        "pictures_per_s": asdict(spread([pictures / long.wall_s for _, long in runs])),
+        "pace_per_s": asdict(spread(paces)),
+        "cpu_ms": asdict(spread([1e3 * long.cpu_s / pictures for _, long in runs])),
+        "peak_mb": max(long.peak_mb for _, long in runs),
+    }
+
+
+def _render(recipe: Path, workers: int, pictures: int) -> Run:
+    """Returns how the command went.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable, "-m", "sim2cam", "render", str(recipe), "--out", f"{folder}/data",
+            "--count", str(pictures), "--workers", str(workers), "-q",
+        ]  # fmt: skip
+        ended = run(command)
+    if ended.code != 0:
+        raise SystemExit(f"sim2cam render failed:\n{ended.errors}")
+    return ended

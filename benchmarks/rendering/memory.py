@@ -1,0 +1,69 @@
+"""Memory over many frames of ever new scenes, meshes and textures."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers.measure import resident_mb
+
+from sim2cam.pipeline.generate import settled_scene
+from sim2cam.pipeline.recipe import Recipe
+from sim2cam.render.frame import shoot
+from sim2cam.render.rasterizer import rasterizer
+
+SIZE_PX = (320, 240)
+_MARKS = 200
+"""Points of the curve."""
+
+
+def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
+    """Yields what is known so far, now and then, up to the whole curve.
+
+    Args:
+        recipe: of the scenes, each thrown, settled, textured and taken from all its views.
+        frames: how many are taken.
+    """
+    width, height = SIZE_PX
+    recipe = replace(recipe, render=replace(recipe.render, width=width, height=height))
+    every = max(1, frames // _MARKS)
+    curve: list[tuple[int, float]] = []
+    frame = 0
+    for index in itertools.count():
+        scene = settled_scene(recipe, 0, index).scene
+        rasterizer().load(scene)
+        for camera in scene.cameras:
+            shoot(scene, camera, rasterizer(), recipe.render.channels)
+            frame += 1
+            if frame % every == 0 or frame == frames:
+                curve.append((frame, resident_mb()))
+                yield {"size": f"{width}x{height}", "memory_mb": curve, **growth(curve)}
+            if frame == frames:
+                return
+
+
+def growth(curve: list[tuple[int, float]]) -> dict[str, float]:
+    """Returns what memory gains per 1,000 frames over the second half of a curve, and its end."""
+    half = np.array(curve[len(curve) // 2 :])
+    slope = float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) if len(half) > 1 else 0.0
+    return {"mb_per_1000_frames": 1000 * slope, "end_mb": curve[-1][1], "frames": curve[-1][0]}
+
+
+def draw_curve(curve: list[tuple[int, float]], path: Path) -> None:
+    """Writes the curve as a picture."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3), layout="constrained")
+    axes.plot(*zip(*curve, strict=True))
+    axes.set(xlabel="frames", ylabel="resident memory, MB", ylim=(0, None))
+    axes.grid(alpha=0.3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)

@@ -1,0 +1,36 @@
+"""The contact sheet: the same frame by every renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Picture = NDArray[np.uint8]
+
+_COLUMNS = 3
+_STRIP_PX = 28
+_PAPER, _INK = 255, (30, 30, 30)
+
+
+def contact_sheet(pictures: Sequence[tuple[str, Picture]]) -> Picture:
+    """Returns named pictures (h, w, 3) of one size beside and below one another.
+
+    Raises:
+        ValueError: there are none, or their sizes differ.
+    """
+    if len({picture.shape for _, picture in pictures}) != 1:
+        raise ValueError("a contact sheet needs pictures of one size")
+    tiles = [_tile(name, picture) for name, picture in pictures]
+    columns = min(_COLUMNS, len(tiles))
+    tiles += [np.full_like(tiles[0], _PAPER)] * (-len(tiles) % columns)
+    rows = [np.hstack(tiles[i : i + columns]) for i in range(0, len(tiles), columns)]
+    return np.vstack(rows)
+
+
+def _tile(name: str, picture: Picture) -> Picture:
+    strip = np.full((_STRIP_PX, *picture.shape[1:]), _PAPER, np.uint8)
+    cv2.putText(strip, name, (8, 20), cv2.FONT_HERSHEY_SIMPLEX, 0.55, _INK, 1, cv2.LINE_AA)
+    return np.vstack([strip, picture])

@@ -1,0 +1,57 @@
+"""Repeated measurements: their middle and how far they spread."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What repeated measurements say.
+
+    Attributes:
+        value: the median.
+        p10, p90: percentiles between which four of five lie.
+        mean: adds up over steps, which medians do not.
+        n: how many there are.
+    """
+
+    value: float
+    p10: float
+    p90: float
+    mean: float
+    n: int
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Returns what repeated measurements say.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not values:
+        raise ValueError("nothing was measured")
+    low, middle, high = (float(v) for v in np.percentile(values, [10, 50, 90]))
+    return Spread(middle, low, high, float(np.mean(values)), len(values))
+
+
+class Clock:
+    """CPU and wall milliseconds of named steps, one entry each time a step is taken."""
+
+    def __init__(self) -> None:
+        self.cpu_ms: dict[str, list[float]] = defaultdict(list)
+        self.wall_ms: dict[str, list[float]] = defaultdict(list)
+
+    @contextmanager
+    def __call__(self, step: str) -> Iterator[None]:
+        """Measures what is done inside as one entry of the step."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.cpu_ms[step].append(1e3 * (time.process_time() - cpu))
+        self.wall_ms[step].append(1e3 * (time.perf_counter() - wall))

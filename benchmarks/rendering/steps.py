@@ -1,0 +1,153 @@
+"""Where the time of the detection set goes: every step of a picture, in one process, one thread."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Collection
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rendering.spread import Clock, spread
+from sim2cam import images
+from sim2cam.dataset.channels import encode
+from sim2cam.dataset.writer import NewSample, write_shard
+from sim2cam.pipeline.recipe import Recipe
+from sim2cam.randomize.compose import compose
+from sim2cam.randomize.draw import draw
+from sim2cam.render.frame import LABEL_CHANNELS, annotate
+from sim2cam.render.gbuffer import Channel, GBuffer
+from sim2cam.render.optics import blind_spot, optics_of
+from sim2cam.render.physics import settle
+from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
+from sim2cam.render.sensor import develop
+from sim2cam.render.warp import color_through, labels_through
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.scene import Scene
+
+SEED = 3
+
+STEPS = (
+    "chance",
+    "physics",
+    "textures, meshes",
+    "shadow maps",
+    "lens: maps",
+    "rasterize colour, 4 samples",
+    "rasterize labels",
+    "lens: colour",
+    "lens: labels",
+    "sensor",
+    "labels",
+    "encode RGB (JPEG)",
+    "encode depth (PNG)",
+    "encode ids (PNG)",
+    "files, hashes, JSON",
+)
+"""In their order; ``lens`` with labels drawn at twice the density where the lens distorts."""
+
+
+def measure_steps(recipe: Recipe, scenes: int) -> dict[str, Any]:
+    """Returns CPU- and wall milliseconds of each step a picture, spread over scenes.
+
+    Args:
+        recipe: of the pictures.
+        scenes: how many are taken; one more goes before and is not counted.
+    """
+    clocks = [_clocked(recipe, index) for index in range(scenes + 1)][1:]
+    views = recipe.render.views
+    steps = []
+    for step in STEPS:
+        cpu_ms = [sum(clock.cpu_ms[step]) / views for clock in clocks]
+        wall_ms = [sum(clock.wall_ms[step]) / views for clock in clocks]
+        steps.append(
+            {"step": step, "cpu_ms": asdict(spread(cpu_ms)), "wall_ms": asdict(spread(wall_ms))}
+        )
+    return {"pictures": scenes * views, "views": views, "steps": steps}
+
+
+def _clocked(recipe: Recipe, index: int) -> Clock:
+    """Returns the times of one scene and all its pictures."""
+    clock = Clock()
+    scene = _settled(recipe, index, clock)
+    _load(scene, clock)
+    samples = [_sample(scene, camera, number, clock) for number, camera in enumerate(scene.cameras)]
+    with tempfile.TemporaryDirectory() as folder, clock("shard"):
+        write_shard(Path(folder), 0, samples, [asdict(scene)])
+    encodings = ("encode depth (PNG)", "encode ids (PNG)")
+    for times in (clock.cpu_ms, clock.wall_ms):
+        times["textures, meshes"] = [times["first load"][0] - times["shadow maps"][0]]
+        again = sum(sum(times[step]) for step in encodings)
+        times["files, hashes, JSON"] = [times["shard"][0] - again]
+    return clock
+
+
+def _settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
+    """Returns a scene at rest; what goes into attempts that fail counts too."""
+    size = (recipe.render.width, recipe.render.height)
+    for attempt in itertools.count():
+        with clock("chance"):
+            drawn = draw(recipe.domain, SEED, index, views=recipe.render.views, attempt=attempt)
+            draft = compose(drawn, *size)
+            problem = blind_spot(draft)
+        if problem is None:
+            with clock("physics"):
+                scene, certificate = settle(draft)
+            if certificate.rejection is None:
+                return scene
+    raise AssertionError
+
+
+def _load(scene: Scene, clock: Clock) -> None:
+    """Loads a scene twice: the second time nothing but the shadow maps is new."""
+    view = PinholeView(scene.cameras[0].pose, 16, 16, 16.0, 7.5, 7.5)
+    for step in ("first load", "shadow maps"):
+        with clock(step):
+            rasterizer().load(scene)
+            rasterizer().draw(view, {"depth_m"})  # waits for the shadow maps
+
+
+def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:
+    """Returns what is written of a camera's picture; the steps are those of ``shoot``."""
+    with clock("lens: maps"):
+        optics = optics_of(camera)
+    drawn: dict[PinholeView, GBuffer] = {}
+
+    def rasterized(view: PinholeView, channels: Collection[Channel], what: str) -> GBuffer:
+        if view not in drawn:
+            with clock(what):
+                drawn[view] = rasterizer().draw(view, channels)
+        return drawn[view]
+
+    def color(view: PinholeView) -> NDArray[np.float32]:
+        return np.asarray(rasterized(view, {"radiance"}, "rasterize colour, 4 samples")["radiance"])
+
+    def labels(view: PinholeView) -> GBuffer:
+        return rasterized(view, LABEL_CHANNELS, "rasterize labels")
+
+    color_through(optics, color)  # draws; what follows only warps
+    with clock("lens: colour"):
+        radiance = color_through(optics, color)
+    drawn.clear()
+    labels_through(optics, labels)
+    with clock("lens: labels"):
+        truth = labels_through(optics, labels)
+    with clock("sensor"):
+        developed = develop(radiance, camera.sensor)
+    with clock("labels"):
+        ids = instance_ids(scene, truth["bodies"])
+        objects = annotate(scene, camera, ids, truth["cover"])
+    with clock("encode RGB (JPEG)"):
+        jpeg = images.encode_jpeg(developed, camera.sensor.jpeg_quality)
+    with clock("encode depth (PNG)"):
+        encode("depth", truth["depth_m"])
+    with clock("encode ids (PNG)"):
+        encode("ids", ids)
+    return NewSample(
+        index=number, jpeg=jpeg, width=camera.width, height=camera.height, origin="sim",
+        objects=objects, channels={"depth": truth["depth_m"], "ids": ids}, facts={"lens": camera.lens},
+    )  # fmt: skip

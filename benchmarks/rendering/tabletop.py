@@ -1,0 +1,197 @@
+"""The tabletop that all renderers draw: dice and balls on a table, settled by physics."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from sim2cam import images
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.render.mesh import mesh_of
+from sim2cam.render.physics import settle
+from sim2cam.render.skin import skin_of
+from sim2cam.scene.asset import Asset, Die, Ground, Pips, Sphere
+from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.light import Environment, Lamp
+from sim2cam.scene.material import Color, Material, Texture, TextureFamily
+from sim2cam.scene.scene import Body, Scene
+
+SIDE_PX = 512
+EXPOSURE = 1.0
+"""What linear light is multiplied by to become the picture that people look at."""
+
+_DIE_M, _BALL_M = 0.04, 0.022
+_SPACING_M = 0.075
+_FOCAL_PX = 760.0
+_DIE_LOOKS: tuple[TextureFamily, ...] = ("marble", "fbm", "wood", "stains", "plain")
+_BALL_LOOKS: tuple[TextureFamily, ...] = ("worley", "checker", "wood", "speckle", "perlin")
+_NEUTRAL = Sensor(
+    exposure_ev=0.0, red_gain=1.0, blue_gain=1.0, vignetting=0.0, blur_px=0.0, full_well_e=1e6,
+    read_noise_e=0.0, denoise=0.0, tone_contrast=1.0, saturation=1.0, sharpening=0.0,
+    jpeg_quality=92, noise_seed=0,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tabletop:
+    """Settled scenes that differ in the poses of their bodies alone.
+
+    Attributes:
+        name: of the tabletop.
+        frames: the scenes.
+    """
+
+    name: str
+    frames: tuple[Scene, ...]
+
+    def objects(self) -> int:
+        """Returns how many bodies lie on the table."""
+        return len(self.frames[0].bodies) - 1
+
+    def triangles(self) -> int:
+        """Returns how many triangles there are in all, table and all."""
+        return sum(len(mesh_of(body.asset).faces) for body in self.frames[0].bodies)
+
+
+def make_tabletop(name: str, objects: int, frames: int) -> Tabletop:
+    """Returns a tabletop of dice and balls by turns, thrown anew for each frame.
+
+    Args:
+        name: of the tabletop.
+        objects: how many there are; each has its own colours.
+        frames: number of throws.
+    """
+    rng = np.random.default_rng(0)
+    columns = math.ceil(math.sqrt(objects))
+    table = Body("table", Ground(4.0), _table_look(), Pose(), is_fixed=True)
+    bodies = [_object(i, rng) for i in range(objects)]
+    scene = Scene((table, *bodies), _light(), (_camera(columns * _SPACING_M),))
+    return Tabletop(name, tuple(settle(_thrown(scene, columns, rng))[0] for _ in range(frames)))
+
+
+def export(tabletop: Tabletop, folder: Path) -> None:
+    """Writes a tabletop so that ``peers/measure.py`` and sim2cam read it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scene = tabletop.frames[0]
+    camera, lamp = scene.cameras[0], scene.environment.lamps[0]
+    arrays: dict[str, NDArray[Any]] = {
+        "poses": np.array([[b.pose.matrix() for b in frame.bodies] for frame in tabletop.frames]),
+        "camera": camera.pose.matrix(),
+    }
+    bodies = [_export_body(body, i, folder, arrays) for i, body in enumerate(scene.bodies)]
+    facts = {
+        "bodies": bodies,
+        "width": camera.width,
+        "height": camera.height,
+        "focal_px": _FOCAL_PX,
+        "to_light": lamp.direction,
+        "irradiance": lamp.irradiance,
+        "light_radius_rad": lamp.radius_rad,
+        "sky": scene.environment.zenith,
+    }
+    np.savez(folder / "tabletop.npz", **arrays)  # type: ignore[arg-type]
+    (folder / "tabletop.json").write_text(json.dumps(facts), encoding="utf-8")
+    scenes = "".join(f"{frame.to_json()}\n" for frame in tabletop.frames)
+    (folder / "scenes.jsonl").write_text(scenes, encoding="utf-8")
+
+
+def _export_body(
+    body: Body, index: int, folder: Path, arrays: dict[str, NDArray[Any]]
+) -> dict[str, Any]:
+    """Adds the arrays of a body, writes its picture and returns the rest."""
+    mesh, skin = mesh_of(body.asset), skin_of(body)
+    colors, uvs = repeating(skin.colors, mesh.uvs * skin.turns)
+    upright = np.ascontiguousarray(colors[::-1])
+    picture = f"{index}.png"
+    images.write_bytes(folder / picture, images.encode_png(upright))
+    arrays |= {
+        f"{index}/vertices_m": mesh.vertices_m,
+        f"{index}/normals": mesh.normals,
+        f"{index}/uvs": uvs,
+        f"{index}/faces": mesh.faces,
+        f"{index}/pixels": upright,
+    }
+    material = body.material
+    return {
+        "picture": picture,
+        "roughness": material.roughness,
+        "specular": material.specular,
+    }
+
+
+def repeating(
+    colors: NDArray[np.uint8], uvs: NDArray[np.float64]
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Returns a picture that repeats plainly and the uvs on it, none of them negative.
+
+    sim2cam's pictures repeat mirrored, which few renderers know; one that holds all four ways to
+    mirror it looks the same.
+
+    Args:
+        colors: (h, w, 3), row 0 at v = 0.
+        uvs: (n, 2) on it.
+    """
+    if uvs.min() >= 0 and uvs.max() <= 1:
+        return colors, uvs
+    wide = np.concatenate([colors, colors[:, ::-1]], axis=1)
+    uvs = uvs / 2
+    return np.concatenate([wide, wide[::-1]], axis=0), uvs - np.floor(uvs.min(axis=0))
+
+
+def _object(index: int, rng: np.random.Generator) -> Body:
+    is_die = index % 2 == 0
+    looks = _DIE_LOOKS if is_die else _BALL_LOOKS
+    family = looks[index // 2 % len(looks)]
+    scale_m = 0.012 if is_die else 0.015
+    texture = Texture(family, _color(rng), _color(rng), scale_m, 0.8, 0.5, index)
+    pips = Pips("round", 0.09, 0.25, 0.0, (0.02, 0.02, 0.02))
+    asset: Asset = Die(_DIE_M, 0.12, 0.4, pips, False) if is_die else Sphere(_BALL_M)
+    material = Material(texture, 0.4, 0.04)
+    return Body(f"object/{index}", asset, material, Pose(), mass_kg=0.03, is_target=True)
+
+
+def _color(rng: np.random.Generator) -> Color:
+    """Returns a strong colour, not too dark."""
+    return vec3(0.08 + 0.8 * rng.dirichlet((0.7, 0.7, 0.7)))
+
+
+def _table_look() -> Material:
+    texture = Texture("wood", (0.42, 0.27, 0.15), (0.24, 0.13, 0.06), 0.08, 0.7, 0.3, 3)
+    return Material(texture, 0.7, 0.03)
+
+
+def _light() -> Environment:
+    sky = (0.25, 0.25, 0.25)
+    direction = np.array([-0.6, 0.45, 0.75])
+    lamp = Lamp(vec3(direction / np.linalg.norm(direction)), 0.05, (2.6, 2.5, 2.3))
+    return Environment(sky, sky, (lamp,))
+
+
+def _camera(region_m: float) -> Camera:
+    """Returns one that sees a square of the table."""
+    eye = np.array([0.1, -0.75, 0.85]) * 1.55 * region_m
+    middle = (SIDE_PX - 1) / 2
+    lens = BrownConrady(_FOCAL_PX, _FOCAL_PX, middle, middle)
+    return Camera(Pose.looking_at(vec3(eye), (0, 0, 0), 0.0), SIDE_PX, SIDE_PX, lens, _NEUTRAL)
+
+
+def _thrown(scene: Scene, columns: int, rng: np.random.Generator) -> Scene:
+    """Returns the scene with its bodies in the air, one above each place of a grid."""
+    table, *objects = scene.bodies
+    places = rng.permutation(columns * columns)[: len(objects)]
+    turns = Rotation.random(len(objects), rng=rng).as_quat()
+    thrown = []
+    for body, place, (x, y, z, w) in zip(objects, places, turns, strict=True):
+        row, column = divmod(int(place), columns)
+        spot = (np.array([column, row]) - (columns - 1) / 2) * _SPACING_M
+        pose = Pose((float(w), float(x), float(y), float(z)), vec3(np.array([*spot, 0.05])))
+        thrown.append(replace(body, pose=pose))
+    return replace(scene, bodies=(table, *thrown))
