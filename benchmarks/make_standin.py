@@ -25,8 +25,8 @@ from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import instance_ids
-from sim2cam.render.reference import trace
 from sim2cam.render.sensor import expose_to_jpeg
+from sim2cam.render.tracer import Tracer
 from sim2cam.render.warp import color_through, labels_through
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
@@ -86,7 +86,7 @@ def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]
 
 def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
     """Returns the JPEG file of a path-traced picture."""
-    draw = functools.partial(trace, scene, samples=SAMPLES, seed=seed)
+    draw = functools.partial(Tracer(scene).trace, paths=SAMPLES, seed=seed)
     return expose_to_jpeg(color_through(optics_of(camera), draw), camera.sensor)
 
 

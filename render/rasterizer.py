@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,11 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
 from sim2cam.scene.scene import Scene
 
+if TYPE_CHECKING:
+    from sim2cam.render.opengl.context import PlatformName
+
 BACKEND_VARIABLE = "SIM2CAM_BACKEND"
-BACKENDS = ("egl", "osmesa", "tiny")
+BACKENDS = ("egl", "osmesa", "tiny", "mitsuba")
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,9 @@ class Rasterizer(Protocol):
 def rasterizer() -> Rasterizer:
     """Returns this process's rasterizer: OpenGL through EGL, or pybullet's where there is none.
 
-    ``SIM2CAM_BACKEND`` (``egl``, ``osmesa`` or ``tiny``) decides otherwise. It is made once and
-    never torn down: a second EGL context in a process disturbs the first.
+    ``SIM2CAM_BACKEND`` (``egl``, ``osmesa``, ``tiny``, or ``mitsuba`` for path-traced light) decides
+    otherwise. It is made once and never torn down: a second EGL context in a process disturbs the
+    first.
 
     Raises:
         BackendError: the backend asked for is unknown or cannot start.
@@ -83,14 +87,33 @@ def rasterizer() -> Rasterizer:
         raise BackendError(
             f"{BACKEND_VARIABLE}={wanted}: no such backend. {did_you_mean(wanted, BACKENDS)}"
         )
-    if wanted != "tiny":
-        from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
+    match wanted:
+        case "egl" | "osmesa":
+            return _opengl(wanted)
+        case "tiny":
+            return _tiny()
+        case "mitsuba":
+            from sim2cam.render.pathtraced import PathTracedRasterizer
 
-        try:
-            return OpenGLRasterizer("osmesa" if wanted == "osmesa" else "egl")
-        except BackendError:
-            if wanted:
-                raise
+            return PathTracedRasterizer(_first_to_start())
+        case _:
+            return _first_to_start()
+
+
+def _first_to_start() -> Rasterizer:
+    try:
+        return _opengl("egl")
+    except BackendError:
+        return _tiny()
+
+
+def _opengl(platform: PlatformName) -> Rasterizer:
+    from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
+
+    return OpenGLRasterizer(platform)
+
+
+def _tiny() -> Rasterizer:
     from sim2cam.render.tiny import TinyRasterizer
 
     return TinyRasterizer()

@@ -10,6 +10,7 @@ from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import LABEL_CHANNELS
 from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
+from sim2cam.render.pathtraced import PathTracedRasterizer
 from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
 from sim2cam.render.tiny import TinyRasterizer
 from sim2cam.render.warp import labels_through
@@ -178,6 +179,13 @@ def egl():
         return OpenGLRasterizer("egl")
     except BackendError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def pathtraced(tiny):
+    """The path tracer with few paths, labelled by what runs everywhere."""
+    pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
+    return PathTracedRasterizer(tiny, paths=16)
 
 
 @pytest.fixture(params=["egl", "tiny"])

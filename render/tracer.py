@@ -1,4 +1,4 @@
-"""The reference: path-traced light by Mitsuba 3, for pictures that rasterizing is measured by."""
+"""Path-traced light by Mitsuba 3: pictures that rasterizing is measured by."""
 
 from __future__ import annotations
 
@@ -9,78 +9,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
-from sim2cam.render.light import sky_radiance
+from sim2cam.render.emitters import emitters_of
 from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.render.skin import skin_of
-from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
 from sim2cam.scene.scene import Body, Scene
 
 Floats = NDArray[np.float32]
 
-_MAX_DEPTH = 5
-_SKY_ROWS = 256  # 0.012 rad a texel; lamps are wider
-_SKY_TO_WORLD = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]])
+PATH_SEGMENTS = 5
+"""Of the longest paths, from the eye to a light; with 2, light comes straight from its source."""
+
 _FULL_SPECULAR = 0.08  # reflectance that the principled material's specular 1 stands for
+_BLOCK_PX = 32  # given: left to Mitsuba, its chance follows the number of threads
 
 
-def trace(scene: Scene, view: PinholeView, *, samples: int, seed: int) -> Floats:
-    """Returns the linear radiance (h, w, 3) of a settled scene, by path tracing.
+class Tracer:
+    """A settled scene in Mitsuba, ready to be seen from anywhere.
 
     Sets Mitsuba's variant to ``scalar_rgb`` for the whole process.
 
     Args:
         scene: bodies where they lie, and the light.
-        view: what is seen.
-        samples: paths for each pixel.
-        seed: which paths; equal seeds give equal pictures.
+        segments: of the longest paths, see ``PATH_SEGMENTS``.
 
     Raises:
         BackendError: Mitsuba is not installed.
     """
-    mi = _mitsuba()
-    parts: dict[str, Any] = {
-        "type": "scene",
-        "integrator": {"type": "path", "max_depth": _MAX_DEPTH},
-        "sensor": _sensor(mi, view),
-        "sky": {
-            "type": "envmap",
-            "bitmap": mi.Bitmap(sky_map(scene.environment, _SKY_ROWS)),
-            "to_world": mi.ScalarTransform4f(_SKY_TO_WORLD),
-        },
-    }
-    for index, body in enumerate(scene.bodies):
-        parts[f"body{index}"] = _shape(mi, body)
-    image = mi.render(mi.load_dict(parts), spp=samples, seed=seed)
-    return np.array(image, np.float32)[..., :3]
+
+    def __init__(self, scene: Scene, *, segments: int = PATH_SEGMENTS) -> None:
+        self._mi = mi = mitsuba()
+        parts: dict[str, Any] = {
+            "type": "scene",
+            "integrator": {"type": "path", "max_depth": segments, "block_size": _BLOCK_PX},
+        }
+        for index, emitter in enumerate(emitters_of(mi, scene.environment)):
+            parts[f"light{index}"] = emitter
+        for index, body in enumerate(scene.bodies):
+            parts[f"body{index}"] = _shape(mi, body)
+        self._scene = mi.load_dict(parts)
+
+    def trace(self, view: PinholeView, *, paths: int, seed: int) -> Floats:
+        """Returns the linear radiance (h, w, 3) of a view.
+
+        Args:
+            view: what is seen.
+            paths: for each pixel.
+            seed: which paths; equal seeds give equal pictures, on any number of threads.
+        """
+        sensor = self._mi.load_dict(_sensor(self._mi, view))
+        image = self._mi.render(self._scene, sensor=sensor, spp=paths, seed=seed)
+        return np.array(image, np.float32)[..., :3]
 
 
-def sky_map(environment: Environment, rows: int) -> Floats:
-    """Returns the radiance (rows, 2 rows, 3) from all directions, lamps with it.
+def mitsuba() -> Any:
+    """Returns the module of Mitsuba, with its variant set.
 
-    Row 0 looks up the world's z, the last one down; columns go round from y over x.
+    Raises:
+        BackendError: it is not installed.
     """
-    polar = (np.arange(rows) + 0.5) / rows * math.pi
-    around = (np.arange(2 * rows) + 0.5) / rows * math.pi
-    z, radius = np.cos(polar)[:, None], np.sin(polar)[:, None]
-    directions = np.stack(
-        np.broadcast_arrays(radius * np.sin(around), radius * np.cos(around), z), axis=-1
-    )
-    light = sky_radiance(environment, directions[..., 2].ravel()).reshape(directions.shape)
-    for lamp in environment.lamps:
-        away = np.arccos((directions @ lamp.direction).clip(-1, 1))
-        lobe = np.exp(-((away / lamp.radius_rad) ** 2)) / (math.pi * lamp.radius_rad**2)
-        light += lobe[..., None] * np.array(lamp.irradiance)
-    return np.asarray(light, dtype=np.float32)
-
-
-def _mitsuba() -> Any:
     try:
         import mitsuba as mi
     except ImportError as error:
         raise BackendError(
-            'the reference needs Mitsuba. Run: pip install "sim2cam[reference]"'
+            'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
         ) from error
     if mi.variant() != "scalar_rgb":
         mi.set_variant("scalar_rgb")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
+from sim2cam.render.emitters import sky_map
 from sim2cam.render.light import ground_irradiance
 from sim2cam.render.physics import settle
-from sim2cam.render.reference import sky_map, trace
+from sim2cam.render.tracer import Tracer
 from sim2cam.scene.light import Environment, Lamp
 
 
@@ -44,9 +45,9 @@ def test_the_sky_map_is_brightest_at_the_lamp():
 
 def test_without_mitsuba_the_extra_is_named(monkeypatch, make):
     monkeypatch.setitem(sys.modules, "mitsuba", None)
-    message = 'the reference needs Mitsuba. Run: pip install "sim2cam[reference]"'
+    message = 'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
-        trace(make.scene(), make.view(make.camera()), samples=1, seed=0)
+        Tracer(make.scene())
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def view(make):
 def test_rasterized_and_traced_light_agree(drawing, still, view, make):
     drawing.load(still)
     ours = drawing.draw(view, ("radiance",))["radiance"]
-    traced = trace(still, view, samples=64, seed=0)
+    traced = Tracer(still).trace(view, paths=64, seed=0)
     assert traced.shape == ours.shape
     assert traced.dtype == np.float32
     assert np.allclose(traced.mean(axis=(0, 1)) / ours.mean(axis=(0, 1)), 1, atol=0.15)
@@ -85,7 +86,7 @@ def test_traced_bodies_lie_where_they_are_labelled(tiny, make, view):
     scene = make.scene(*dark)
     tiny.load(scene)
     ids = make.labels(tiny, view).ids
-    level = trace(scene, view, samples=32, seed=0).mean(axis=-1)
+    level = Tracer(scene).trace(view, paths=32, seed=0).mean(axis=-1)
     for number in (1, 2):
         near = np.zeros_like(ids, bool)
         rows, columns = np.nonzero(ids == number)
@@ -105,13 +106,21 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
     tiny.load(scene)
     inside = make.labels(tiny, close).ids == 1
     ours = tiny.draw(close, ("radiance",))["radiance"].mean(axis=-1)[inside]
-    traced = trace(scene, close, samples=32, seed=0).mean(axis=-1)[inside]
+    traced = Tracer(scene).trace(close, paths=32, seed=0).mean(axis=-1)[inside]
     assert np.corrcoef(ours, traced)[0, 1] > 0.9
 
 
 @pytest.mark.usefixtures("mitsuba")
-def test_equal_seeds_give_equal_pictures(make, still, view):
-    small = replace(view, width=24, height=16)
-    once = trace(still, small, samples=4, seed=1)
-    assert np.array_equal(trace(still, small, samples=4, seed=1), once)
-    assert not np.array_equal(trace(still, small, samples=4, seed=2), once)
+def test_equal_seeds_give_equal_pictures_on_any_number_of_threads(still, view):
+    import drjit
+
+    tracer, small = Tracer(still), replace(view, width=24, height=16)
+    once = tracer.trace(small, paths=4, seed=1)
+    assert not np.array_equal(tracer.trace(small, paths=4, seed=2), once)
+    threads = drjit.thread_count()
+    try:
+        for count in (1, 3):
+            drjit.set_thread_count(count)
+            assert np.array_equal(tracer.trace(small, paths=4, seed=1), once)
+    finally:
+        drjit.set_thread_count(threads)
