@@ -14,6 +14,12 @@ settings.register_profile("sim2cam", deadline=None, derandomize=True)
 settings.load_profile("sim2cam")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--renew-golden", action="store_true", help="store today's pictures as the golden ones"
+    )
+
+
 @pytest.fixture
 def full_record():
     """A context in which the disk is full halfway through whatever is appended to a file."""

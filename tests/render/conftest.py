@@ -59,6 +59,15 @@ def view(of):
     return PinholeView(of.pose, of.width, of.height, lens.fx_px, lens.cx_px, lens.cy_px)
 
 
+def rays(view):
+    """Directions (h, w, 3) in the world whose depth is 1, and the camera's place."""
+    x, y = np.meshgrid(np.arange(view.width), np.arange(view.height))
+    x, y = (x - view.cx_px) / view.focal_px, (y - view.cy_px) / view.focal_px
+    rays = np.stack([x, y, np.ones_like(x)], axis=-1)
+    turned = view.pose.rotation().apply(rays.reshape(-1, 3)).reshape(rays.shape)
+    return turned, np.array(view.pose.position_m)
+
+
 def scene(*bodies, cameras=(), environment=SKY):
     return Scene((ground(), *bodies), environment, tuple(cameras))
 
@@ -157,6 +166,7 @@ def make():
         neutral, sky = NEUTRAL, SKY
         plain, die, body, ground = map(staticmethod, (plain, die, body, ground))
         camera, view, scene, thrown = map(staticmethod, (camera, view, scene, thrown))
+        rays = staticmethod(rays)
         labels, labels_under, radiance = map(staticmethod, (labels, labels_under, radiance))
         box, sphere = Box, Sphere
         caster = Caster

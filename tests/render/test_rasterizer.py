@@ -17,18 +17,8 @@ from sim2cam.render.tiny import TinyRasterizer
 from sim2cam.scene.light import AreaLight, Environment, PointLight, SpotLight
 
 
-def rays_of(view):
-    """Directions (h, w, 3) in the world whose depth is 1, and the camera's place."""
-    x, y = np.meshgrid(np.arange(view.width), np.arange(view.height))
-    x, y = (x - view.cx_px) / view.focal_px, (y - view.cy_px) / view.focal_px
-    rays = np.stack([x, y, np.ones_like(x)], axis=-1)
-    turned = view.pose.rotation().apply(rays.reshape(-1, 3)).reshape(rays.shape)
-    return turned, np.array(view.pose.position_m)
-
-
-def depth_to_sphere(view, centre, radius):
+def depth_to_sphere(rays, eye, centre, radius):
     """Depth (h, w) of the nearer hit, 0 where there is none."""
-    rays, eye = rays_of(view)
     a, b = (rays**2).sum(-1), rays @ (eye - centre)
     left = b * b - a * (((eye - centre) ** 2).sum() - radius**2)
     return np.where(left > 0, (-b - np.sqrt(left.clip(0))) / a, 0)
@@ -39,8 +29,8 @@ def test_depth_and_ids_of_a_ball_on_the_ground_are_those_of_cast_rays(drawing, m
     view = make.view(make.camera((0.05, -0.2, 0.6), focal_px=1500.0, cx_px=140.0, cy_px=90.0))
     drawing.load(make.scene(make.body("ball", make.sphere(radius), tuple(centre))))
     labels = make.labels(drawing, view)
-    ball = depth_to_sphere(view, centre, radius)
-    rays, eye = rays_of(view)
+    rays, eye = make.rays(view)
+    ball = depth_to_sphere(rays, eye, centre, radius)
     expected = np.where(ball > 0, ball, -eye[2] / rays[..., 2])
     mask = ball > 0
     assert (labels.ids[mask] == 1).mean() > 0.99
@@ -57,7 +47,7 @@ def test_depth_of_a_die_s_upper_face_is_analytic(drawing, make):
     view = make.view(make.camera((0.0, 0.001, 0.3), cx_px=200.3, cy_px=80.7, focal_px=900.0))
     drawing.load(make.scene(make.body("die", make.die(0.016), (0.005, -0.004, 0.008))))
     labels = make.labels(drawing, view)
-    rays, eye = rays_of(view)
+    rays, eye = make.rays(view)
     face = (0.016 - eye[2]) / rays[..., 2]
     middle = cv2.erode((labels.ids == 1).astype(np.uint8), np.ones((15, 15))) > 0
     assert middle.sum() > 300
@@ -197,7 +187,7 @@ def test_normals_of_a_ball_are_those_of_cast_rays(egl, make):
     egl.load(make.scene(ball))
     view = make.view(make.camera((0.05, -0.2, 0.6), focal_px=1500.0))
     drawn = egl.draw(view, ("normals", "bodies"))
-    rays, eye = rays_of(view)
+    rays, eye = make.rays(view)
     depth = depth_to_sphere(view, centre, radius)
     inside = cv2.erode((depth > 0).astype(np.uint8), np.ones((9, 9))) > 0
     assert inside.sum() > 3000
@@ -310,7 +300,7 @@ def test_a_local_light_falls_off_as_radiometry_says_and_bodies_hide_it(
     of = make.camera((0.0, 0.001, 0.6), focal_px=700.0)
     drawn = drawing.draw(make.view(of), ("radiance", "bodies", "depth_m"))
     ground = cv2.erode((drawn["bodies"] == 1).astype(np.uint8), np.ones((3, 3))) > 0
-    rays, eye = rays_of(make.view(of))
+    rays, eye = make.rays(make.view(of))
     points = (eye + drawn["depth_m"][..., None] * rays)[ground]
     expected = 0.3 / np.pi * irradiance_of(light, points)
     ratio = drawn["radiance"][ground][:, 0] / np.maximum(expected, 1e-9)
