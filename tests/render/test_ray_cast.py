@@ -1,5 +1,6 @@
 """What is drawn against rays cast by arithmetic: at a plane, a cuboid, a ball and any mesh."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -118,6 +119,14 @@ def test_a_ball_of_many_faces_is_drawn_as_rays_meet_a_ball(egl, make, view, monk
     radius = 0.0301
     body = make.body("ball", make.sphere(radius), (0.0, 0.0, 0.03))
     assert_drawn_as_cast(egl, make, view, body, lambda rays, eye: at_ball(rays, eye, radius))
+
+
+def test_nothing_has_no_normal(egl, make):
+    egl.load(make.scene())
+    drawn = egl.draw(make.view(make.camera((0.0, 0.0, 0.2), (0.0, 1.0, 0.3))), CHANNELS)
+    nothing = drawn["bodies"] == 0
+    assert nothing.sum() > 1000
+    assert not drawn["normals"][nothing].any()
 
 
 SHAPES = ("die", "sphere", "cylinder")
