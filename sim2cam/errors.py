@@ -51,6 +51,13 @@ class SceneError(Sim2CamError):
     """A scene cannot be settled or drawn within its budget of attempts."""
 
 
+class SpecError(Sim2CamError, ValueError):
+    """A value of a scene of which nothing can be made.
+
+    A ValueError too, so that what reads a scene from a file says where in it the value stands.
+    """
+
+
 class LensError(Sim2CamError, ValueError):
     """A lens with impossible numbers, or asked for what it cannot see.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sim2cam.errors import SpecError
 from sim2cam.scene.material import Color
 
 PipShape = Literal["round", "ring", "square"]
@@ -60,6 +62,9 @@ class Die:
     mirrored: bool
     kind: Literal["die"] = "die"
 
+    def __post_init__(self) -> None:
+        _check_sizes(self, "edge_m")
+
     def face_normals(self) -> dict[str, tuple[float, float, float]]:
         """Returns the outward normal of each face, by its value, in the die's frame."""
         if not self.mirrored:
@@ -74,6 +79,9 @@ class Box:
     size_m: tuple[float, float, float]
     kind: Literal["box"] = "box"
 
+    def __post_init__(self) -> None:
+        _check_sizes(self, "size_m")
+
 
 @dataclass(frozen=True)
 class Cylinder:
@@ -83,6 +91,9 @@ class Cylinder:
     height_m: float
     kind: Literal["cylinder"] = "cylinder"
 
+    def __post_init__(self) -> None:
+        _check_sizes(self, "radius_m", "height_m")
+
 
 @dataclass(frozen=True)
 class Sphere:
@@ -90,6 +101,9 @@ class Sphere:
 
     radius_m: float
     kind: Literal["sphere"] = "sphere"
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "radius_m")
 
 
 @dataclass(frozen=True)
@@ -99,5 +113,19 @@ class Ground:
     side_m: float
     kind: Literal["ground"] = "ground"
 
+    def __post_init__(self) -> None:
+        _check_sizes(self, "side_m")
+
 
 Asset = Annotated[Die | Box | Cylinder | Sphere | Ground, Field(discriminator="kind")]
+
+
+def _check_sizes(asset: object, *names: str) -> None:
+    """Refuses sizes that are not finite and above 0."""
+    for name in names:
+        value = getattr(asset, name)
+        sizes = value if isinstance(value, tuple) else (value,)
+        if not all(0 < size < math.inf for size in sizes):
+            raise SpecError(
+                f"{name} of a {type(asset).__name__.lower()} is {value}. It takes finite sizes above 0."
+            )

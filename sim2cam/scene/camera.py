@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sim2cam.errors import SpecError
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.poses import Pose
 
@@ -48,7 +49,7 @@ class Camera:
 
     Attributes:
         pose: the camera (x right, y down, z forward) in the world.
-        width, height: pixels.
+        width, height: pixels, at least 1.
         lens: projection.
         sensor: image formation.
     """
@@ -58,3 +59,10 @@ class Camera:
     height: int
     lens: Lens
     sensor: Sensor
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.height) < 1:
+            raise SpecError(
+                f"a camera of {self.width} x {self.height} pixels takes no picture. Both have to be "
+                "at least 1."
+            )

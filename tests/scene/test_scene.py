@@ -1,10 +1,12 @@
 import json
+import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sim2cam.errors import Sim2CamError
+from sim2cam.errors import Sim2CamError, SpecError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.asset import DIE_FACES, Box, Cylinder, Die, Ground, Pips, Sphere
@@ -99,3 +101,19 @@ def test_faces_of_dice_are_axes_and_opposites_sum_to_seven():
 
 def test_texture_families_are_listed_once():
     assert len(set(TEXTURE_FAMILIES)) == len(TEXTURE_FAMILIES) > 8
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: replace(DIE, edge_m=0.0), "edge_m of a die is 0.0."),
+        (lambda: Box((0.1, -0.2, 0.3)), "size_m of a box is (0.1, -0.2, 0.3)."),
+        (lambda: Cylinder(math.nan, 0.1), "radius_m of a cylinder is nan."),
+        (lambda: Cylinder(0.1, -0.1), "height_m of a cylinder is -0.1."),
+        (lambda: Sphere(math.inf), "radius_m of a sphere is inf."),
+        (lambda: Ground(0.0), "side_m of a ground is 0.0."),
+    ],
+)
+def test_shapes_without_a_size_are_refused(make, message):
+    with pytest.raises(SpecError, match=f"^{re.escape(message)} It takes finite sizes above 0\\.$"):
+        make()
