@@ -1,7 +1,6 @@
 """What rendering costs: each step of a picture, pictures a second, and other renderers beside ours.
 
     python benchmarks/render.py [--peers PYTHON] [--frames N] [--traced N] [--pictures N]
-    python benchmarks/render.py --frames-leak 20000
 
 Every renderer draws the same two tabletops at 512x512, same meshes, pictures, camera and light, in a
 process of its own; peers run with the interpreter ``--peers``, whose packages are no dependencies
@@ -10,9 +9,8 @@ of sim2cam; one that is not installed is reported so, with its pip line. All of 
     pip install "numpy<2" pyrender==0.1.45 pybullet mujoco "bpy==4.5.*"
     pip install --no-deps PyOpenGL==3.1.10    # pyrender pins 3.1.0, which MuJoCo cannot use
 
-Writes ``render.json`` and ``render/renderers.jpg`` to ``benchmarks/results``; the leak run adds its
-curve to the same file, and ``render/memory.png``. CPU time is that of all threads of a process;
-Mesa, OpenCV and OpenMP are given one. Wants a machine that does nothing else.
+Writes ``render.json`` and ``render/renderers.jpg`` to ``benchmarks/results``. CPU time is that of all
+threads of a process; Mesa, OpenCV and OpenMP are given one. Wants a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from rendering.commands import ONE_THREAD
 if __name__ == "__main__":
     os.environ.update(ONE_THREAD)  # before any library counts cores
 
-import json
 import platform
 import sys
 import tempfile
@@ -36,7 +33,6 @@ import tyro
 from readme_tables import render_table
 from rendering.contenders import CONTENDERS, SIM2CAM, agreement, channel_costs, contest, picture
 from rendering.end_to_end import measure_end_to_end
-from rendering.memory import draw_curve, watch_memory
 from rendering.sheet import contact_sheet
 from rendering.steps import measure_steps
 from rendering.tabletop import SIDE_PX, Tabletop, export, make_tabletop
@@ -73,19 +69,12 @@ class Arguments:
     """Pictures of each end-to-end run."""
     repeats: int = 3
     """End-to-end runs with each number of workers."""
-    frames_leak: int = 0
-    """Only watch the memory over so many frames."""
     out: Path = RESULTS
     """Folder of the results."""
 
 
 def main(arguments: Arguments) -> None:
     """Measures, writes and prints."""
-    path = arguments.out / "render.json"
-    results = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if arguments.frames_leak:
-        watch(arguments, results, path)
-        return
     load = [os.getloadavg()[0]]
     tabletops = compare(arguments)
     tell("steps of the detection set")
@@ -93,7 +82,7 @@ def main(arguments: Arguments) -> None:
     steps = measure_steps(recipe, arguments.scenes)
     tell("end to end")
     end_to_end = measure_end_to_end(RECIPE, arguments.pictures, arguments.repeats)
-    results |= {
+    results = {
         "environment": machine_facts(arguments),
         "load": [*load, os.getloadavg()[0]],
         "tabletops": tabletops,
@@ -101,7 +90,7 @@ def main(arguments: Arguments) -> None:
         "end_to_end": end_to_end,
     }
     results["aims"] = aims(results)
-    write_json(path, results)
+    write_json(arguments.out / "render.json", results)
     print(render_table(results))
 
 
@@ -149,15 +138,6 @@ def write_sheet(folder: Path, renderers: list[dict[str, Any]], out: Path) -> Non
     ran = [result["name"] for result in renderers if result["state"] == "ran"]
     sheet = contact_sheet([(name, picture(folder / programs[name])) for name in ran])
     images.write_bytes(out / "renderers.jpg", images.encode_jpeg(sheet, SHEET_QUALITY))
-
-
-def watch(arguments: Arguments, results: dict[str, Any], path: Path) -> None:
-    """Watches the memory, and writes the curve each time that it grows."""
-    facts = machine_facts(arguments)
-    for leak in watch_memory(load_recipe(str(RECIPE)), arguments.frames_leak):
-        write_json(path, results | {"leak": leak | {"environment": facts}})
-        tell(f"{leak['frames']} frames: {leak['end_mb']:.0f} MB")
-        draw_curve(leak["memory_mb"], arguments.out / "render" / "memory.png")
 
 
 def machine_facts(arguments: Arguments) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Memory over many frames of ever new scenes, meshes and textures."""
+"""Memory over many frames of ever new scenes, meshes, textures and sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from sim2cam.pipeline.recipe import Recipe
 from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import rasterizer
 
-SIZE_PX = (320, 240)
+SIZES_PX = ((160, 120), (96, 128), (200, 150), (128, 96))
+"""From scene to scene."""
 _MARKS = 200
 """Points of the curve."""
 
@@ -28,20 +29,20 @@ def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
         recipe: of the scenes, each thrown, settled, textured and taken from all its views.
         frames: how many are taken.
     """
-    width, height = SIZE_PX
-    recipe = replace(recipe, render=replace(recipe.render, width=width, height=height))
     every = max(1, frames // _MARKS)
     curve: list[tuple[int, float]] = []
     frame = 0
     for index in itertools.count():
-        scene = settled_scene(recipe, 0, index).scene
+        width, height = SIZES_PX[index % len(SIZES_PX)]
+        sized = replace(recipe, render=replace(recipe.render, width=width, height=height))
+        scene = settled_scene(sized, 0, index).scene
         rasterizer().load(scene)
         for camera in scene.cameras:
             shoot(scene, camera, rasterizer(), recipe.render.channels)
             frame += 1
             if frame % every == 0 or frame == frames:
                 curve.append((frame, resident_mb()))
-                yield {"size": f"{width}x{height}", "memory_mb": curve, **growth(curve)}
+                yield {"scenes": index + 1, "memory_mb": curve, **growth(curve)}
             if frame == frames:
                 return
 

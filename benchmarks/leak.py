@@ -1,0 +1,57 @@
+"""Whether memory grows: thousands of frames of ever new scenes, meshes, textures and sizes, in one process.
+
+    python benchmarks/leak.py [--frames N]
+
+Writes ``leak.json`` and ``leak.png`` to ``benchmarks/results``, anew with each point of the curve.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rendering.commands import ONE_THREAD
+
+if __name__ == "__main__":
+    os.environ.update(ONE_THREAD)  # before any library counts cores
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tyro
+from rendering.memory import SIZES_PX, draw_curve, watch_memory
+
+from sim2cam.dataset.channels import CHANNELS
+from sim2cam.dataset.writer import write_json
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.render.rasterizer import rasterizer
+
+VIEWS = 8
+"""Frames of a scene."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How long memory is watched."""
+
+    frames: int = 20_000
+    """How many are taken."""
+    out: Path = Path(__file__).parent / "results"
+    """Folder of the results."""
+
+
+def main(arguments: Arguments) -> None:
+    """Watches, writes and prints."""
+    recipe = load_recipe("dice")
+    recipe = replace(recipe, render=replace(recipe.render, views=VIEWS, channels=CHANNELS))
+    facts = environment_facts(rasterizer().name, 1)
+    for found in watch_memory(recipe, arguments.frames):
+        sizes = [f"{width}x{height}" for width, height in SIZES_PX]
+        write_json(arguments.out / "leak.json", {"environment": facts, "sizes": sizes, **found})
+        draw_curve(found["memory_mb"], arguments.out / "leak.png")
+        print(f"{found['frames']} frames: {found['end_mb']:.0f} MB", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
