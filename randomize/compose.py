@@ -10,7 +10,7 @@ import numpy as np
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.draw import Draw
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture
@@ -172,6 +172,7 @@ def _at(body: Body, centre: np.ndarray) -> Body:
 
 
 def _bounding_radius(asset: Asset) -> float:
+    assert not isinstance(asset, MeshFile)  # no layout places any
     match asset:
         case Die():
             return asset.edge_m * math.sqrt(3) / 2

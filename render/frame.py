@@ -20,7 +20,7 @@ from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.sensor import expose_to_jpeg
 from sim2cam.render.truth import Shot, object_points
 from sim2cam.render.warp import color_through, labels_through
-from sim2cam.scene.asset import Die
+from sim2cam.scene.asset import Die, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
 
@@ -139,4 +139,10 @@ def _label(
 
 
 def _category(body: Body) -> str:
-    return upward_face(body.asset, body.pose)[0] if isinstance(body.asset, Die) else body.asset.kind
+    match body.asset:
+        case Die():
+            return upward_face(body.asset, body.pose)[0]
+        case MeshFile():
+            return body.asset.category
+        case _:
+            return body.asset.kind

@@ -1,4 +1,4 @@
-"""Triangle meshes of the built-in shapes, in metres, in the object's frame."""
+"""Triangle meshes, in metres, in the object's frame: those of the built-in shapes are made here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.dice import die_surface
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,11 @@ class Mesh:
 
 
 def mesh_of(asset: Asset) -> Mesh:
-    """Returns the mesh of an asset."""
+    """Returns the mesh of an asset.
+
+    Raises:
+        InputError: its file cannot be used.
+    """
     match asset:
         case Die():
             return Mesh(*die_surface(asset))
@@ -53,6 +57,10 @@ def mesh_of(asset: Asset) -> Mesh:
             return _sphere(asset)
         case Ground():
             return _ground(asset)
+        case MeshFile():
+            from sim2cam.render.mesh_file import read_mesh_file
+
+            return read_mesh_file(asset).mesh
 
 
 def extent_of(asset: Asset) -> tuple[Vec3, Vec3]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import connect
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
+from sim2cam.render.mesh_file import collider_of
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.scene import Body, Scene
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ def _add(client: BulletClient, body: Body) -> int:
         0.0 if body.is_fixed else body.mass_kg,
         _collider(client, body.asset),
         -1,
-        np.multiply(body.pose.position_m, _SCALE),
+        (body.pose.apply(_centre_m(body.asset)[None])[0] * _SCALE).tolist(),
         (x, y, z, w),
     )
     rolling = _ROLLING_M.get(body.asset.kind, 0.0) * _SCALE
@@ -151,7 +153,17 @@ def _collider(client: BulletClient, asset: Asset) -> int:
                 halfExtents=[half, half, _GROUND_DEPTH_M * _SCALE],
                 collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * _SCALE],
             )
+        case MeshFile():
+            points, centre = collider_of(asset)
+            shape = client.createCollisionShape(
+                client.GEOM_MESH, vertices=((points - centre) * _SCALE).tolist()
+            )
     return int(shape)
+
+
+def _centre_m(asset: Asset) -> NDArray[np.float64]:
+    """Returns where in the asset's frame (3,) its mass lies, on which Bullet puts its own frame."""
+    return collider_of(asset)[1] if isinstance(asset, MeshFile) else np.zeros(3)
 
 
 def _speed(client: BulletClient, handle: int) -> float:
@@ -172,5 +184,6 @@ def _moved(client: BulletClient, body: Body, handle: int) -> Body:
         return body
     position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
     px, py, pz = (float(c) / _SCALE for c in position)
-    pose = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
+    centre = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
+    pose = replace(centre, position_m=vec3(centre.apply(-_centre_m(body.asset)[None])[0]))
     return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))

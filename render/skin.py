@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.dice import die_maps
+from sim2cam.render.mesh import extent_of
+from sim2cam.render.mesh_file import read_mesh_file
 from sim2cam.render.textures import plane_map
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
+from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.scene import Body
 
 _MAX_SPAN_M = 0.48
@@ -35,6 +37,10 @@ def skin_of(body: Body) -> Skin:
     texture = body.material.texture
     if isinstance(body.asset, Die):
         return Skin(*die_maps(body.asset, texture), 1.0)
+    if isinstance(body.asset, MeshFile):
+        colors = read_mesh_file(body.asset).colors
+        if colors is not None:
+            return Skin(colors, None, 1.0)
     span = _span_m(body.asset)
     return Skin(plane_map(texture, span), None, 1 / span)
 
@@ -50,4 +56,7 @@ def _span_m(asset: Asset) -> float:
             longest = max(2 * asset.radius_m, asset.height_m)
         case Ground():
             longest = asset.side_m
+        case MeshFile():
+            low, high = extent_of(asset)
+            longest = float(np.subtract(high, low).max())
     return min(longest, _MAX_SPAN_M)

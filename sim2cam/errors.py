@@ -51,6 +51,10 @@ class SceneError(Sim2CamError):
     """A scene cannot be settled or drawn within its budget of attempts."""
 
 
+class RepairWarning(UserWarning):
+    """A file had a flaw that could be repaired; says which, and how."""
+
+
 class SpecError(Sim2CamError, ValueError):
     """A value of a scene of which nothing can be made.
 

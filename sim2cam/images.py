@@ -7,6 +7,7 @@ truncated data where OpenCV returns a grey rest, and written with OpenCV, which 
 from __future__ import annotations
 
 import errno
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from sim2cam.errors import InputError, OutputError
 
 MAX_PIXELS = 64_000_000
+TEXTURE_PX = 16384
+"""Both sides of the largest texture that is opened."""
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 _FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
@@ -96,6 +99,38 @@ def read_16bit(path: Path, *, planes: int = 1) -> NDArray[np.uint16]:
         wanted = "one channel" if planes == 1 else f"{planes} channels"
         raise InputError(path, f"expected a 16-bit image of {wanted}, found mode {found}.")
     return np.asarray(pixels if planes == 1 else pixels[..., ::-1], dtype=np.uint16)
+
+
+@contextmanager
+def opening_textures() -> Iterator[None]:
+    """Lets libraries that open images themselves open those of up to ``TEXTURE_PX`` both ways."""
+    usual = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = TEXTURE_PX**2 // 2  # Pillow refuses twice as many
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = usual
+
+
+def shrunk(image: Image.Image, most_px: int, path: Path) -> NDArray[np.uint8]:
+    """Returns an opened image as RGB uint8 (h, w, 3), scaled down to a longest side.
+
+    Args:
+        image: as Pillow opened it.
+        most_px: of its longer side.
+        path: what it belongs to, for errors.
+
+    Raises:
+        InputError: it is truncated or damaged.
+    """
+    try:
+        with opening_textures():
+            image.thumbnail((most_px, most_px), reducing_gap=2.0)  # a smaller one stays as it is
+            return np.ascontiguousarray(np.asarray(image.convert("RGB")))
+    except _BROKEN as error:
+        raise _not_whole(path, error) from error
 
 
 def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:

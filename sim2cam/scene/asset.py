@@ -117,7 +117,31 @@ class Ground:
         _check_sizes(self, "side_m")
 
 
-Asset = Annotated[Die | Box | Cylinder | Sphere | Ground, Field(discriminator="kind")]
+@dataclass(frozen=True)
+class MeshFile:
+    """A shape from a file, in the file's own frame: OBJ with its MTL, PLY, STL, GLB or glTF.
+
+    It collides as its convex hull. Its colour is the file's texture, of the body's material where
+    the file has none; how it shines is the material's always.
+
+    Attributes:
+        path: of the file.
+        category: what it is labelled as.
+        unit_m: metres that one unit of the file stands for.
+        max_faces: a file with more triangles is refused.
+    """
+
+    path: str
+    category: str
+    unit_m: float = 1.0
+    max_faces: int = 200_000
+    kind: Literal["mesh"] = "mesh"
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "unit_m", "max_faces")
+
+
+Asset = Annotated[Die | Box | Cylinder | Sphere | Ground | MeshFile, Field(discriminator="kind")]
 
 
 def _check_sizes(asset: object, *names: str) -> None:
