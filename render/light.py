@@ -167,7 +167,8 @@ def sky_radiance(environment: Environment, heights: Floats) -> Floats:
 
 def ground_irradiance(environment: Environment) -> Floats:
     """Returns the linear RGB irradiance (3,) of an open, level surface around the origin."""
-    total = harmonic_irradiance(sky_harmonics(environment), np.array([[0.0, 0.0, 1.0]]))[0]
+    up = np.array([[0.0, 0.0, 1.0]])
+    total: Floats = harmonic_irradiance(sky_harmonics(environment), up)[0]
     for beam in beams_of(environment, np.zeros(3), 0.0):
         if beam.is_sky:
             continue
