@@ -113,6 +113,8 @@ def _shape(mi: Any, body: Body) -> Any:
         look = {"type": "normalmap", "normalmap": relief, "bsdf": look}
     properties = mi.Properties()
     properties["bsdf"] = mi.load_dict(look)
+    if body.material.emission > 0:
+        properties["emitter"] = mi.load_dict(_glow(mi, skin.colors, body.material.emission))
     shape = mi.Mesh(
         body.name, len(mesh.vertices_m), len(mesh.faces), properties,
         has_vertex_normals=True, has_vertex_texcoords=True,
@@ -137,7 +139,15 @@ def _look(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _picture(mi: Any, pixels: NDArray[np.uint8], *, is_color: bool) -> dict[str, Any]:
+def _glow(mi: Any, colors: NDArray[np.uint8], emission: float) -> dict[str, Any]:
+    """Returns an emitter that sends out some times a surface's colours."""
+    rgb, single = mi.Bitmap.PixelFormat.RGB, mi.Struct.Type.Float32
+    linear = mi.Bitmap(np.ascontiguousarray(colors)).convert(rgb, single, False)
+    radiance = _picture(mi, np.array(linear) * np.float32(emission), is_color=False)
+    return {"type": "area", "radiance": radiance}
+
+
+def _picture(mi: Any, pixels: NDArray[Any], *, is_color: bool) -> dict[str, Any]:
     return {
         "type": "bitmap",
         "bitmap": mi.Bitmap(np.ascontiguousarray(pixels)),

@@ -124,3 +124,20 @@ def test_equal_seeds_give_equal_pictures_on_any_number_of_threads(still, view):
             assert np.array_equal(tracer.trace(small, paths=4, seed=1), once)
     finally:
         drjit.set_thread_count(threads)
+
+
+@pytest.mark.usefixtures("mitsuba")
+def test_what_glows_shines_on_others(make):
+    box = make.body("box", make.box((0.05, 0.05, 0.05)), (0.0, 0.0, 0.025))
+    lens = {"width": 64, "height": 48, "focal_px": 80.0, "cx_px": 31.5, "cy_px": 23.5}
+    of = make.view(make.camera((0.0, 0.001, 0.5), **lens))
+    traced = []
+    for emission in (0.0, 2.0):
+        material = replace(box.material, emission=emission)
+        tracer = Tracer(make.scene(replace(box, material=material)))
+        traced.append(tracer.trace(of, paths=64, seed=0))
+    added = traced[1] - traced[0]
+    color = np.array(box.material.texture.color_a)
+    assert np.allclose(added[22:26, 30:34].mean(axis=(0, 1)), 2.0 * color, rtol=0.02, atol=1e-3)
+    beside = added[22:26, 20:24, 0].mean()
+    assert beside > 5 * added[22:26, :4, 0].mean() > 0
