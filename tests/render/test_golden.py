@@ -121,6 +121,12 @@ def lit(still, *lights):
     return replace(still, environment=replace(DUSK, lights=lights))
 
 
+def glowing(body, emission):
+    """The body, with light of its own if it is labelled."""
+    emission = emission if body.is_target else 0.0
+    return replace(body, material=replace(body.material, emission=emission))
+
+
 def patches(make):
     """A ball of every family of textures."""
     balls = [
@@ -207,6 +213,7 @@ def features(make, still):
         "dice": replace(still, cameras=(replace(of, sensor=replace(of.sensor, **SENSOR)),)),
         "textures": patches(make),
         "surfaces": surfaces(make),
+        "glow": replace(lit(still), bodies=tuple(glowing(body, 2.0) for body in still.bodies)),
     }
     scenes |= {f"light-{name}": lit(still, light) for name, light in LIGHTS.items()}
     scenes |= {
@@ -219,7 +226,7 @@ def features(make, still):
 
 
 NAMES = (
-    *("dice", "textures", "surfaces", "cover", *CHANNELS),
+    *("dice", "textures", "surfaces", "glow", "cover", *CHANNELS),
     *(f"light-{name}" for name in LIGHTS),
     *(f"lens-{name}" for name in LENSES),
 )
