@@ -2,6 +2,7 @@ import re
 import sys
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 
@@ -75,6 +76,32 @@ def test_rasterized_and_traced_light_agree(drawing, still, view, make):
     for body in range(1, 5):
         seen = ids == body
         assert np.allclose(traced[seen].mean(axis=0), ours[seen].mean(axis=0), rtol=0.3, atol=0.02)
+
+
+@pytest.mark.usefixtures("mitsuba")
+def test_straight_light_is_traced_as_it_is_rasterized(egl, make):
+    # matt, at a roughness where Mitsuba's diffuse term is near Lambert's, over a table that is black:
+    # rasterizers reckon with its light always
+    matt = replace(make.plain(make.WHITE, 0.4), specular=0.0)
+    black = replace(make.plain((0.0, 0.0, 0.0), 0.4), specular=0.0)
+    bodies = [
+        make.body("box", make.box((0.04, 0.03, 0.03)), (-0.03, 0.0, 0.015)),
+        make.body("ball", make.sphere(0.02), (0.03, 0.01, 0.02)),
+    ]
+    scene = make.scene(*(replace(body, material=matt) for body in bodies))
+    scene = replace(scene, bodies=(replace(scene.bodies[0], material=black), *scene.bodies[1:]))
+    lens = {"width": 96, "height": 72, "focal_px": 200.0, "cx_px": 47.5, "cy_px": 35.5}
+    of = make.view(make.camera((0.05, -0.12, 0.2), **lens))
+    egl.load(scene)
+    drawn = egl.draw(of, ("radiance", "bodies"))
+    traced = Tracer(scene, segments=2).trace(of, paths=256, seed=0)
+    on_body = cv2.erode((drawn["bodies"] > 1).astype(np.uint8), np.ones((3, 3))) > 0
+    assert on_body.sum() > 500
+    error = np.abs(drawn["radiance"] / np.maximum(traced, 1e-6) - 1)[on_body]
+    assert np.median(error) < 0.04
+    assert np.quantile(error, 0.9) < 0.13  # shadows are softer than those of a few beams
+    ratio = drawn["radiance"][on_body].mean() / traced[on_body].mean()
+    assert ratio == pytest.approx(1, abs=0.04)
 
 
 @pytest.mark.usefixtures("mitsuba")
