@@ -184,12 +184,19 @@ uint alike(int one, uint left, ivec2 at) {
     return members & left;
 }
 
-// Returns the radiance of the surface of a sample.
-vec3 radiance_of(int one, ivec2 at) {
+// Returns the radiance of the surface of a sample and of the others that lie on it. It is lit at the
+// mean of their depths: that of one of them, beside the pixel's middle, would be before the surface
+// or behind it, in its own shadow.
+vec3 radiance_of(int one, uint members, ivec2 at) {
+    float depth = 0.0;
+    for (int i = 0; i < N_SAMPLES; ++i) {
+        if ((members & (1u << i)) != 0u) depth += texelFetch(depths, at, i).x;
+    }
+    depth /= float(bitCount(members));
     vec4 coat = texelFetch(coats, at, one);
     vec4 relief = texelFetch(reliefs, at, one);
     vec4 matter = texelFetch(matters, at, one);
-    vec3 screen = vec3(gl_FragCoord.xy / size.xy, texelFetch(depths, at, one).x);
+    vec3 screen = vec3(gl_FragCoord.xy / size.xy, depth);
     vec4 place = clip_to_world * vec4(2.0 * screen - 1.0, 1.0);
     Surface surface = Surface(place.xyz / place.w, normalize(relief.xyz), coat.rgb * coat.rgb, coat.a,
                               matter.x * MOST_SPECULAR, matter.y, relief.w);
@@ -208,11 +215,11 @@ void main() {
     while (left != 0u) {
         int one = findLSB(left);
         members = alike(one, left, at);
-        sum += float(bitCount(members)) * radiance_of(one, at);
+        sum += float(bitCount(members)) * radiance_of(one, members, at);
         left &= ~members;
     }
 #else
-    vec3 sum = float(bitCount(members)) * radiance_of(0, at);
+    vec3 sum = float(bitCount(members)) * radiance_of(0, members, at);
     gl_FragDepth = members == ALL ? 0.0 : 1.0;
 #endif
     radiance = vec4(sum / float(N_SAMPLES), 1.0);

@@ -287,6 +287,20 @@ def test_a_local_light_falls_off_as_radiometry_says_and_bodies_hide_it(
         assert np.median(ratio[hidden]) < 0.1
 
 
+def test_samples_of_a_pixel_are_lit_as_its_middle_is(egl, make):
+    places = [(0.03 * i + 0.01, 0.03 * j, 0.008) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    light = PointLight((0.0, 0.0, 0.04), (0.003, 0.003, 0.003))
+    dice = [make.body(str(place), make.die(), place) for place in places]
+    egl.load(make.scene(*dice, environment=Environment(*DARK, (light,))))
+    of = make.view(make.camera((0.05, -0.16, 0.16)))
+    four, one = (egl.draw(of, ("radiance",), samples=n)["radiance"] for n in (4, 1))
+    on_dice = egl.draw(of, ("bodies",))["bodies"] > 1
+    lit = on_dice & (one[..., 0] > 0.1 * one[on_dice, 0].max())
+    assert lit.sum() > 1500
+    assert np.quantile(np.abs(four / one - 1)[lit], 0.8) < 0.05
+    assert four.mean() == pytest.approx(one.mean(), rel=0.01)
+
+
 @pytest.mark.parametrize(("count", "words"), [(0, 1), (1, 1), (32, 1), (33, 2), (65, 3)])
 def test_cover_has_a_bit_for_each_target(make, count, words):
     bodies = [make.body(str(i), make.die(), (0.0, 0.0, 1.0)) for i in range(count)]
