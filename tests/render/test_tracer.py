@@ -162,7 +162,7 @@ def test_what_glows_shines_on_others(make):
     for emission in (0.0, 2.0):
         material = replace(box.material, emission=emission)
         tracer = Tracer(make.scene(replace(box, material=material)))
-        traced.append(tracer.trace(of, paths=64, seed=0))
+        traced.append(tracer.trace(of, paths=256, seed=0))
     added = traced[1] - traced[0]
     color = np.array(box.material.texture.color_a)
     assert np.allclose(added[22:26, 30:34].mean(axis=(0, 1)), 2.0 * color, rtol=0.02, atol=1e-3)
