@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import math
+from dataclasses import fields
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture
 from sim2cam.scene.scene import Body, Scene
@@ -265,8 +267,26 @@ def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
     eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
     pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))
     return Camera(
-        pose, width, height, _lens(drawn, view, focal_px, width, height), _sensor(drawn, view)
+        pose=pose,
+        width=width,
+        height=height,
+        lens=_lens(drawn, view, focal_px, width, height),
+        sensor=_sensor(drawn, view),
+        depth=_depth_camera(drawn, view),
+        baseline_m=drawn.maybe(f"stereo/{view}/baseline_m"),
     )
+
+
+def _depth_camera(drawn: Draw, view: int) -> AnyDepthCamera | None:
+    path = f"depth_camera/{view}"
+    if f"{path}/kind" not in drawn.values:
+        return None
+    kind = DEPTH_CAMERAS[drawn.text(f"{path}/kind")]
+    names = [field.name for field in fields(kind) if field.name != "kind"]
+    numbers = {name: drawn.values.get(f"{path}/{name}") for name in names}
+    given = {name: number for name, number in numbers.items() if number is not None}
+    seeds = {name: int(number) for name, number in given.items() if name.endswith("_seed")}
+    return kind(**(given | seeds))  # type: ignore[arg-type]
 
 
 def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> BrownConrady:

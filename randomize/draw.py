@@ -8,12 +8,12 @@ from typing import Any
 
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.distributions import Value
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
-PER_VIEW = ("view", "lens", "exposure", "sensor")
+PER_VIEW = ("view", "lens", "exposure", "sensor", "stereo", "depth_camera")
 ONCE = ("layout", "table", "mat", "wall", "light")
 
 
@@ -32,6 +32,10 @@ class Draw:
     def number(self, path: str) -> float:
         """Returns a drawn number."""
         return float(self.values[path])
+
+    def maybe(self, path: str) -> float | None:
+        """Returns a drawn number, None where its group or factor is left out."""
+        return self.number(path) if path in self.values else None
 
     def count(self, path: str) -> int:
         """Returns a drawn whole number."""
@@ -75,10 +79,10 @@ def draw(
 
     def draw_group(path: str, group: Any) -> None:
         again = sum(n for name, n in redraws.items() if f"{path}/".startswith(f"{name}/"))
-        for factor in fields(group):
-            name = f"{path}/{factor.name}"
+        for factor, distribution in factors_of(group):
+            name = f"{path}/{factor}"
             rng = stream(seed, name, scene_index=index, attempt=attempt + again)
-            values[name] = getattr(group, factor.name).draw(rng)
+            values[name] = distribution.draw(rng)
 
     for name in ONCE:
         draw_group(name, getattr(domain, name))

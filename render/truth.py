@@ -141,18 +141,6 @@ def occlusions(ids: NDArray[np.uint16], cover: NDArray[np.uint32]) -> dict[tuple
     return found
 
 
-def disparity(depth_m: NDArray[np.float32], focal_px: float, baseline_m: float) -> Floats:
-    """Returns how far to the left a second pinhole camera sees each point, pixels (h, w).
-
-    Args:
-        depth_m: (h, w), 0 where nothing is; so is the disparity there.
-        focal_px: of both cameras.
-        baseline_m: how far to the right of the first the second stands.
-    """
-    near = depth_m > 0
-    return np.where(near, focal_px * baseline_m / np.where(near, depth_m, 1), 0.0)
-
-
 def _in_camera(points_m: Floats, number: NDArray[np.uint32], scene: Scene, camera: Pose) -> Floats:
     """Returns points (n, 3) of bodies (n,) in the frame of a camera."""
     to_camera = np.zeros((len(scene.bodies) + 1, 3, 4))

@@ -8,11 +8,43 @@ from pathlib import Path
 from typing import Literal
 
 from sim2cam.dataset.channels import ChannelName
+from sim2cam.dataset.masks import RunLengths
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.poses import Pose, Vec3
 
 Origin = Literal["sim", "adapted", "real", "stand-in"]
+
+
+@dataclass(frozen=True)
+class Keypoint:
+    """A named point of an object.
+
+    Attributes:
+        name: as its kind of object has it (``scene.objects``).
+        xy: where it lies in the picture, pixels; (0, 0) where that is outside.
+        visibility: as COCO has it: 0 outside the picture, 1 hidden, 2 seen.
+        point_m: where it is on the object, in the object's frame.
+    """
+
+    name: str
+    xy: tuple[float, float]
+    visibility: Literal[0, 1, 2]
+    point_m: Vec3
+
+
+@dataclass(frozen=True)
+class Occlusion:
+    """An object that hides another.
+
+    Attributes:
+        front, behind: instance ids of the one that is seen and of the one that is hidden by it.
+        pixels: in which it is.
+    """
+
+    front: int
+    behind: int
+    pixels: int
 
 
 @dataclass(frozen=True)
@@ -32,6 +64,8 @@ class ObjectLabel:
         extent_m: two opposite corners, low and high, of its box in its own frame; with the pose,
             its box in space; None when unknown.
         is_crowd: the box covers a group; neither trained on nor scored.
+        amodal_mask: the pixels of the whole object as if nothing stood before it; None when unknown.
+        keypoints: its named points; None when unknown.
     """
 
     category: str
@@ -43,6 +77,8 @@ class ObjectLabel:
     pose: Pose | None = None
     extent_m: tuple[Vec3, Vec3] | None = None
     is_crowd: bool = False
+    amodal_mask: RunLengths | None = None
+    keypoints: tuple[Keypoint, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +96,10 @@ class Sample:
         scene_index: samples of one scene share it; splits keep them together.
         digest: SHA-256 over image and labels; empty for captures.
         parent: digest of the sample that this one was translated from; None for the first of its line.
+        occlusions: which objects hide which; None when unknown.
+        depth_unit_m: of the depth camera's readings; None without one.
+        right: the image file of the right eye of a pair; None without one.
+        baseline_m: how far to the right of this camera it stands; None without one.
     """
 
     name: str
@@ -73,6 +113,10 @@ class Sample:
     scene_index: int = 0
     digest: str = ""
     parent: str | None = None
+    occlusions: tuple[Occlusion, ...] | None = None
+    depth_unit_m: float | None = None
+    right: Path | None = None
+    baseline_m: float | None = None
 
 
 @dataclass(frozen=True)

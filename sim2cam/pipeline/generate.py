@@ -31,6 +31,8 @@ from sim2cam.render.frame import shoot
 from sim2cam.render.optics import blind_spot
 from sim2cam.render.physics import PhysicsCertificate, settle
 from sim2cam.render.rasterizer import BACKEND_VARIABLE, rasterizer
+from sim2cam.scene.asset import DIE_FACES
+from sim2cam.scene.objects import OBJECT_KINDS
 from sim2cam.scene.scene import Scene
 
 MAX_ATTEMPTS = 20
@@ -168,7 +170,16 @@ def _header(recipe: Recipe, seed: int) -> dict[str, Any]:
         "backend": backend,
         "categories": recipe.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
-    }
+    } | _symmetries(recipe)
+
+
+def _symmetries(recipe: Recipe) -> dict[str, Any]:
+    """Returns those of the kind of object that the recipe labels, where it asks for them."""
+    if "symmetries" not in recipe.render.channels:
+        return {}
+    kind = OBJECT_KINDS["die"]
+    table = {"symmetries": kind.symmetries, "shape_symmetries": kind.shape_symmetries}
+    return {"objects": {"die": {"categories": sorted(DIE_FACES), **table}}}
 
 
 def _units(recipe: Recipe, root: Path, count: int, seed: int) -> list[Unit]:
@@ -210,13 +221,23 @@ def _shoot(recipe: Recipe, settled: SettledScene, view: int, index: int) -> NewS
         origin="sim",
         objects=frame.objects,
         channels=frame.channels,
+        right=frame.right,
         facts={
             "scene_index": settled.index,
             "view": view,
             "lens": camera.lens,
             "depth_along": camera.lens.depth_along,
+            **_known(
+                occlusions=frame.occlusions,
+                depth_unit_m=camera.depth and camera.depth.depth_unit_m,
+                baseline_m=camera.baseline_m,
+            ),
         },
     )
+
+
+def _known(**facts: object) -> dict[str, object]:
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _scene_facts(settled: SettledScene) -> dict[str, Any]:
@@ -226,5 +247,5 @@ def _scene_facts(settled: SettledScene) -> dict[str, Any]:
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
         "drawn": dict(settled.drawn.values),
-        "scene": asdict(settled.scene),
+        "scene": settled.scene,
     }

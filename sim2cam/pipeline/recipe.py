@@ -13,16 +13,25 @@ from typing import Any, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.dataset.channels import CHANNELS, ChannelName
+from sim2cam.dataset.channels import CHANNELS, EXTRAS, ChannelName, ExtraName
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
-from sim2cam.randomize.distributions import Distribution
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.distributions import Constant, Distribution
+from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.limits import check_domain
 from sim2cam.scene.asset import DIE_FACES
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
+
+_NEEDED = {
+    "sensor_depth": "depth_camera",
+    "right": "stereo",
+    "disparity": "stereo",
+    "shared": "stereo",
+}
+_UNBENT = ("disparity", "shared")
+_BENDS = ("k1", "k2", "p1", "p2")
 
 
 @dataclass(frozen=True)
@@ -32,23 +41,24 @@ class RenderOptions:
     Attributes:
         width, height: pixels.
         views: cameras that look at each scene; 1, 2, 4, 8 or 16.
-        channels: what is written beside the picture, of ``dataset.channels.CHANNELS``.
+        channels: what is written beside the picture, of ``dataset.channels``.
     """
 
     width: int = 640
     height: int = 640
     views: int = 4
-    channels: tuple[ChannelName, ...] = ("depth", "ids")
+    channels: tuple[ChannelName | ExtraName, ...] = ("depth", "ids")
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):
             raise ValueError(f"width and height must be 16 to 4096, not {self.width}x{self.height}")
         if self.views < 1 or SAMPLES_PER_SHARD % self.views:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
-        unknown = set(self.channels) - set(CHANNELS)
+        allowed = (*CHANNELS, *EXTRAS)
+        unknown = set(self.channels) - set(allowed)
         if unknown:
             name = min(unknown)
-            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, CHANNELS)}")
+            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, allowed)}")
 
 
 @dataclass(frozen=True)
@@ -77,10 +87,23 @@ class Recipe:
             raise ValueError(
                 f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
             )
+        for channel in self.render.channels:
+            group = _NEEDED.get(channel)
+            if group and getattr(self.domain, group) is None:
+                raise ValueError(f"channel '{channel}' needs a [domain.{group}]")
+            if channel in _UNBENT and not self._is_unbent():
+                raise ValueError(
+                    f"channel '{channel}' needs a pinhole lens: {', '.join(_BENDS)} of [domain.lens] "
+                    "must be the constant 0"
+                )
+
+    def _is_unbent(self) -> bool:
+        bends = [d for name, d in factors_of(self.domain.lens) if name in _BENDS]
+        return all(isinstance(d, Constant) and d.value == 0 for d in bends)
 
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
-        whole = json.loads(_ADAPTER.dump_json(self))
+        whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
         return {key: whole[key] for key in ("name", "categories", "domain", "render")}
 
     def digest(self) -> str:
@@ -198,6 +221,8 @@ def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
     Raises:
         RecipeError: naming the key, the one that was probably meant, and all others.
     """
+    if type(None) in get_args(owner):
+        owner = get_args(owner)[0]
     if owner == Distribution and isinstance(table, dict):
         owner = _KINDS.get(str(table.get("kind")))  # an unknown kind is told by the validation
     if not (isinstance(table, dict) and dataclasses.is_dataclass(owner)):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.poses import Pose
+from sim2cam.scene.depth_camera import DepthCamera
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Camera:
         width, height: pixels.
         lens: projection.
         sensor: image formation.
+        depth: a depth camera at the same place, whose readings are given in this camera's pixels.
+        baseline_m: how far to the right a second eye of the same make stands; None without one.
     """
 
     pose: Pose
@@ -58,3 +61,5 @@ class Camera:
     height: int
     lens: Lens
     sensor: Sensor
+    depth: DepthCamera | None = None
+    baseline_m: float | None = None
