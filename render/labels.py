@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Keypoint, ObjectLabel, Occlusion
+from sim2cam.geometry.poses import Vec3
 from sim2cam.render.gbuffer import behind
 from sim2cam.render.rasterizer import label_numbers
 from sim2cam.render.truth import Shot, Track, occlusions, track
 from sim2cam.scene.objects import keypoints_of
 
 Labels = Sequence[ObjectLabel]
+
+_LEAST_COSINE = 0.1  # between a face's normal and sight: flatter, no picture shows what is on it
 
 
 def with_amodal_masks(labels: Labels, cover: NDArray[np.uint32]) -> tuple[ObjectLabel, ...]:
@@ -47,7 +50,7 @@ def with_keypoints(labels: Labels, shot: Shot) -> tuple[ObjectLabel, ...]:
         points = keypoints_of(body.asset)
         tracks = track(np.array(list(points.values())).reshape(-1, 3), body.name, shot)
         seen = tuple(
-            _keypoint(name, point, where, shot)
+            _keypoint(name, point, where, label, shot)
             for (name, point), where in zip(points.items(), tracks, strict=True)
         )
         found.append(replace(label, keypoints=seen))
@@ -72,10 +75,15 @@ def occlusions_among(
     )
 
 
-def _keypoint(name: str, point_m: tuple[float, float, float], where: Track, shot: Shot) -> Keypoint:
+def _keypoint(name: str, point_m: Vec3, where: Track, label: ObjectLabel, shot: Shot) -> Keypoint:
+    """Returns a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
     x, y = where.pixel
     height, width = shot.drawn["bodies"].shape
     if not (-0.5 <= x < width - 0.5 and -0.5 <= y < height - 0.5):
         return Keypoint(name, (0.0, 0.0), 0, point_m)
-    visibility: Literal[1, 2] = 2 if where.visible else 1
+    assert label.pose is not None
+    sight = label.pose.apply(np.array([point_m]))[0]
+    outward = label.pose.rotation().apply(point_m)  # faces look away from the origin
+    cosine = -outward @ sight / (np.linalg.norm(outward) * np.linalg.norm(sight))
+    visibility: Literal[1, 2] = 2 if where.visible and cosine > _LEAST_COSINE else 1
     return Keypoint(name, where.pixel, visibility, point_m)

@@ -6,6 +6,7 @@ frame, and the poses of body and camera at another moment where it lies in anoth
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,12 +172,23 @@ def _depth(points: Floats, shot: Shot) -> Floats:
 def _is_visible(
     pixels: Floats, depth_m: Floats, number: NDArray[np.uint32], drawn: GBuffer
 ) -> NDArray[np.bool_]:
-    """Returns which points (n,) of bodies lie in the picture with nothing before them."""
+    """Returns which points (n,) of bodies lie in the picture with nothing before them.
+
+    The pixel of such a point shows its body, and it is as deep as that is there or beside there.
+    """
     height, width = drawn["bodies"].shape
     with np.errstate(invalid="ignore"):
         fits = (pixels >= -0.5) & (pixels < [width - 0.5, height - 0.5])  # (n, 2)
         inside = np.asarray(fits.all(axis=1))
-    columns, rows = np.where(inside[:, None], np.rint(pixels), 0).astype(np.intp).T
+    places = np.where(inside[:, None], pixels, 0)
+    columns, rows = np.rint(places).astype(np.intp).T
+    left, top = np.floor(places).astype(np.intp).T
+    nearest, farthest = np.full(len(pixels), np.inf), np.full(len(pixels), -np.inf)
+    for down, right in itertools.product((0, 1), (0, 1)):
+        at = np.clip(top + down, 0, height - 1), np.clip(left + right, 0, width - 1)
+        same, depth = drawn["bodies"][at] == number, drawn["depth_m"][at]
+        nearest = np.where(same, np.minimum(nearest, depth), nearest)
+        farthest = np.where(same, np.maximum(farthest, depth), farthest)
     tolerance = _HIDDEN_M + _HIDDEN_SHARE * depth_m
-    near = np.abs(drawn["depth_m"][rows, columns] - depth_m) < tolerance
+    near = (depth_m > nearest - tolerance) & (depth_m < farthest + tolerance)
     return np.asarray(inside & near & (drawn["bodies"][rows, columns] == number))

@@ -14,6 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.channels import DEPTH_SCALE_M, ChannelName
+from sim2cam.dataset.identities import (
+    disparity_problems,
+    keypoint_problems,
+    mask_problems,
+    occlusion_problems,
+    reading_problems,
+    shared_problems,
+)
 from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.errors import LensError
 
@@ -30,7 +38,7 @@ _MIN_PIXELS = 50
 
 
 def audit(sample: Sample, channels: Channels) -> Iterator[str]:
-    """Yields which identities do not hold, by object.
+    """Yields which identities do not hold, of each object and of the whole picture.
 
     Args:
         sample: rendered, with its lens.
@@ -44,9 +52,16 @@ def audit(sample: Sample, channels: Channels) -> Iterator[str]:
                 yield f"object {index} (category {label.category}): {what}"
         except LensError as error:
             yield f"object {index} (category {label.category}): {error}"
+    if "ids" in channels:
+        yield from occlusion_problems(sample, channels["ids"])
+    yield from disparity_problems(sample, channels)
+    yield from shared_problems(channels)
+    yield from reading_problems(sample, channels)
 
 
 def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> Iterator[str]:
+    if "ids" in channels:
+        yield from mask_problems(label, channels["ids"])
     if label.pose is None or label.extent_m is None:
         return
     corners = label.pose.apply(
@@ -55,6 +70,7 @@ def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> 
     yield from _box_problems(label, corners, sample)
     if "ids" not in channels:
         return
+    yield from keypoint_problems(label, sample, channels)
     rows, columns = np.nonzero(channels["ids"] == label.instance_id)
     if not len(rows):
         return

@@ -53,7 +53,7 @@ class ObjectKind:
 def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     """Returns the named points of an asset in its own frame, metres: the middles of its faces.
 
-    The faces of a die go by their values, those of a box by their sides (-x, +x, -y, ...), the ends
+    Each face looks away from the origin, along the line to its middle. The faces of a die go by their values, those of a box by their sides (-x, +x, -y, ...), the ends
     of a cylinder by -z and +z. A ball has none, and the ground is no object.
     """
     match asset:

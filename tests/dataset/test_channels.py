@@ -18,6 +18,9 @@ EXAMPLES = {
     "parts": (RNG.integers(0, 7, (6, 9)).astype(np.uint16), 0),
     "normals": (NORMALS.astype(np.float32), 0.5 / 32767),
     "coordinates": (RNG.uniform(0, 1, (6, 9, 3)).astype(np.float32), 0.5 / 65534),
+    "sensor_depth": (RNG.integers(0, 65536, (6, 9)).astype(np.uint16), 0),
+    "disparity": (RNG.uniform(1, 255, (6, 9)).astype(np.float32), 0.5 / 256),
+    "shared": (RNG.integers(0, 2, (6, 9)).astype(np.uint16), 0),
 }
 
 
@@ -47,6 +50,12 @@ def test_planes_are_x_y_z_in_the_order_red_green_blue(tmp_path, axis):
     values = np.zeros((2, 2, 3), np.float32)
     values[..., axis] = 1
     assert np.array_equal(stored(tmp_path, "normals", values), values)
+
+
+def test_a_disparity_beyond_16_bits_is_none(tmp_path):
+    values = np.array([[0.0, 0.5, 255.99, 256.1, 400.0]], np.float32)
+    found = stored(tmp_path, "disparity", values)
+    assert np.allclose(found, [[0, 0.5, 255.99, 0, 0]], atol=0.5 / 256)
 
 
 def test_the_ends_of_an_object_are_kept(tmp_path):
