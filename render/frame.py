@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.channels import CHANNELS, ChannelName, ExtraName
+from sim2cam.dataset.channels import CHANNELS, ChannelName, Wanted
 from sim2cam.dataset.sample import ObjectLabel, Occlusion
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.render.depth_camera import sensor_depth
@@ -55,7 +55,7 @@ def shoot(
     scene: Scene,
     camera: Camera,
     rasterizer: Rasterizer,
-    wanted: Collection[ChannelName | ExtraName],
+    wanted: Collection[Wanted],
 ) -> Frame:
     """Returns the frame that a camera takes of the scene loaded in the rasterizer.
 
@@ -98,7 +98,7 @@ def _right_jpeg(camera: Camera, left: NDArray[np.float32], rasterizer: Rasterize
 
 
 def _objects(
-    shot: Shot, ids: NDArray[np.uint16], wanted: Collection[ChannelName | ExtraName]
+    shot: Shot, ids: NDArray[np.uint16], wanted: Collection[Wanted]
 ) -> tuple[ObjectLabel, ...]:
     labels = annotate(shot.scene, shot.camera, ids, shot.drawn["cover"])
     if "amodal_masks" in wanted:

@@ -51,6 +51,9 @@ ExtraName = Literal["right", "amodal_masks", "keypoints", "occlusions", "symmetr
     of each kind of object, once, in ``dataset.json``.
 """
 
+Wanted = Literal[ChannelName, ExtraName]
+"""What may be asked for."""
+
 CHANNELS: tuple[ChannelName, ...] = get_args(ChannelName)
 EXTRAS: tuple[ExtraName, ...] = get_args(ExtraName)
 DEPTH_SCALE_M = 1e-4  # 6.5 m at most

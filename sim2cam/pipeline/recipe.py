@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.dataset.channels import CHANNELS, EXTRAS, ChannelName, ExtraName
+from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
@@ -47,7 +47,7 @@ class RenderOptions:
     width: int = 640
     height: int = 640
     views: int = 4
-    channels: tuple[ChannelName | ExtraName, ...] = ("depth", "ids")
+    channels: tuple[Wanted, ...] = ("depth", "ids")
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):
@@ -182,11 +182,12 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
 
 
 def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Lays tables over tables; a distribution (a table with ``kind``) is replaced whole."""
+    """Lays tables over tables; a distribution (a table with a word for ``kind``) is replaced whole."""
     merged = dict(under)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(under.get(key), dict) and "kind" not in value
-        merged[key] = _overlaid(under[key], value) if both else value
+        both = isinstance(value, dict) and isinstance(under.get(key), dict)
+        is_whole = both and isinstance(value.get("kind"), str)
+        merged[key] = _overlaid(under[key], value) if both and not is_whole else value
     return merged
 
 

@@ -116,7 +116,9 @@ def _parts(channels: Channels, _sample: Sample) -> Painted:
 
 
 def _normals(channels: Channels, _sample: Sample) -> Painted:
-    towards = channels["normals"] * np.array([1, -1, -1], np.float32)  # right, up and towards the viewer
+    towards = channels["normals"] * np.array(
+        [1, -1, -1], np.float32
+    )  # right, up and towards the viewer
     known = channels["normals"].any(axis=-1, keepdims=True)
     return Painted(_bytes(np.where(known, (towards + 1) / 2, 0)))
 

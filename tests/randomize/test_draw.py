@@ -117,3 +117,12 @@ def test_values_are_read_by_kind(domain):
     assert isinstance(found.flag("layout/same_look"), bool)
     with pytest.raises(KeyError):
         found.number("light/lumens")
+
+
+def test_groups_and_factors_that_are_left_out_change_no_other(domain):
+    bare = replace(domain, stereo=None, depth_camera=None)
+    paths = changed(drawn(domain), drawn(bare))
+    assert {p.split("/")[0] for p in paths} == {"stereo", "depth_camera"}
+    assert "depth_camera/0/speckle_contrast" not in drawn(domain).values
+    assert drawn(bare).maybe("stereo/0/baseline_m") is None
+    assert 0.015 <= drawn(domain).maybe("stereo/0/baseline_m") <= 0.03
