@@ -8,10 +8,11 @@ import math
 import numpy as np
 
 from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Pips, Sphere
-from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.camera import Camera, Sensor, Shutter
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture
 from sim2cam.scene.scene import Body, Scene
@@ -265,8 +266,37 @@ def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
     eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
     pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))
     return Camera(
-        pose, width, height, _lens(drawn, view, focal_px, width, height), _sensor(drawn, view)
+        pose,
+        width,
+        height,
+        _lens(drawn, view, focal_px, width, height),
+        _sensor(drawn, view),
+        _shutter(drawn, view),
+        _twist(drawn, view, pose),
     )
+
+
+def _shutter(drawn: Draw, view: int) -> Shutter | None:
+    path = f"shutter/{view}"
+    if not drawn.has(path):
+        return None
+    return Shutter(drawn.number(f"{path}/exposure_s"), drawn.number(f"{path}/readout_s"))
+
+
+def _twist(drawn: Draw, view: int, pose: Pose) -> Twist | None:
+    """Returns how a camera at this pose moves in the world."""
+    path = f"motion/{view}"
+    if not drawn.has(path):
+        return None
+    ways, turns = (
+        np.array([drawn.number(f"{path}/{name}") for name in names])
+        for names in (
+            ("right_m_s", "down_m_s", "forward_m_s"),
+            ("pitch_rad_s", "yaw_rad_s", "roll_rad_s"),
+        )
+    )
+    to_world = pose.rotation()
+    return Twist(vec3(to_world.apply(ways)), vec3(to_world.apply(turns)))
 
 
 def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> BrownConrady:

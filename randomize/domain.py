@@ -216,11 +216,38 @@ class SensorFactors:
 
 
 @dataclass(frozen=True)
+class Shutter:
+    """When the rows of a picture gather light; see ``scene.camera.Shutter``."""
+
+    exposure_s: Distribution
+    readout_s: Distribution
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How a camera moves, along and around its own axes (x right, y down, z forward).
+
+    Attributes:
+        right_m_s, down_m_s, forward_m_s: velocity.
+        pitch_rad_s, yaw_rad_s, roll_rad_s: spin around x, y and z.
+    """
+
+    right_m_s: Distribution
+    down_m_s: Distribution
+    forward_m_s: Distribution
+    pitch_rad_s: Distribution
+    yaw_rad_s: Distribution
+    roll_rad_s: Distribution
+
+
+@dataclass(frozen=True)
 class Domain:
     """All groups of a tabletop scene with dice.
 
     ``die``, ``die_color``, ``die_surface``, ``distractor``, ``distractor_surface`` and ``lamp`` are
-    drawn for each instance, ``view``, ``lens``, ``exposure`` and ``sensor`` for each view.
+    drawn for each instance, ``view``, ``lens``, ``exposure``, ``sensor``, ``shutter`` and ``motion``
+    for each view. Without ``shutter`` pictures are taken in an instant, without ``motion`` cameras
+    stand still.
     """
 
     layout: Layout
@@ -238,3 +265,5 @@ class Domain:
     lens: Lens
     exposure: Exposure
     sensor: SensorFactors
+    shutter: Shutter | None = None
+    motion: Motion | None = None

@@ -13,7 +13,7 @@ from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
-PER_VIEW = ("view", "lens", "exposure", "sensor")
+PER_VIEW = ("view", "lens", "exposure", "sensor", "shutter", "motion")
 ONCE = ("layout", "table", "mat", "wall", "light")
 
 
@@ -40,6 +40,10 @@ class Draw:
     def text(self, path: str) -> str:
         """Returns a drawn word."""
         return str(self.values[path])
+
+    def has(self, group: str) -> bool:
+        """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
+        return any(path.startswith(f"{group}/") for path in self.values)
 
     def flag(self, path: str) -> bool:
         """Returns a drawn yes or no."""
@@ -90,7 +94,7 @@ def draw(
     )
     for names, count in repeats:
         for name in names:
-            for i in range(int(count)):
+            for i in range(int(count) if getattr(domain, name) else 0):
                 draw_group(f"{name}/{i}", getattr(domain, name))
     return Draw(values, views)
 

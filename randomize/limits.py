@@ -83,6 +83,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sharpening": (0, 10),
     "jpeg_quality": (1, 100),
     "noise_seed": (0, 2**63 - 1),
+    "exposure_s": (1e-6, 10),
+    "readout_s": (-10, 10),
 }
 
 
@@ -94,7 +96,7 @@ def check_domain(domain: Domain) -> None:
     """
     for group in fields(domain):
         factors = getattr(domain, group.name)
-        for factor in fields(factors):
+        for factor in fields(factors) if factors else ():
             for value in _extremes(getattr(factors, factor.name)):
                 problem = _problem(group.name, factor.name, value)
                 if problem:

@@ -9,38 +9,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.channels import ChannelName
+from sim2cam.dataset.channels import FLOW_HIDDEN, FLOW_SEEN, ChannelName
 from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.dataset.tracks import Tracks
 from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.motion import STILL
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel
 from sim2cam.render.mesh import extent_of
-from sim2cam.render.optics import optics_of
 from sim2cam.render.physics import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.sensor import expose_to_jpeg
-from sim2cam.render.truth import Shot, object_points
-from sim2cam.render.warp import color_through, labels_through
+from sim2cam.render.shutter import expose
+from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import Die
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
+FLOWS: tuple[ChannelName, ...] = ("flow_backward", "flow_forward")
+"""Channels that lead to the picture before and to the one after."""
+
 _DRAWN: tuple[Channel, ...] = ("parts", "normals")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture and its ground truth, pixel by pixel through the same lens.
+    """A picture and its ground truth, pixel by pixel through the same lens and shutter.
 
     Attributes:
         jpeg: the picture's file.
-        channels: what was asked for, as ``dataset.channels`` says.
+        channels: what was asked for, as ``dataset.channels`` says; flows only with other frames.
         objects: labels of every object with at least one visible pixel.
+        shot: what is seen, for what leads to other frames.
     """
 
     jpeg: bytes
     channels: Mapping[ChannelName, NDArray[Any]]
     objects: tuple[ObjectLabel, ...]
+    shot: Shot
 
 
 def shoot(
@@ -58,22 +64,51 @@ def shoot(
         LensError: the camera's lens does not see every pixel.
         BackendError: the rasterizer cannot give a channel.
     """
-    optics = optics_of(camera)
-    radiance = color_through(optics, lambda view: rasterizer.draw(view, {"radiance"})["radiance"])
     wanted = {*LABEL_CHANNELS, *(name for name in _DRAWN if name in channels)}
-    truth = labels_through(optics, lambda view: rasterizer.draw(view, wanted))
+    exposure = expose(scene, camera, rasterizer, wanted, with_coverage="coverage" in channels)
+    truth = exposure.truth
+    shot = Shot(scene, camera, truth)
     ids = instance_ids(scene, truth["bodies"])
     found: dict[ChannelName, NDArray[Any]] = {"depth": truth["depth_m"], "ids": ids}
+    if "coverage" in channels:
+        found["coverage"] = exposure.coverage
     if "normals" in channels:
         found["normals"] = truth["normals"]
     if "parts" in channels:
         found["parts"] = np.where(ids > 0, truth["parts"], 0)
     if "coordinates" in channels:
-        found["coordinates"] = _coordinates(Shot(scene, camera, truth), ids)
+        found["coordinates"] = _coordinates(shot, ids)
     return Frame(
-        jpeg=expose_to_jpeg(radiance, camera.sensor),
-        channels={name: found[name] for name in channels},
+        jpeg=expose_to_jpeg(exposure.radiance, camera.sensor),
+        channels={name: found[name] for name in channels if name not in FLOWS},
         objects=annotate(scene, camera, ids, truth["cover"]),
+        shot=shot,
+    )
+
+
+def flow_channel(now: Shot, then: Shot) -> NDArray[np.float32]:
+    """Returns the channel (h, w, 3) of the flow from one shot to another, forward or backward."""
+    found = flow(now, then)
+    seen = (now.drawn["bodies"] > 0) & np.isfinite(found.offset_px).all(axis=-1)
+    state = np.where(found.visible, FLOW_SEEN, FLOW_HIDDEN)
+    channel = np.concatenate([found.offset_px, state[..., None]], axis=-1)
+    return np.where(seen[..., None], channel, 0).astype(np.float32)
+
+
+def tracks_of(points_m: Mapping[str, NDArray[np.float64]], shot: Shot) -> Tracks:
+    """Returns where points of labelled bodies are in a shot.
+
+    Args:
+        points_m: (n, 3) of each, in its own frame, by its name.
+        shot: of the scene.
+    """
+    numbers = label_numbers(shot.scene)
+    found = [point for name, points in points_m.items() for point in track(points, name, shot)]
+    return Tracks(
+        np.repeat([numbers[name] for name in points_m], [len(p) for p in points_m.values()]),
+        np.concatenate(list(points_m.values())),
+        np.array([point.pixel for point in found]),
+        np.array([point.visible for point in found]),
     )
 
 
@@ -126,6 +161,7 @@ def _label(
     if box is None:
         return None
     area = int(visible.sum())
+    twist = body.course().twist
     return ObjectLabel(
         category=_category(body),
         box_xyxy=box,
@@ -135,6 +171,7 @@ def _label(
         instance_id=number,
         pose=camera.pose.inverse() @ body.pose,
         extent_m=extent_of(body.asset),
+        twist=None if twist == STILL else twist.seen_from(camera.pose),
     )
 
 

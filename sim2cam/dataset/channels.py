@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 
-ChannelName = Literal["depth", "ids", "parts", "normals", "coordinates"]
+ChannelName = Literal[
+    "depth", "ids", "parts", "normals", "coordinates", "coverage", "flow_forward", "flow_backward"
+]
 """What a data set may hold beside its pictures.
 
 ``depth``
@@ -25,10 +27,22 @@ ChannelName = Literal["depth", "ids", "parts", "normals", "coordinates"]
 ``coordinates``
     float32 (h, w, 3), the point of the labelled object that is seen, 0 to 1 along each side of its
     ``extent_m`` (NOCS, Wang et al. 2019); a step is 1 / 65534. NaN where nothing is.
+``coverage``
+    float32 (h, w), share of its exposure in which a pixel saw the very body that the labels name;
+    below 1 where that moves out of it. A step is 1 / 65535; 0 where nothing is.
+``flow_forward``, ``flow_backward``
+    float32 (h, w, 3): how many pixels to the right and down the point that is seen lies in the next
+    (the previous) picture of the same camera, and ``FLOW_SEEN`` where it is seen there too,
+    ``FLOW_HIDDEN`` where it is behind something or outside; 0 where nothing is, or farther than
+    511 pixels. The file is that of KITTI 2015 (Menze and Geiger), whose readers take both for
+    valid; a step is 1 / 64 pixel. Pictures without a next (a previous) one have none.
 """
 
 CHANNELS: tuple[ChannelName, ...] = get_args(ChannelName)
 DEPTH_SCALE_M = 1e-4  # 6.5 m at most
+FLOW_SCALE_PX = 1 / 64
+FLOW_SEEN, FLOW_HIDDEN = 1, 2
+_SINGLE: frozenset[ChannelName] = frozenset({"depth", "ids", "parts", "coverage"})
 _MIDDLE, _HALF = 32768, 32767
 _MOST = 65534
 
@@ -42,6 +56,10 @@ def encode(channel: ChannelName, values: NDArray[Any]) -> bytes:
             steps = np.where(_known(values), np.round(values * _HALF) + _MIDDLE, 0)
         case "coordinates":
             steps = np.where(np.isnan(values), 0, np.round(np.clip(values, 0, 1) * _MOST) + 1)
+        case "coverage":
+            steps = np.round(values * 65535)
+        case "flow_forward" | "flow_backward":
+            steps = _flow_steps(values)
         case _:
             steps = values
     return images.encode_png(steps.astype(np.uint16))
@@ -53,7 +71,7 @@ def read(channel: ChannelName, path: Path) -> NDArray[Any]:
     Raises:
         InputError: the file is missing, truncated or no 16-bit image of so many channels.
     """
-    steps = images.read_16bit(path, planes=3 if channel in ("normals", "coordinates") else 1)
+    steps = images.read_16bit(path, planes=1 if channel in _SINGLE else 3)
     match channel:
         case "depth":
             return steps * np.float32(DEPTH_SCALE_M)
@@ -64,8 +82,21 @@ def read(channel: ChannelName, path: Path) -> NDArray[Any]:
             return np.where(
                 _known(steps), (steps.astype(np.float32) - 1) / _MOST, np.float32("nan")
             )
+        case "coverage":
+            return steps / np.float32(65535)
+        case "flow_forward" | "flow_backward":
+            offset = (steps[..., :2].astype(np.float32) - _MIDDLE) * np.float32(FLOW_SCALE_PX)
+            whole = np.concatenate([offset, steps[..., 2:]], axis=-1)
+            return np.where(steps[..., 2:] > 0, whole, np.float32(0))
         case _:
             return steps
+
+
+def _flow_steps(values: NDArray[Any]) -> NDArray[Any]:
+    """Returns the steps (h, w, 3) of a flow; all 0 where it has no value or one out of reach."""
+    steps = np.round(values[..., :2] / FLOW_SCALE_PX)
+    reached = (np.abs(steps) < _MIDDLE).all(axis=-1, keepdims=True) & (values[..., 2:] > 0)
+    return np.where(reached, np.concatenate([steps + _MIDDLE, values[..., 2:]], axis=-1), 0)
 
 
 def _known(values: NDArray[Any]) -> NDArray[np.bool_]:
