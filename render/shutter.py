@@ -153,7 +153,7 @@ def _gathered(
         if with_coverage:
             same = stage.labels(optics, {"bodies", "depth_m"})["bodies"] == bodies[rows]
             share[rows] += moment.shares[:, None] * same
-    return light, np.where(bodies > 0, share, np.float32(0))
+    return light, np.where(bodies > 0, np.minimum(share, 1), np.float32(0))
 
 
 def _bands(camera: Camera, speed_px_s: float) -> list[_Slice]:

@@ -28,7 +28,8 @@ class Render:
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
     """In pixels, instead of the recipe's."""
     channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Of depth,ids,parts,normals,coordinates, comma-separated, instead of the recipe's."""
+    """Of depth,ids,parts,normals,coordinates,coverage,flow_forward,flow_backward, comma-separated,
+    instead of the recipe's; flows need a film."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False

@@ -279,8 +279,11 @@ def _film_problems(
     beside: Mapping[ChannelName, Sample | None],
 ) -> Iterator[str]:
     """Yields flows and tracks that contradict the labels; faults of other samples are told there."""
-    if sample.tracks is not None and sample.lens is not None:
-        yield from audit_tracks(tracks.read(sample.tracks), sample, found)
+    if sample.tracks is not None:
+        try:
+            yield from audit_tracks(tracks.read(sample.tracks), sample, found)
+        except InputError as error:
+            yield str(error)
     for name, other in beside.items():
         if other is None or not {name, "depth"} <= found.keys():
             continue

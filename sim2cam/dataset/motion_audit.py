@@ -43,15 +43,9 @@ def audit_flow(
         flow = channels[name][rows, columns]
         points = seen_points(sample, channels["depth"], rows, columns)
         points = on_object(points, label, sample, rows.astype(np.float64))
-        found = np.stack([columns, rows], axis=1) + flow[:, :2].astype(np.float64)
+        found: Floats = np.stack([columns, rows], axis=1).astype(np.float64) + flow[:, :2]
         place = f"object {index} (category {label.category}): {name}"
-        try:
-            off = np.abs(_pixels(points, then, other) - found)
-        except LensError as error:
-            yield f"{place}: {error}"
-            continue
-        if off.size and off.max() > _OFF_PX:
-            yield f"{place} is up to {off.max():.1f} px off what depth and poses have"
+        yield from _off_problems(f"{place} is", points, found, then, other)
         yield from _seen_problems(place, found[flow[:, 2] == FLOW_SEEN], ids, label.instance_id)
 
 
@@ -60,22 +54,37 @@ def audit_tracks(tracks: Tracks, sample: Sample, channels: Channels) -> Iterator
 
     Args:
         tracks: of the sample.
-        sample: with its lens.
+        sample: without a lens it is not audited.
         channels: of the sample; with ``ids``, what is seen is audited too.
     """
+    if sample.lens is None:
+        return
     for index, label in enumerate(sample.objects or ()):
         chosen = tracks.instance_id == label.instance_id
         chosen &= ~np.isnan(tracks.pixel).any(axis=1)
         if label.pose is None or not chosen.any():
             continue
         place = f"object {index} (category {label.category}): its tracks"
-        pixels = tracks.pixel[chosen]
-        off = np.abs(_pixels(tracks.point_m[chosen], label, sample) - pixels)
-        if off.max() > _OFF_PX:
-            yield f"{place} are up to {off.max():.1f} px off what its pose has"
+        pixels, points = tracks.pixel[chosen], tracks.point_m[chosen]
+        yield from _off_problems(f"{place} are", points, pixels, label, sample)
         if "ids" in channels:
             seen = pixels[tracks.visible[chosen]]
             yield from _seen_problems(place, seen, channels["ids"], label.instance_id)
+
+
+def _off_problems(
+    place: str, points_m: Floats, pixels: Floats, label: ObjectLabel, sample: Sample
+) -> Iterator[str]:
+    """Yields whether points (n, 3) of an object are not at these pixels (n, 2) of a sample."""
+    if not len(points_m):
+        return
+    try:
+        off = np.abs(_pixels(points_m, label, sample) - pixels).max()
+    except LensError as error:
+        yield f"{place} at poses that cannot be seen ({error})"
+        return
+    if off > _OFF_PX:
+        yield f"{place} up to {off:.1f} px off what its pose has"
 
 
 def _seen_problems(

@@ -28,12 +28,13 @@ SHIPPED = Path(__file__).parents[1] / "recipes"
 
 @dataclass(frozen=True)
 class FilmOptions:
-    """Pictures of each scene on its way to rest; the last one shows it at rest, as a still does.
+    """Pictures of each scene on its way to rest; the last one is what a still shows.
 
     Attributes:
         frames: pictures of each camera; 2, 4, 8 or 16.
         interval_s: from one to the next. A film that is longer than the way to rest begins with
-            bodies that are held still where they are let go.
+            bodies that are held still where they are let go. A die that tumbles is of the
+            category that its upper face has then.
         tracks: points of each labelled object that are followed through the film; 0 for none.
     """
 
@@ -81,6 +82,9 @@ class RenderOptions:
         if unknown:
             name = min(unknown)
             raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, CHANNELS)}")
+        flows = [name for name in self.channels if name.startswith("flow")]
+        if flows and self.film is None:
+            raise ValueError(f"{flows[0]} leads to another picture: it needs a table render.film")
 
     @property
     def frames(self) -> int:
