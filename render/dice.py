@@ -76,11 +76,15 @@ def die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.
     inner = TILE_PX - 2 * _PADDING_PX
     line = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) / inner * 2 - 1
     u, v = np.meshgrid(line, line)
+    color_at, half = paint(texture), die.edge_m / 2
     for value, normal in die.face_normals().items():
         tangent, bitangent = _axes(np.array(normal))
-        cube = np.array(normal) + u[..., None] * tangent + v[..., None] * bitangent
         cover, height = _marks(value, u, v, die.pips, 2 / inner)
-        body = paint(texture, cube * die.edge_m / 2)
+        x, y, z = (
+            half * (line * t if t else line[:, None] * b if b else np.array([n]))
+            for n, t, b in zip(normal, tangent, bitangent, strict=True)
+        )
+        body = color_at((x, y, z))
         left, top = _tile_corner(value)
         window = np.s_[top : top + TILE_PX, left : left + TILE_PX]
         colors[window] = body + cover[..., None] * (np.array(die.pips.color) - body)

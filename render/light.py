@@ -1,7 +1,8 @@
 """Light as beams: parallel ones from far away and ones from a place, each with one shadow map.
 
-Soft light is several beams: the sky a few from all around, a lamp a few around its middle, a light
-with an extent a few from points on it.
+Soft light is several beams: a lamp a few around its middle, a light with an extent a few from points
+on it. The sky is a few from all around too, but these only tell which share of its light arrives:
+what an open sky sheds is known from spherical harmonics, and does not depend on where they lie.
 """
 
 from __future__ import annotations
@@ -21,13 +22,27 @@ DOME_BEAMS = 6
 LAMP_BEAMS = 6  # of all lamps together
 LOCAL_BEAMS = 4  # of each local light with an extent
 CUBE_BEAMS = 6  # of a beam from among the bodies
-MAX_BEAMS = 36
+MAX_PARALLEL = 24
+MAX_PLACED = 24
 MAX_LOBES = 8
 
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+_SKY_POINTS = 1024
+# squared factors of the harmonics of degree 0, 1, 2, times what a cosine lobe leaves of each
+_HARMONIC_SCALES = np.array(
+    [
+        1 / (4 * math.pi) * math.pi,
+        *[3 / (4 * math.pi) * (2 * math.pi / 3)] * 3,
+        *[15 / (4 * math.pi) * (math.pi / 4)] * 2,
+        5 / (16 * math.pi) * (math.pi / 4),
+        15 / (4 * math.pi) * (math.pi / 4),
+        15 / (16 * math.pi) * (math.pi / 4),
+    ]
+)
 _WIDEST_RAD = 1.3  # half angle that one shadow map may see
 _SMALLEST_SPOT_M = 0.005  # a point's reflection would be brighter than any picture holds
 _NEAR = 0.02  # of the bodies' sphere: nearer to a light among them nothing casts a shadow
+_MAP_MARGIN = 1.01  # the edge of a shadow map stays empty
 _CUBE_AXES = np.concatenate([np.eye(3), -np.eye(3)])
 
 
@@ -44,6 +59,8 @@ class Beam:
             ends; None for one that falls off as the radiance of a surface does, with the cosine.
         looks: (3,) where its shadow map looks when it lights only what that sees, a right angle
             both ways; one of several that share a light.
+        is_sky: whether it stands for a part of the sky: it tells how much of the sky's light
+            arrives, but that light is known better (``sky_harmonics``).
     """
 
     place: Floats
@@ -52,6 +69,7 @@ class Beam:
     axis: Floats
     cone: tuple[float, float] | None = (-1.0, -1.1)
     looks: Floats | None = None
+    is_sky: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,16 +103,20 @@ class Lobe:
 
 
 def beams_of(environment: Environment, centre: Floats, radius: float) -> tuple[Beam, ...]:
-    """Returns all beams of a scene.
+    """Returns all beams of a scene; see ``parallel_beams`` and ``placed_beams``."""
+    return (*parallel_beams(environment), *placed_beams(environment, centre, radius))
+
+
+def placed_beams(environment: Environment, centre: Floats, radius: float) -> tuple[Beam, ...]:
+    """Returns the beams of the lights near the scene.
 
     Args:
         environment: its light.
-        centre, radius: sphere (3,), () around the bodies that cast; a placed beam from within it
-            becomes six that share its directions.
+        centre, radius: sphere (3,), () around the bodies that cast; a beam from within it becomes
+            six that share its directions.
     """
     placed = [beam for light in environment.lights for beam in _local_beams(light)]
-    split = [part for beam in placed for part in _apart(beam, centre, radius)]
-    return (*parallel_beams(environment), *split)
+    return tuple(part for beam in placed for part in _apart(beam, centre, radius))
 
 
 def parallel_beams(environment: Environment) -> tuple[Beam, ...]:
@@ -127,7 +149,8 @@ def _spot_radius_m(light: LocalLight) -> float:
 def shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
     """Returns what a beam's shadow map shows: all of a sphere (3,), () or, split, its share."""
     if not beam.is_placed:
-        return ShadowView(centre + beam.place * 2 * radius, centre, radius, radius, 3 * radius)
+        shown = _MAP_MARGIN * radius
+        return ShadowView(centre + beam.place * 2 * shown, centre, shown, shown, 3 * shown)
     away = float(np.linalg.norm(centre - beam.place))
     if beam.looks is not None:
         return ShadowView(beam.place, beam.place + beam.looks, 1.0, _NEAR * radius, away + radius)
@@ -144,10 +167,47 @@ def sky_radiance(environment: Environment, heights: Floats) -> Floats:
 
 def ground_irradiance(environment: Environment) -> Floats:
     """Returns the linear RGB irradiance (3,) of an open, level surface around the origin."""
-    total = np.zeros(3)
+    up = np.array([[0.0, 0.0, 1.0]])
+    total: Floats = harmonic_irradiance(sky_harmonics(environment), up)[0]
     for beam in beams_of(environment, np.zeros(3), 0.0):
-        total += beam.power * max(0.0, _arriving(beam)[2])
+        if beam.is_sky:
+            continue
+        total = total + beam.power * max(0.0, _arriving(beam)[2])
     return total
+
+
+def sky_harmonics(environment: Environment) -> Floats:
+    """Returns what ``harmonic_irradiance`` knows of a sky, (9, 3)."""
+    directions = _hemisphere(_SKY_POINTS)
+    radiance = sky_radiance(environment, directions[:, 2])
+    share = 2 * math.pi / _SKY_POINTS
+    return np.asarray(_HARMONIC_SCALES[:, None] * (_harmonics(directions).T @ radiance) * share)
+
+
+def harmonic_irradiance(coefficients: Floats, normals: Floats) -> Floats:
+    """Returns the linear RGB irradiance (n, 3) of the open sky on surfaces of normals (n, 3).
+
+    The sky is taken in spherical harmonics up to degree 2, which hold all but a few per cent of any
+    irradiance (Ramamoorthi and Hanrahan 2001, "An efficient representation for irradiance
+    environment maps").
+    """
+    return np.asarray(np.maximum(_harmonics(normals) @ coefficients, 0))
+
+
+def _harmonics(directions: Floats) -> Floats:
+    """Returns the harmonics (n, 9) of directions (n, 3), without their factors."""
+    x, y, z = directions.T
+    terms = [np.ones_like(x), y, z, x, x * y, y * z, 3 * z * z - 1, x * z, x * x - y * y]
+    return np.stack(terms, axis=1)
+
+
+def _hemisphere(count: int) -> Floats:
+    """Returns directions (count, 3) on a Fibonacci spiral, each for the same solid angle."""
+    i = np.arange(count)
+    z = (i + 0.5) / count
+    angle = i * _GOLDEN_ANGLE
+    r = np.sqrt(1 - z * z)
+    return np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
 
 
 def _arriving(beam: Beam) -> Floats:
@@ -169,14 +229,11 @@ def falloffs(beam: Beam, cosines: NDArray[Any]) -> NDArray[Any]:
 
 
 def _dome(environment: Environment) -> tuple[Beam, ...]:
-    """Spreads points over the hemisphere on a Fibonacci spiral, each for the same solid angle."""
-    i = np.arange(DOME_BEAMS)
-    z = (i + 0.5) / DOME_BEAMS
-    angle = i * _GOLDEN_ANGLE
-    r = np.sqrt(1 - z * z)
-    directions = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
-    power = sky_radiance(environment, z) * (2 * math.pi / DOME_BEAMS)
-    return tuple(_parallel(d, p) for d, p in zip(directions, power, strict=True))
+    """Returns the sky as beams from all around, each for the same solid angle."""
+    directions = _hemisphere(DOME_BEAMS)
+    power = sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
+    beams = (_parallel(d, p) for d, p in zip(directions, power, strict=True))
+    return tuple(replace(beam, is_sky=True) for beam in beams)
 
 
 def _cone(lamp: Lamp, count: int) -> Floats:

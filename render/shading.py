@@ -1,6 +1,6 @@
 """Shading on the CPU: the light that points of a surface send to the eye.
 
-The same terms as ``shaders/surface.frag``, but for the relief of the marks on dice.
+The same terms as ``shaders/light.frag``, but for the relief of the marks on dice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.light import Beam, Lobe, falloffs, ground_irradiance, sky_radiance
+from sim2cam.render.light import (
+    Beam,
+    Lobe,
+    falloffs,
+    ground_irradiance,
+    harmonic_irradiance,
+    sky_harmonics,
+    sky_radiance,
+)
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
 
@@ -93,16 +101,24 @@ def _irradiance(
     points: Points, lighting: Lighting, bounced: NDArray[np.float64]
 ) -> tuple[Floats, Floats]:
     """Returns the irradiance (n, 3) of the points and the share (n,) of their light that is open."""
-    from_below = (np.pi * (0.5 - 0.5 * points.normals[:, 2]))[:, None] * bounced
-    irradiance = from_below.astype(np.float32)
-    open_light, all_light = np.zeros(len(irradiance)), np.full(len(irradiance), 1e-4)
+    count = len(points.normals)
+    irradiance = (np.pi * (0.5 - 0.5 * points.normals[:, 2]))[:, None] * bounced
+    sky = np.full((2, count), 1e-6)  # light that arrives, and that would if all were open
+    lights = np.zeros((2, count))
     for beam, shadow in zip(lighting.beams, lighting.shadows, strict=True):
         received = _received(points, beam)
         seen = received * _visible(points, beam, shadow)
-        irradiance += seen[:, None] * beam.power.astype(np.float32)
-        open_light += seen * beam.power.sum()
-        all_light += received * beam.power.sum()
-    return irradiance, (open_light / all_light).astype(np.float32)
+        weights = np.stack([seen, received]) * beam.power.sum()
+        if beam.is_sky:
+            sky += weights
+        else:
+            lights += weights
+            irradiance += seen[:, None] * beam.power
+    normals = points.normals.astype(np.float64)
+    of_sky = harmonic_irradiance(sky_harmonics(lighting.environment), normals)
+    irradiance += of_sky * (sky[0] / sky[1])[:, None]
+    arrives, would = sky + lights
+    return irradiance.astype(np.float32), (arrives / would).astype(np.float32)
 
 
 def _received(points: Points, beam: Beam) -> Floats:
@@ -155,8 +171,9 @@ def _reflected(
         if lobe.beam.is_placed:
             radius = radius / np.linalg.norm(lobe.beam.place - points.places_m, axis=1)
         width = radius**2 + alpha**2
-        off = np.arccos((towards * to_lobe).sum(axis=1).clip(-1, 1))
-        spot = share * np.exp(-off * off / width) / (np.pi * width)
+        # a Gaussian on the sphere (Wang et al. 2009)
+        off = 2 * ((towards * to_lobe).sum(axis=1) - 1) / width
+        spot = share * np.exp(off) / (np.pi * width * (1 - np.exp(-4 / width)))
         light += spot[:, None] * lobe.beam.power
     return np.asarray(light, dtype=np.float32)
 

@@ -1,10 +1,16 @@
-"""Procedural textures: a spec and points in space to colours. Everything follows from the spec."""
+"""Procedural textures: a spec and points in space to colours. Everything follows from the spec.
+
+Points are given as three coordinates that broadcast against each other. Where each of them runs along
+an axis of its own, as on a plane or on the face of a cube, noise costs a few small matrix products
+instead of eight look-ups a point.
+"""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +22,16 @@ from sim2cam.scene.material import Texture
 
 Floats = NDArray[np.float64]
 
+Coordinates = tuple[Floats, Floats, Floats]
+"""x, y and z of points, which broadcast against each other."""
+
+Pattern = Callable[[Coordinates], Floats]
+"""From points, in units of the largest feature, to levels in about 0..1."""
+
 _LATTICE = 32  # cells after which value noise repeats, along each axis
 _TEXELS_PER_M = 1600
 _MAX_TEXELS = 768
+_SRGB_STEPS = 65535
 
 
 @functools.lru_cache(maxsize=16)
@@ -31,120 +44,207 @@ def plane_map(texture: Texture, span_m: float) -> NDArray[np.uint8]:
     if texture.family == "plain":
         n = 1
     line = (np.arange(n) + 0.5) / n * span_m
-    x, y = np.meshgrid(line, line)
-    return np.asarray(encode_srgb(paint(texture, np.stack([x, y, np.zeros_like(x)], axis=-1))))
+    return encode_srgb(paint(texture)((line, line[:, None], np.zeros(1))))
 
 
-def paint(texture: Texture, points_m: Floats) -> Floats:
-    """Returns linear colours (..., 3) of a solid pattern at points (..., 3) in metres."""
-    rng = np.random.default_rng(texture.seed)
-    level = _PATTERNS[texture.family](points_m / texture.scale_m, rng)
+def paint(texture: Texture) -> Callable[[Coordinates], Floats]:
+    """Returns the function from points in metres to linear colours (..., 3) of a solid pattern."""
+    pattern = _PATTERNS[texture.family](np.random.default_rng(texture.seed))
     width = max(1e-3, 1 - texture.sharpness)
-    level = np.clip((level - 0.5) / width + 0.5, 0, 1)
-    level = texture.contrast * level * level * (3 - 2 * level)
     a, b = np.array(texture.color_a), np.array(texture.color_b)
-    return np.asarray(a + level[..., None] * (b - a))
+
+    def colors(points_m: Coordinates) -> Floats:
+        x, y, z = points_m
+        scale = texture.scale_m
+        level = pattern((x / scale, y / scale, z / scale))
+        level = np.clip((level - 0.5) / width + 0.5, 0, 1)
+        level = texture.contrast * level * level * (3 - 2 * level)
+        return np.asarray(a + level[..., None] * (b - a))
+
+    return colors
 
 
-def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
-    """Returns sRGB bytes of linear values in 0..1 (IEC 61966-2-1)."""
-    c = np.clip(linear, 0, 1)
+@functools.cache
+def _srgb_table() -> NDArray[np.uint8]:
+    """Returns the sRGB bytes of all steps from 0 to 1 (IEC 61966-2-1)."""
+    c = np.arange(_SRGB_STEPS + 1) / _SRGB_STEPS
     srgb = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.power(c, 1 / 2.4) - 0.055)
     return np.asarray(np.round(255 * srgb), dtype=np.uint8)
 
 
-def _value_noise(points: Floats, rng: np.random.Generator) -> Floats:
+def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
+    """Returns sRGB bytes of linear values in 0..1."""
+    steps = np.round(np.clip(linear, 0, 1) * _SRGB_STEPS).astype(np.uint16)
+    return np.asarray(_srgb_table()[steps])
+
+
+def _value_noise(rng: np.random.Generator) -> Pattern:
     """Returns smooth noise in 0..1 with one random value at each whole point."""
-    lattice = rng.random((_LATTICE, _LATTICE, _LATTICE), dtype=np.float32)
-    shifted = points + rng.uniform(0, _LATTICE, 3)
-    cell = np.floor(shifted)
-    t = shifted - cell
-    where = cell + t * t * t * (t * (6 * t - 15) + 10)
-    flat = np.moveaxis(where, -1, 0).reshape(3, -1) % _LATTICE
+    lattice = rng.random((_LATTICE, _LATTICE, _LATTICE))
+    shift = rng.uniform(0, _LATTICE, 3)
+
+    def level(points: Coordinates) -> Floats:
+        shifted = [c + s for c, s in zip(points, shift, strict=True)]
+        return _on_grid(lattice, shifted) if _is_grid(shifted) else _anywhere(lattice, shifted)
+
+    return level
+
+
+def _is_grid(points: Sequence[Floats]) -> bool:
+    """Returns whether no two coordinates run along the same axis."""
+    shape = np.broadcast_shapes(*(c.shape for c in points))
+    return math.prod(c.size for c in points) == math.prod(shape)
+
+
+def _on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
+    """Returns the lattice at points each of whose coordinates runs along an axis of its own."""
+    along = [_weights(c.ravel()) for c in points]
+    values = np.einsum("ai,bj,ck,ijk->abc", *along, lattice, optimize="optimal")
+    shape = np.broadcast_shapes(*(c.shape for c in points))
+    axes = [_axis(c, len(shape)) for c in points]
+    order = sorted(range(3), key=lambda i: axes[i])
+    return np.asarray(values.transpose(order).reshape(shape))
+
+
+def _axis(coordinate: Floats, dimensions: int) -> int:
+    """Returns along which of so many axes a coordinate runs; -1 for none."""
+    runs = [i for i, n in enumerate(coordinate.shape, dimensions - coordinate.ndim) if n > 1]
+    return runs[0] if runs else -1
+
+
+def _weights(coordinate: Floats) -> Floats:
+    """Returns how much each lattice point adds (n, lattice) at coordinates (n,)."""
+    cell, fade = _cells(coordinate)
+    weights = np.zeros((len(coordinate), _LATTICE))
+    rows = np.arange(len(coordinate))
+    weights[rows, cell % _LATTICE] = 1 - fade
+    weights[rows, (cell + 1) % _LATTICE] = fade
+    return weights
+
+
+def _anywhere(lattice: Floats, points: Sequence[Floats]) -> Floats:
+    cells, fades = zip(*(_cells(c) for c in points), strict=True)
+    where = np.stack(np.broadcast_arrays(*(c + f for c, f in zip(cells, fades, strict=True))))
+    flat = where.reshape(3, -1) % _LATTICE
     values = map_coordinates(lattice, flat, order=1, mode="grid-wrap", prefilter=False)
-    return np.asarray(values.reshape(points.shape[:-1]), dtype=np.float64)
+    return np.asarray(values.reshape(where.shape[1:]))
 
 
-def _perlin(points: Floats, rng: np.random.Generator) -> Floats:
+def _cells(coordinate: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Returns the whole part of coordinates and their way to the next, 0 to 1 with soft ends."""
+    cell = np.floor(coordinate)
+    t = coordinate - cell
+    return cell.astype(np.intp), t * t * t * (t * (6 * t - 15) + 10)
+
+
+def _perlin(rng: np.random.Generator) -> Pattern:
     """Returns gradient noise in about 0..1: zero slopes between random ramps (Perlin 1985, 2002)."""
-    gradients = rng.standard_normal((_LATTICE, _LATTICE, _LATTICE, 3))
-    gradients /= np.linalg.norm(gradients, axis=-1, keepdims=True)
-    shifted = points + rng.uniform(0, _LATTICE, 3)
-    cell = np.floor(shifted)
-    t = shifted - cell
-    fade = t * t * t * (t * (6 * t - 15) + 10)
-    total = np.zeros(points.shape[:-1])
-    for corner in itertools.product((0, 1), repeat=3):
-        x, y, z = np.moveaxis((cell + corner).astype(np.intp) % _LATTICE, -1, 0)
-        ramp = (gradients[x, y, z] * (t - corner)).sum(axis=-1)
-        total += np.where(corner, fade, 1 - fade).prod(axis=-1) * ramp
-    return np.asarray(total * 0.9 + 0.5)
+    gradients = rng.standard_normal((3, _LATTICE, _LATTICE, _LATTICE))
+    gradients /= np.linalg.norm(gradients, axis=0)
+    shift = rng.uniform(0, _LATTICE, 3)
+
+    def level(points: Coordinates) -> Floats:
+        shifted = [c + s for c, s in zip(points, shift, strict=True)]
+        cells, fades = zip(*(_cells(c) for c in shifted), strict=True)
+        total = np.zeros(np.broadcast_shapes(*(c.shape for c in points)))
+        for corner in itertools.product((0, 1), repeat=3):
+            where = tuple((c + d) % _LATTICE for c, d in zip(cells, corner, strict=True))
+            ways = [x - c - d for x, c, d in zip(shifted, cells, corner, strict=True)]
+            ramp = sum(g[where] * way for g, way in zip(gradients, ways, strict=True))
+            share = [f if d else 1 - f for f, d in zip(fades, corner, strict=True)]
+            total += share[0] * share[1] * share[2] * ramp
+        return np.asarray(total * 0.9 + 0.5)
+
+    return level
 
 
-def _fbm(points: Floats, rng: np.random.Generator, octaves: int = 4) -> Floats:
+def _fbm(rng: np.random.Generator) -> Pattern:
     """Returns fractal Brownian motion in about 0..1: octaves of noise, each half as strong."""
-    total = np.zeros(points.shape[:-1])
-    for octave in range(octaves):
-        total += (_value_noise(points * 2**octave, rng) - 0.5) * 0.5**octave
-    return np.asarray(total + 0.5)
+    octaves = [_value_noise(rng) for _ in range(4)]
+
+    def level(points: Coordinates) -> Floats:
+        parts = ((noise(_scaled(points, 2**i)) - 0.5) * 0.5**i for i, noise in enumerate(octaves))
+        return np.asarray(sum(parts) + 0.5)
+
+    return level
 
 
-def _worley(points: Floats, rng: np.random.Generator) -> Floats:
+def _worley(rng: np.random.Generator) -> Pattern:
     """Returns the distance to the nearest of random feature points, one a cell (Worley 1996)."""
-    flat = points.reshape(-1, 3)
-    low, high = np.floor(flat.min(axis=0)) - 1, np.ceil(flat.max(axis=0)) + 1
-    cells = np.stack(
-        np.meshgrid(*(np.arange(a, b) for a, b in zip(low, high, strict=True)), indexing="ij"), -1
-    )
-    features = cells.reshape(-1, 3) + rng.random((cells.size // 3, 3))
-    distance, _ = cKDTree(features).query(flat)
-    return np.asarray(distance.reshape(points.shape[:-1]))
+    lattice = rng.random((_LATTICE, _LATTICE, _LATTICE, 3))
+
+    def level(points: Coordinates) -> Floats:
+        ends = [(math.floor(c.min()) - 1, math.floor(c.max()) + 2) for c in points]
+        lines = [np.arange(*end) for end in ends]
+        cells = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 3)
+        features = cells + lattice[tuple(np.moveaxis(cells % _LATTICE, -1, 0))]
+        flat = np.stack(np.broadcast_arrays(*points), axis=-1)
+        distance, _ = cKDTree(features).query(flat)
+        return np.asarray(distance)
+
+    return level
 
 
-def _marble(points: Floats, rng: np.random.Generator) -> Floats:
-    bent = points[..., 0] + 2.5 * (_fbm(points, rng) - 0.5) * 2
-    return np.asarray(0.5 + 0.5 * np.sin(np.pi * bent))
+def _marble(rng: np.random.Generator) -> Pattern:
+    bend = _fbm(rng)
+    return lambda p: np.asarray(0.5 + 0.5 * np.sin(np.pi * (p[0] + 5 * (bend(p) - 0.5))))
 
 
-def _wood(points: Floats, rng: np.random.Generator) -> Floats:
-    stretched = points * [1.0, 0.08, 1.0]
-    rings = 3 * (stretched[..., 0] + 0.7 * _value_noise(stretched, rng))
-    grain = _value_noise(points * [40.0, 1.5, 40.0], rng)
-    return np.asarray(0.75 * (rings - np.floor(rings)) + 0.25 * grain)
+def _wood(rng: np.random.Generator) -> Pattern:
+    bend, grain = _value_noise(rng), _value_noise(rng)
+
+    def level(points: Coordinates) -> Floats:
+        rings = 3 * (points[0] + 0.7 * bend(_scaled(points, 1.0, 0.08, 1.0)))
+        fine = grain(_scaled(points, 40.0, 0.12, 40.0))
+        return np.asarray(0.75 * (rings - np.floor(rings)) + 0.25 * fine)
+
+    return level
 
 
-def _speckle(points: Floats, rng: np.random.Generator) -> Floats:
-    return np.asarray(4 * (_value_noise(points * 4, rng) - 0.75) + 0.5)
+def _speckle(rng: np.random.Generator) -> Pattern:
+    noise = _value_noise(rng)
+    return lambda p: np.asarray(4 * (noise(_scaled(p, 4)) - 0.75) + 0.5)
 
 
-def _scratches(points: Floats, rng: np.random.Generator) -> Floats:
+def _scratches(rng: np.random.Generator) -> Pattern:
     turn = rng.uniform(0, np.pi)
     c, s = np.cos(turn), np.sin(turn)
-    turned = points @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]).T
-    lines = _value_noise(turned * [25.0, 0.7, 25.0], rng)
-    patches = _value_noise(points * 0.5, rng)
-    return np.asarray(6 * (lines - 0.9) + patches * 0.6)
+    lines, patches = _value_noise(rng), _value_noise(rng)
+
+    def level(points: Coordinates) -> Floats:
+        x, y, z = points
+        turned = (25 * (c * x - s * y), 0.7 * (s * x + c * y), 25 * z)
+        return np.asarray(6 * (lines(turned) - 0.9) + patches(_scaled(points, 0.5)) * 0.6)
+
+    return level
 
 
-def _stains(points: Floats, rng: np.random.Generator) -> Floats:
-    return np.asarray(3 * (_fbm(points, rng) - 0.62) + 0.5)
+def _stains(rng: np.random.Generator) -> Pattern:
+    patches = _fbm(rng)
+    return lambda p: np.asarray(3 * (patches(p) - 0.62) + 0.5)
 
 
-def _checker(points: Floats, _rng: np.random.Generator) -> Floats:
-    return np.asarray(np.floor(points + 1e-6).sum(axis=-1) % 2)
+def _checker(_rng: np.random.Generator) -> Pattern:
+    return lambda p: np.asarray(sum(np.floor(c + 1e-6) for c in p) % 2)
 
 
-def _gradient(points: Floats, rng: np.random.Generator) -> Floats:
+def _gradient(rng: np.random.Generator) -> Pattern:
     turn = rng.uniform(0, 2 * np.pi)
-    along = points[..., 0] * np.cos(turn) + points[..., 1] * np.sin(turn)
-    return np.asarray(0.5 + 0.5 * np.sin(along))
+    c, s = np.cos(turn), np.sin(turn)
+    return lambda p: np.asarray(0.5 + 0.5 * np.sin(p[0] * c + p[1] * s + 0 * p[2]))
 
 
-def _plain(points: Floats, _rng: np.random.Generator) -> Floats:
-    return np.zeros(points.shape[:-1])
+def _plain(_rng: np.random.Generator) -> Pattern:
+    return lambda p: np.zeros(np.broadcast_shapes(*(c.shape for c in p)))
 
 
-_PATTERNS: dict[str, Callable[[Floats, np.random.Generator], Floats]] = {
+def _scaled(points: Coordinates, *factors: float) -> Coordinates:
+    """Returns points times one factor, or one for each axis."""
+    x, y, z = factors if len(factors) == 3 else factors * 3
+    return points[0] * x, points[1] * y, points[2] * z
+
+
+_PATTERNS: dict[str, Callable[[np.random.Generator], Pattern]] = {
     "plain": _plain,
     "value": _value_noise,
     "perlin": _perlin,

@@ -1,4 +1,4 @@
-"""The light of a scene as the block of uniforms that the surface shader reads."""
+"""Lighting: from what is seen of surfaces, and the light of a scene, to radiance."""
 
 from __future__ import annotations
 
@@ -10,93 +10,169 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
 from sim2cam.render.light import (
-    MAX_BEAMS,
+    DOME_BEAMS,
     MAX_LOBES,
+    MAX_PARALLEL,
+    MAX_PLACED,
     Beam,
+    Lobe,
+    ShadowView,
     ground_irradiance,
     lobes_of,
+    parallel_beams,
+    placed_beams,
     shadow_view,
+    sky_harmonics,
 )
+from sim2cam.render.opengl.program import Program
 from sim2cam.render.opengl.shadows import SHADOW_PX, shadow_matrix
+from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.scene import Scene
 
 Floats = NDArray[np.float64]
 
-_BEAM = np.dtype(
-    [
-        ("place", np.float32, 4),
-        ("power", np.float32, 4),
-        ("axis", np.float32, 4),
-        ("cone", np.float32, 4),
-        ("to_shadow", np.float32, (4, 4)),
-    ]
-)
-_LOBE = np.dtype(
-    [
-        ("place", np.float32, 4),
-        ("power", np.float32, 4),
-        ("axis", np.float32, 4),
-        ("cone", np.float32, 4),
-    ]
-)
+_PARALLEL = np.dtype([(axis, np.float32, 4) for axis in ("x", "y", "z")])
+_LOBE = np.dtype([(name, np.float32, 4) for name in ("place", "power", "axis", "cone")])
+_PLACED = np.dtype([*_LOBE.descr, ("to_shadow", np.float32, (4, 4))])
 _LIGHT = np.dtype(
     [
         ("zenith", np.float32, 4),
         ("horizon", np.float32, 4),
         ("ground_radiance", np.float32, 4),
-        ("counts", np.int32, 4),
-        ("beams", _BEAM, MAX_BEAMS),
+        ("harmonics", np.float32, (9, 4)),
+        ("sphere", np.float32, 4),
+        ("parallel", _PARALLEL, MAX_PARALLEL),
+        ("placed", _PLACED, MAX_PLACED),
         ("lobes", _LOBE, MAX_LOBES),
     ]
 )
-"""``Light`` in ``surface.frag``, as std140 lays it out."""
+"""``Light`` in ``light.frag``, as std140 lays it out."""
 
 
-def light_block(
-    scene: Scene, beams: tuple[Beam, ...], centre: Floats, radius: float
-) -> NDArray[Any]:
-    """Returns the content of the block ``Light``, one record.
+class Light:
+    """The light of a scene on the device, and the programs that shed it on what is seen.
 
     Args:
-        scene: its environment, and the table whose colour is reflected from below.
-        beams: of its light.
-        centre, radius: sphere (3,), () around the bodies that cast.
-
-    Raises:
-        BackendError: there are more lights than the shader has room for.
+        gl: OpenGL's functions.
     """
-    environment = scene.environment
-    lobes = lobes_of(environment)
-    if len(beams) > MAX_BEAMS or len(lobes) > MAX_LOBES:
+
+    def __init__(self, gl: Any) -> None:
+        self._gl = gl
+        self._block = int(gl.glGenBuffers(1))
+        self._screen = int(gl.glGenVertexArrays(1))
+        self._programs: dict[tuple[int | str, ...], Program] = {}
+        self._counts = (0, 0, 0)
+
+    def load(self, scene: Scene, centre: Floats, radius: float) -> list[Floats]:
+        """Uploads the light of a scene and returns world to clip (4, 4) of each shadow map.
+
+        Args:
+            scene: its environment, and the table whose colour is reflected from below.
+            centre, radius: sphere (3,), () around the bodies that cast.
+
+        Raises:
+            BackendError: there are more lights than the shader has room for.
+        """
+        gl = self._gl
+        environment = scene.environment
+        parallel = parallel_beams(environment)
+        placed, lobes = placed_beams(environment, centre, radius), lobes_of(environment)
+        _check_counts(len(parallel), len(placed), len(lobes))
+        views = [shadow_view(beam, centre, radius) for beam in (*parallel, *placed)]
+        block = np.zeros(1, _LIGHT)
+        light = block[0]
+        _fill_sky(light, scene)
+        light["sphere"] = (*centre, 1 / views[0].half)
+        for slot, beam, view in zip(light["parallel"], parallel, views, strict=False):
+            _fill_parallel(slot, beam, view)
+        for slot, beam, view in zip(light["placed"], placed, views[len(parallel) :], strict=False):
+            _fill_placed(slot, beam, view)
+        for slot, lobe in zip(light["lobes"], lobes, strict=False):
+            _fill_lobe(slot, lobe)
+        gl.glBindBufferBase(gl.GL_UNIFORM_BUFFER, 0, self._block)
+        gl.glBufferData(gl.GL_UNIFORM_BUFFER, block.nbytes, block, gl.GL_DYNAMIC_DRAW)
+        self._counts = (len(parallel), len(placed), len(lobes))
+        return [shadow_matrix(view, is_placed=i >= len(parallel)) for i, view in enumerate(views)]
+
+    def shed(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
+        """Writes the radiance of a view to the bound framebuffer, from the bound attributes.
+
+        Args:
+            view: what is seen.
+            to_clip: (4, 4) world to clip coordinates.
+            samples: a pixel, of the attributes.
+        """
+        gl = self._gl
+        gl.glEnable(gl.GL_DEPTH_TEST)
+        gl.glDepthFunc(gl.GL_ALWAYS)
+        self._draw(self._program(samples), view, to_clip)
+        if samples > 1:
+            gl.glDepthFunc(gl.GL_LESS)
+            gl.glDepthMask(False)
+            gl.glEnable(gl.GL_BLEND)
+            gl.glBlendFunc(gl.GL_ONE, gl.GL_ONE)
+            self._draw(self._program(samples, REST=1), view, to_clip)
+            gl.glDisable(gl.GL_BLEND)
+            gl.glDepthMask(True)
+        gl.glDepthFunc(gl.GL_LESS)
+
+    def _draw(self, program: Program, view: PinholeView, to_clip: Floats) -> None:
+        program.use()
+        program.matrix("clip_to_world", np.asarray(np.linalg.inv(to_clip)))
+        program.vector("eye", (*view.pose.position_m, 1.0))
+        program.vector("size", (view.width, view.height, 0, 0))
+        self._gl.glBindVertexArray(self._screen)
+        self._gl.glDrawArrays(self._gl.GL_TRIANGLES, 0, 3)
+
+    def _program(self, samples: int, **defines: int) -> Program:
+        key: tuple[int | str, ...] = (samples, *self._counts, *defines)
+        if key not in self._programs:
+            parallel, placed, lobes = self._counts
+            self._programs[key] = Program(
+                self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, N_DOME=DOME_BEAMS,
+                N_PARALLEL=parallel, N_PLACED=placed, N_LOBES=lobes, SHADOW_PX=SHADOW_PX,
+                PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LOBES_LIMIT=MAX_LOBES,
+                **defines,
+            )  # fmt: skip
+        return self._programs[key]
+
+
+def _check_counts(parallel: int, placed: int, lobes: int) -> None:
+    if parallel > MAX_PARALLEL or placed > MAX_PLACED or lobes > MAX_LOBES:
         raise BackendError(
-            f"{len(beams)} beams of {len(lobes)} lights are more than {MAX_BEAMS} and {MAX_LOBES}. "
-            "Use fewer lights, or none from among the bodies."
+            f"{parallel} beams of lamps and sky, {placed} of lights nearby and {lobes} lights are "
+            f"more than {MAX_PARALLEL}, {MAX_PLACED} and {MAX_LOBES}. Use fewer lights, or none "
+            "from among the bodies."
         )
-    block = np.zeros(1, _LIGHT)
-    light = block[0]
+
+
+def _fill_sky(light: Any, scene: Scene) -> None:
+    environment = scene.environment
     light["zenith"][:3] = environment.zenith
     light["horizon"][:3] = environment.horizon
     albedo = np.array(scene.bodies[0].material.texture.color_a)
     light["ground_radiance"][:3] = albedo * ground_irradiance(environment) / math.pi
-    light["counts"][:2] = len(beams), len(lobes)
-    for slot, beam in zip(light["beams"], beams, strict=False):
-        _fill(slot, beam, centre, radius)
-    for slot, lobe in zip(light["lobes"], lobes, strict=False):
-        _fill_beam(slot, lobe.beam)
-        slot["power"][3] = lobe.radius
-    return block
+    light["harmonics"][:, :3] = sky_harmonics(environment)
 
 
-def _fill(slot: Any, beam: Beam, centre: Floats, radius: float) -> None:
-    view = shadow_view(beam, centre, radius)
-    _fill_beam(slot, beam)
-    slot["power"][3] = beam.looks is not None
-    slot["axis"][3] = 2 * view.half / SHADOW_PX
-    slot["to_shadow"] = shadow_matrix(view, is_placed=beam.is_placed).T
+def _fill_parallel(slot: Any, beam: Beam, view: ShadowView) -> None:
+    rows = shadow_matrix(view, is_placed=False)[:3, :3] * view.half
+    for name, row, power in zip(("x", "y", "z"), rows, beam.power, strict=True):
+        slot[name] = (*row, power)
 
 
-def _fill_beam(slot: Any, beam: Beam) -> None:
-    slot["place"] = (*beam.place, beam.is_placed)
-    slot["power"][:3] = beam.power
-    slot["axis"][:3] = beam.axis
-    slot["cone"] = (0.0, 0.0, 1.0, 0.0) if beam.cone is None else (*beam.cone, 0.0, 0.0)
+def _fill_placed(slot: Any, beam: Beam, view: ShadowView) -> None:
+    slot["place"] = (*beam.place, beam.looks is not None)
+    slot["power"] = (*beam.power, 2 * view.half / SHADOW_PX)
+    slot["axis"][:3], slot["cone"] = beam.axis, _cone(beam)
+    slot["to_shadow"] = shadow_matrix(view, is_placed=True).T
+
+
+def _fill_lobe(slot: Any, lobe: Lobe) -> None:
+    slot["place"] = (*lobe.beam.place, lobe.beam.is_placed)
+    slot["power"] = (*lobe.beam.power, lobe.radius)
+    slot["axis"][:3], slot["cone"] = lobe.beam.axis, _cone(lobe.beam)
+
+
+def _cone(beam: Beam) -> tuple[float, float, float, float]:
+    return (0.0, 0.0, 1.0, 0.0) if beam.cone is None else (*beam.cone, 0.0, 0.0)

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.gbuffer import BITS_PER_WORD, CHANNELS, Channel, GBuffer
-from sim2cam.render.light import MAX_BEAMS, MAX_LOBES, beams_of
 from sim2cam.render.mesh import mesh_of
 from sim2cam.render.opengl.batch import Batch, make_batch
 from sim2cam.render.opengl.context import PlatformName, open_context
-from sim2cam.render.opengl.lighting import light_block
-from sim2cam.render.opengl.program import Block, Program
+from sim2cam.render.opengl.lighting import Light
+from sim2cam.render.opengl.program import Program
 from sim2cam.render.opengl.shadows import ShadowMaps
 from sim2cam.render.opengl.store import DeviceMesh, DeviceSkin, Store, upload_mesh, upload_skin
 from sim2cam.render.opengl.targets import Attachment, Targets
@@ -55,18 +54,15 @@ class OpenGLRasterizer:
         self._context = open_context(platform)
         self._platform = platform
         self._gl = gl = self._context.gl
-        limits = {"BEAMS_LIMIT": MAX_BEAMS, "LOBES_LIMIT": MAX_LOBES}
-        vertex, fragment = "surface.vert", "surface.frag"
-        self._far_lit = Program(gl, vertex, fragment, **limits, RADIANCE=1)
-        self._near_lit = Program(gl, vertex, fragment, **limits, RADIANCE=1, PLACED=1)
-        self._shaded = self._far_lit
-        self._plain = Program(gl, vertex, fragment, **limits)
+        self._truth = Program(gl, "surface.vert", "truth.frag")
+        self._attributes = Program(gl, "surface.vert", "attributes.frag")
         self._cover = Program(gl, "surface.vert", "cover.frag")
         self._shadow = Program(gl, "shadow.vert", "shadow.frag")
-        self._light = Block(gl, (self._far_lit, self._near_lit), "Light")
+        self._light = Light(gl)
         self._targets = Targets(gl)
         self._shadow_maps = ShadowMaps(gl)
         self._outputs = _outputs(gl)
+        self._surfaces = _surface_attributes(gl)
         # most scenes have few labelled bodies: a quarter of the memory is moved
         self._narrow_cover = Attachment(
             0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
@@ -111,57 +107,63 @@ class OpenGLRasterizer:
         found: dict[Channel, NDArray[Any]] = {}
         if "cover" in wanted:
             found["cover"] = self._draw_cover(view)
-        if "radiance" in wanted and samples > 1:
+        if "radiance" in wanted:
             found["radiance"] = self._draw_radiance(view, samples)
-        return found | self._draw_centres(view, wanted - {"cover"} - found.keys())
+        return found | self._draw_truth(view, wanted - found.keys())
 
-    def _draw_centres(self, view: PinholeView, wanted: set[Channel]) -> dict[Channel, NDArray[Any]]:
+    def _draw_truth(self, view: PinholeView, wanted: set[Channel]) -> dict[Channel, NDArray[Any]]:
         """Returns channels at the pixels' centres, all from one pass."""
         outputs = {self._outputs[channel] for channel in wanted}
         if not outputs:
             return {}
         attachments = tuple(sorted(outputs, key=lambda output: output.location))
-        self._begin(attachments, 0, view)
-        self._draw_surfaces(self._shaded if "radiance" in wanted else self._plain, view)
+        self._begin(attachments, 1, view)
+        self._truth.use()
+        self._truth.matrix("world_to_camera", view.pose.inverse().matrix())
+        self._draw_bodies(self._truth, view)
         read = {a: self._targets.read(a, view.width, view.height) for a in attachments}
         return {channel: _plane(channel, read[self._outputs[channel]]) for channel in wanted}
 
     def _draw_radiance(self, view: PinholeView, samples: int) -> NDArray[np.float32]:
-        """Returns the radiance (h, w, 3), averaged over samples of each pixel."""
-        output = self._outputs["radiance"]
-        size = (view.width, view.height)
-        self._begin((output,), samples, view)
-        self._gl.glEnable(self._gl.GL_MULTISAMPLE)
-        self._draw_surfaces(self._shaded, view)
-        self._targets.resolve(output, samples, *size)
-        return np.asarray(self._targets.read(output, *size))
+        """Returns the radiance (h, w, 3), averaged over samples of each pixel.
 
-    def _begin(self, outputs: tuple[Attachment, ...], samples: int, view: PinholeView) -> None:
-        """Clears the framebuffer of some outputs; where nothing is drawn lies the horizon."""
+        What lies where is drawn first and lit after: no light is computed that is not seen.
+        """
         gl = self._gl
-        self._targets.bind(outputs, samples, view.width, view.height)
+        textures = self._begin(self._surfaces, samples, view)
+        gl.glEnable(gl.GL_MULTISAMPLE)
+        self._attributes.use()
+        self._draw_bodies(self._attributes, view)
+        output = self._outputs["radiance"]
+        self._targets.bind((output,), 1, view.width, view.height)
+        for unit, texture in enumerate(textures):
+            kind = gl.GL_TEXTURE_2D_MULTISAMPLE if samples > 1 else gl.GL_TEXTURE_2D
+            _bind_texture(gl, unit, texture, kind)
+        _bind_texture(gl, len(textures), self._shadow_maps.texture, gl.GL_TEXTURE_2D_ARRAY)
+        self._light.shed(view, clip_matrix(view), samples)
+        return np.asarray(self._targets.read(output, view.width, view.height)[..., :3])
+
+    def _begin(
+        self, outputs: tuple[Attachment, ...], samples: int, view: PinholeView
+    ) -> tuple[int, ...]:
+        """Clears the framebuffer of some outputs and returns its textures, the depth's last."""
+        gl = self._gl
+        textures = self._targets.bind(outputs, samples, view.width, view.height)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
         for output in outputs:
             if output.dtype is np.uint32:
                 gl.glClearBufferuiv(gl.GL_COLOR, output.location, np.zeros(4, np.uint32))
             else:
-                empty = np.zeros(4, np.float32)
-                if output is self._outputs["radiance"]:
-                    empty[:3] = self._scene.environment.horizon
-                gl.glClearBufferfv(gl.GL_COLOR, output.location, empty)
+                gl.glClearBufferfv(gl.GL_COLOR, output.location, np.zeros(4, np.float32))
+        return textures
 
-    def _draw_surfaces(self, program: Program, view: PinholeView) -> None:
-        """Draws all bodies, near ones first."""
+    def _draw_bodies(self, program: Program, view: PinholeView) -> None:
+        """Draws all bodies by the program in use, near ones first."""
         gl = self._gl
-        program.use()
         program.matrix("world_to_clip", clip_matrix(view))
-        program.matrix("world_to_camera", view.pose.inverse().matrix())
-        if program is self._shaded:
-            program.vector("eye", view.pose.position_m)
-            _bind_texture(gl, 2, self._shadow_maps.texture, gl.GL_TEXTURE_2D_ARRAY)
         for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
-            if program is self._shaded:
+            if program is self._attributes:
                 material = batch.bodies[0].material
                 look = (material.roughness, material.specular, material.metallic, batch.skin.turns)
                 program.vector("surface", look)
@@ -174,7 +176,7 @@ class OpenGLRasterizer:
         gl = self._gl
         words = cover_words(self._scene)
         output = self._outputs["cover"] if words > 1 else self._narrow_cover
-        self._begin((output,), 0, view)
+        self._begin((output,), 1, view)
         gl.glDisable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_COLOR_LOGIC_OP)
         gl.glLogicOp(gl.GL_OR)
@@ -207,17 +209,13 @@ class OpenGLRasterizer:
         gl = self._gl
         casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
         centre, radius = _bounding_sphere(casters)
-        beams = beams_of(self._scene.environment, centre, radius)
-        self._shaded = self._near_lit if self._scene.environment.lights else self._far_lit
-        block = light_block(self._scene, beams, centre, radius)
-        self._light.fill(block)
+        to_shadows = self._light.load(self._scene, centre, radius)
         self._shadow.use()
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_POLYGON_OFFSET_FILL)
         gl.glPolygonOffset(2.0, 4.0)
-        for layer in range(len(beams)):
+        for layer, to_shadow in enumerate(to_shadows):
             self._shadow_maps.bind(layer)
-            to_shadow = block[0]["beams"][layer]["to_shadow"].T
             self._shadow.matrix("world_to_clip", to_shadow)
             for batch in casters:
                 batch.draw(gl)
@@ -225,19 +223,28 @@ class OpenGLRasterizer:
 
 
 def _outputs(gl: Any) -> dict[Channel, Attachment]:
-    """Returns where in ``surface.frag`` each channel comes from, and how it is stored and read."""
-    radiance = Attachment(0, gl.GL_RGBA16F, (gl.GL_RGB, gl.GL_FLOAT), np.float32, 3)
-    ids = Attachment(2, gl.GL_RG32UI, (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 2)
+    """Returns where in its shader each channel comes from, and how it is stored and read."""
+    reals, integers = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT)
+    pairs = (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT)
+    ids = Attachment(1, gl.GL_RG32UI, pairs, np.uint32, 2)
     return {
-        "radiance": radiance,
-        "depth_m": Attachment(1, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
+        "radiance": Attachment(0, gl.GL_RGBA32F, reals, np.float32, 4),
+        "depth_m": Attachment(0, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
         "bodies": ids,
         "parts": ids,
-        "normals": Attachment(3, gl.GL_RGBA32F, (gl.GL_RGBA, gl.GL_FLOAT), np.float32, 4),
-        "cover": Attachment(
-            0, gl.GL_RGBA32UI, (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 4
-        ),
+        "normals": Attachment(2, gl.GL_RGBA32F, reals, np.float32, 4),
+        "cover": Attachment(0, gl.GL_RGBA32UI, integers, np.uint32, 4),
     }
+
+
+def _surface_attributes(gl: Any) -> tuple[Attachment, ...]:
+    """Returns how the outputs of ``attributes.frag`` are stored."""
+    reals, bytes_ = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
+    return (
+        Attachment(0, gl.GL_RGBA8, bytes_, np.uint8, 4),
+        Attachment(1, gl.GL_RGBA16F, reals, np.float32, 4),
+        Attachment(2, gl.GL_RGBA8, bytes_, np.uint8, 4),
+    )
 
 
 def _plane(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:

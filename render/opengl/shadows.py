@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.light import MAX_BEAMS, ShadowView
+from sim2cam.render.light import MAX_PARALLEL, MAX_PLACED, ShadowView
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class ShadowMaps:
         self.texture = gl.glGenTextures(1)
         gl.glBindTexture(kind, self.texture)
         gl.glTexImage3D(
-            kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_BEAMS, 0,
+            kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_PARALLEL + MAX_PLACED, 0,
             gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT, None,
         )  # fmt: skip
         for name, value in (

@@ -1,4 +1,4 @@
-"""Framebuffers: what is drawn into and read back, grown when a larger view comes."""
+"""Framebuffers: what is drawn into, looked up or read back, grown when a larger view comes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ class Attachment:
     channels: int
 
 
+@dataclass(frozen=True)
+class _Framebuffer:
+    """OpenGL's names of a framebuffer and of its textures, the depth's last."""
+
+    name: int
+    textures: tuple[int, ...]
+
+
 class Targets:
     """Framebuffers by their outputs.
 
@@ -39,33 +47,22 @@ class Targets:
     def __init__(self, gl: Any) -> None:
         self._gl = gl
         self._width = self._height = 0
-        self._buffers: dict[tuple[tuple[Attachment, ...], int], int] = {}
-        self._storage: list[int] = []
+        self._buffers: dict[tuple[tuple[Attachment, ...], int], _Framebuffer] = {}
 
     def bind(
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
-    ) -> None:
+    ) -> tuple[int, ...]:
         """Makes the framebuffer of these outputs the one that is drawn into.
+
+        Returns OpenGL's names of their textures, and last that of the depth.
 
         Raises:
             BackendError: the driver has no such framebuffer.
         """
-        buffer = self._reserve(attachments, samples, width, height)
-        self._gl.glBindFramebuffer(self._gl.GL_FRAMEBUFFER, buffer)
+        found = self._reserve(attachments, samples, width, height)
+        self._gl.glBindFramebuffer(self._gl.GL_FRAMEBUFFER, found.name)
         self._gl.glViewport(0, 0, width, height)
-
-    def resolve(self, attachment: Attachment, samples: int, width: int, height: int) -> None:
-        """Averages the samples of an output and makes the result the one that is read."""
-        gl = self._gl
-        resolved = self._reserve((attachment,), 0, width, height)
-        sampled = self._reserve((attachment,), samples, width, height)
-        gl.glBindFramebuffer(gl.GL_READ_FRAMEBUFFER, sampled)
-        gl.glBindFramebuffer(gl.GL_DRAW_FRAMEBUFFER, resolved)
-        area = (0, 0, width, height)
-        buffer = gl.GL_COLOR_ATTACHMENT0 + attachment.location
-        gl.glReadBuffer(buffer)
-        gl.glBlitFramebuffer(*area, *area, gl.GL_COLOR_BUFFER_BIT, gl.GL_NEAREST)
-        gl.glBindFramebuffer(gl.GL_READ_FRAMEBUFFER, resolved)
+        return found.textures
 
     def read(self, attachment: Attachment, width: int, height: int) -> NDArray[Any]:
         """Returns an output (height, width, channels) of the framebuffer that is read."""
@@ -77,7 +74,7 @@ class Targets:
 
     def _reserve(
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
-    ) -> int:
+    ) -> _Framebuffer:
         if width > self._width or height > self._height:
             self._release()
             self._width = max(self._width, -(-width // 64) * 64)
@@ -88,19 +85,21 @@ class Targets:
         return self._buffers[key]
 
     def _release(self) -> None:
-        if self._buffers:
-            self._gl.glDeleteFramebuffers(len(self._buffers), list(self._buffers.values()))
-            self._gl.glDeleteRenderbuffers(len(self._storage), self._storage)
-        self._buffers, self._storage = {}, []
+        for buffer in self._buffers.values():
+            self._gl.glDeleteFramebuffers(1, [buffer.name])
+            self._gl.glDeleteTextures(list(buffer.textures))
+        self._buffers = {}
 
-    def _framebuffer(self, attachments: tuple[Attachment, ...], samples: int) -> int:
+    def _framebuffer(self, attachments: tuple[Attachment, ...], samples: int) -> _Framebuffer:
         gl = self._gl
-        buffer = gl.glGenFramebuffers(1)
+        buffer = int(gl.glGenFramebuffers(1))
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, buffer)
-        for attachment in attachments:
-            place = gl.GL_COLOR_ATTACHMENT0 + attachment.location
-            self._attach(place, attachment.stored, samples)
-        self._attach(gl.GL_DEPTH_ATTACHMENT, gl.GL_DEPTH_COMPONENT32F, samples)
+        colors = [
+            self._attach(gl.GL_COLOR_ATTACHMENT0 + a.location, a.stored, a.read, samples)
+            for a in attachments
+        ]
+        layout = (gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT)
+        depth = self._attach(gl.GL_DEPTH_ATTACHMENT, gl.GL_DEPTH_COMPONENT32F, layout, samples)
         used = {attachment.location for attachment in attachments}
         outputs = [
             gl.GL_COLOR_ATTACHMENT0 + i if i in used else gl.GL_NONE for i in range(max(used) + 1)
@@ -113,14 +112,21 @@ class Targets:
                 f"the driver has no framebuffer of formats {', '.join(formats)} with {samples} "
                 f"samples ({status:#x}). Set SIM2CAM_BACKEND=tiny."
             )
-        return int(buffer)
+        return _Framebuffer(buffer, (*colors, depth))
 
-    def _attach(self, place: int, layout: int, samples: int) -> None:
+    def _attach(self, place: int, stored: int, layout: tuple[int, int], samples: int) -> int:
+        """Returns a new texture, with so many samples a pixel when they are more than one."""
         gl = self._gl
-        storage = gl.glGenRenderbuffers(1)
-        self._storage.append(storage)
-        gl.glBindRenderbuffer(gl.GL_RENDERBUFFER, storage)
-        gl.glRenderbufferStorageMultisample(
-            gl.GL_RENDERBUFFER, samples, layout, self._width, self._height
-        )
-        gl.glFramebufferRenderbuffer(gl.GL_FRAMEBUFFER, place, gl.GL_RENDERBUFFER, storage)
+        size = (self._width, self._height)
+        texture = int(gl.glGenTextures(1))
+        if samples > 1:
+            kind = gl.GL_TEXTURE_2D_MULTISAMPLE
+            gl.glBindTexture(kind, texture)
+            gl.glTexImage2DMultisample(kind, samples, stored, *size, True)
+        else:
+            kind = gl.GL_TEXTURE_2D
+            gl.glBindTexture(kind, texture)
+            gl.glTexImage2D(kind, 0, stored, *size, 0, *layout, None)
+            gl.glTexParameteri(kind, gl.GL_TEXTURE_MIN_FILTER, gl.GL_NEAREST)
+        gl.glFramebufferTexture2D(gl.GL_FRAMEBUFFER, place, kind, texture, 0)
+        return texture
