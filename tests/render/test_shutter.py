@@ -144,7 +144,7 @@ def test_a_moving_scene_stays_loaded(drawing, make):
     scene = make.thrown(2)
     drawing.load(scene)
     before = shoot(scene, of, drawing, ("depth", "ids"))
-    rolling = replace(of, shutter=Shutter(0.005, 0.02), twist=Twist((-0.2, 0.0, 0.0)))
+    rolling = replace(of, shutter=Shutter(0.004, 0.012), twist=Twist((-0.2, 0.0, 0.0)))
     blurred = shoot(scene, rolling, drawing, ("depth", "ids"))
     after = shoot(scene, of, drawing, ("depth", "ids"))
     assert after.jpeg == before.jpeg
