@@ -85,7 +85,7 @@ class OpenGLRasterizer:
         """Uploads what is new of a scene; its shadow maps are drawn when light is asked for.
 
         Raises:
-            BackendError: it has more labelled bodies or lights than can be drawn.
+            BackendError: it has more labelled bodies than can be drawn.
         """
         labels = label_numbers(scene)
         if len(labels) > _MAX_LABELS:
