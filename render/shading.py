@@ -36,7 +36,7 @@ class Points:
         normals: (n, 3) unit vectors.
         to_eye: (n, 3) unit vectors.
         colors: (n, 3) linear reflectance.
-        roughness, specular, metallic: (n,).
+        roughness, specular, metallic, emission: (n,).
     """
 
     places_m: Floats
@@ -46,6 +46,7 @@ class Points:
     roughness: Floats
     specular: Floats
     metallic: Floats
+    emission: Floats
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ def shade(points: Points, lighting: Lighting) -> Floats:
     towards = 2 * facing_eye[:, None] * points.normals - points.to_eye
     shine = fresnel * _reflected(towards, points, lighting, bounced)
     shine *= (1 - _OCCLUDED_SHINE * (1 - openness))[:, None]
-    return np.asarray(diffuse * (1 - fresnel) + shine, dtype=np.float32)
+    glow = points.colors * points.emission[:, None]
+    return np.asarray(glow + diffuse * (1 - fresnel) + shine, dtype=np.float32)
 
 
 def _irradiance(

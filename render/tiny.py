@@ -257,7 +257,9 @@ class TinyRasterizer:
         turn = camera.rotation().as_matrix().astype(np.float32)
         nothing = which < 0
         materials = [body.material for body in self._scene.bodies]
-        looks = np.array([(m.roughness, m.specular, m.metallic) for m in materials], np.float32)
+        looks = np.array(
+            [(m.roughness, m.specular, m.metallic, m.emission) for m in materials], np.float32
+        )
         points = Points(
             places @ turn.T + np.array(camera.position_m, np.float32),
             _unit(normals) @ turn.T,

@@ -168,8 +168,9 @@ class OpenGLRasterizer:
         for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
             if program is self._attributes:
                 material = batch.bodies[0].material
-                look = (material.roughness, material.specular, material.metallic, batch.skin.turns)
-                program.vector("surface", look)
+                look = (material.roughness, material.specular, material.metallic)
+                program.vector("surface", (*look, material.emission))
+                program.vector("turns", (batch.skin.turns,) * 4)
                 _bind_texture(gl, 0, batch.skin.colors, gl.GL_TEXTURE_2D)
                 _bind_texture(gl, 1, batch.skin.normals, gl.GL_TEXTURE_2D)
             batch.draw(gl)

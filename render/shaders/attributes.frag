@@ -8,22 +8,23 @@ in vec2 texture_uv;
 flat in uvec2 body_and_part;
 
 layout(location = 0) out vec4 coat;     // rgb: square roots of the reflectance; a: roughness
-layout(location = 1) out vec4 relief;   // xyz: normal
+layout(location = 1) out vec4 relief;   // xyz: normal; w: emission over the reflectance
 layout(location = 2) out vec4 matter;   // specular / MOST_SPECULAR, metallic, body's number mod 255
 
 layout(binding = 0) uniform sampler2D color_map;
 layout(binding = 1) uniform sampler2D normal_map;
-uniform vec4 surface;  // roughness, specular, metallic, what uvs are multiplied by
+uniform vec4 surface;  // roughness, specular, metallic, emission
+uniform vec4 turns;    // what uvs are multiplied by
 
 const float MOST_SPECULAR = 0.25;
 
 void main() {
-    vec2 at = texture_uv * surface.w;
+    vec2 at = texture_uv * turns.xy;
     vec3 n = normalize(world_normal);
     vec3 t = normalize(world_tangent - n * dot(world_tangent, n));
     vec3 bump = texture(normal_map, at).xyz * 2.0 - 1.0;
     coat = vec4(sqrt(texture(color_map, at).rgb), surface.x);
-    relief = vec4(normalize(bump.x * t + bump.y * cross(n, t) + bump.z * n), 0.0);
+    relief = vec4(normalize(bump.x * t + bump.y * cross(n, t) + bump.z * n), surface.w);
     float body = float(1u + (body_and_part.x - 1u) % 255u) / 255.0;
     matter = vec4(surface.y / MOST_SPECULAR, surface.z, body, 0.0);
 }

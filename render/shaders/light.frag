@@ -58,7 +58,7 @@ struct Surface {
     vec3 place;
     vec3 normal;
     vec3 color;
-    float roughness, specular, metallic;
+    float roughness, specular, metallic, emission;
 };
 
 // Share of its intensity that a placed beam sends towards a point, over the squared distance.
@@ -172,7 +172,7 @@ vec3 lit(Surface s) {
     vec3 fresnel = f0 + (max(vec3(1.0 - s.roughness), f0) - f0) * pow(1.0 - facing_eye, 5.0);
     vec3 diffuse = s.color * (1.0 - s.metallic) * irradiance / PI;
     vec3 shine = fresnel * reflected(s, reflect(-v, s.normal)) * mix(1.0, all.x / all.y, 0.7);
-    return diffuse * (1.0 - fresnel) + shine;
+    return s.color * s.emission + diffuse * (1.0 - fresnel) + shine;
 }
 
 // Samples of a pixel that lie on one surface.
@@ -214,7 +214,7 @@ vec3 sum_of(Group group) {
     vec4 coat = group.coat / count;
     vec2 matter = group.matter.xy / count;
     Surface surface = Surface(place.xyz / place.w, normalize(group.relief.xyz), coat.rgb, coat.a,
-                              matter.x * MOST_SPECULAR, matter.y);
+                              matter.x * MOST_SPECULAR, matter.y, group.relief.w / count);
     return count * (group.matter.z == 0.0 ? horizon.rgb : lit(surface));
 }
 

@@ -45,9 +45,12 @@ class Material:
         roughness: 0.05 (mirror-like) to 1 (matt).
         specular: reflectance at normal incidence, 0.02 to 0.08 for dielectrics.
         metallic: 0 dielectric, 1 metal (then the colour tints the reflection).
+        emission: radiance that it sends out by itself, over its colour. What it sheds on others is
+            left out: put a light where that matters.
     """
 
     texture: Texture
     roughness: float
     specular: float = 0.04
     metallic: float = 0.0
+    emission: float = 0.0

@@ -174,6 +174,20 @@ def test_an_open_table_has_the_radiance_of_its_light(drawing, make):
     assert radiance.mean() == pytest.approx(0.3 * irradiance / np.pi, rel=0.06)
 
 
+def test_what_glows_is_brighter_by_its_own_light(drawing, make):
+    box, view = make.body("box", make.box((0.05, 0.05, 0.05)), (0.0, 0.0, 0.025)), None
+    radiance = []
+    for emission in (0.0, 2.0):
+        body = replace(box, material=replace(box.material, emission=emission))
+        drawing.load(make.scene(body))
+        view = make.view(make.camera((0.0, 0.001, 0.5)))
+        radiance.append(drawing.draw(view, ("radiance",))["radiance"])
+    color = np.array(box.material.texture.color_a)
+    added = (radiance[1] - radiance[0])[view.height // 2, view.width // 2]
+    assert added == pytest.approx(2.0 * color, rel=0.02)
+    assert np.allclose(radiance[1][:5], radiance[0][:5])
+
+
 def test_a_body_casts_a_shadow(drawing, make):
     of = make.camera((0.0, 0.001, 0.5))
     dim = replace(make.sky, zenith=(0.1, 0.1, 0.1), horizon=(0.1, 0.1, 0.1))

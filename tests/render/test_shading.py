@@ -20,6 +20,7 @@ def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
         "roughness": np.ones(n),
         "specular": np.zeros(n),
         "metallic": np.zeros(n),
+        "emission": np.zeros(n),
     }
     return Points(**{name: np.asarray(v, np.float32) for name, v in (values | changes).items()})
 
@@ -34,6 +35,11 @@ def lighting(depth_m=0.0, environment=DARK, power=3.0):
 
 def test_a_matt_surface_sends_its_share_of_the_irradiance():
     assert shade(points(), lighting()) == pytest.approx(0.5 * 3 / np.pi, rel=1e-4)
+
+
+def test_what_glows_adds_its_own_light():
+    dark, glowing = points(color=0.3), points(color=0.3, emission=[2.0])
+    assert shade(glowing, lighting()) - shade(dark, lighting()) == pytest.approx(0.6, rel=1e-4)
 
 
 def test_light_falls_off_with_the_cosine_and_ends_behind():
