@@ -269,12 +269,39 @@ class DepthFactors:
 
 
 @dataclass(frozen=True)
+class Shutter:
+    """When the rows of a picture gather light; see ``scene.camera.Shutter``."""
+
+    exposure_s: Distribution
+    readout_s: Distribution
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How a camera moves, along and around its own axes (x right, y down, z forward).
+
+    Attributes:
+        right_m_s, down_m_s, forward_m_s: velocity.
+        pitch_rad_s, yaw_rad_s, roll_rad_s: spin around x, y and z.
+    """
+
+    right_m_s: Distribution
+    down_m_s: Distribution
+    forward_m_s: Distribution
+    pitch_rad_s: Distribution
+    yaw_rad_s: Distribution
+    roll_rad_s: Distribution
+
+
+@dataclass(frozen=True)
 class Domain:
     """All groups of a tabletop scene with dice.
 
     ``die``, ``die_color``, ``die_surface``, ``distractor``, ``distractor_surface`` and ``lamp`` are
-    drawn for each instance, ``view``, ``lens``, ``exposure``, ``sensor``, ``stereo`` and
-    ``depth_camera`` for each view. Without the last two, cameras have one eye and see no depth.
+    drawn for each instance, ``view``, ``lens``, ``exposure``, ``sensor``, ``shutter``, ``motion``,
+    ``stereo`` and ``depth_camera`` for each view. Without ``shutter`` pictures are taken in an
+    instant, without ``motion`` cameras stand still, without ``stereo`` they have one eye, and
+    without ``depth_camera`` they measure no depth.
     """
 
     layout: Layout
@@ -292,6 +319,8 @@ class Domain:
     lens: Lens
     exposure: Exposure
     sensor: SensorFactors
+    shutter: Shutter | None = None
+    motion: Motion | None = None
     stereo: Stereo | None = None
     depth_camera: DepthFactors | None = None
 

@@ -13,7 +13,9 @@ from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
-PER_VIEW = ("view", "lens", "exposure", "sensor", "stereo", "depth_camera")
+PER_VIEW = (
+    "view", "lens", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
+)  # fmt: skip
 ONCE = ("layout", "table", "mat", "wall", "light")
 
 
@@ -33,10 +35,6 @@ class Draw:
         """Returns a drawn number."""
         return float(self.values[path])
 
-    def maybe(self, path: str) -> float | None:
-        """Returns a drawn number, None where its group or factor is left out."""
-        return self.number(path) if path in self.values else None
-
     def count(self, path: str) -> int:
         """Returns a drawn whole number."""
         return int(self.values[path])
@@ -44,6 +42,10 @@ class Draw:
     def text(self, path: str) -> str:
         """Returns a drawn word."""
         return str(self.values[path])
+
+    def has(self, group: str) -> bool:
+        """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
+        return any(path.startswith(f"{group}/") for path in self.values)
 
     def flag(self, path: str) -> bool:
         """Returns a drawn yes or no."""
@@ -94,7 +96,7 @@ def draw(
     )
     for names, count in repeats:
         for name in names:
-            for i in range(int(count)):
+            for i in range(int(count) if getattr(domain, name) else 0):
                 draw_group(f"{name}/{i}", getattr(domain, name))
     return Draw(values, views)
 

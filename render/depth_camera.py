@@ -32,7 +32,8 @@ def sensor_depth(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> NDArra
     """Returns what the depth camera of a camera reads (h, w), in its unit, 0 where it reads nothing.
 
     It measures in the undistorted view that the lens's picture is made from; each pixel of the
-    picture has the reading nearest to where it looks. The lamp is the only light meanwhile.
+    picture has the reading nearest to where it looks. The lamp is the only light meanwhile, and all
+    stands as in the middle of the camera's exposure.
 
     Args:
         scene: settled.

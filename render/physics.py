@@ -10,6 +10,7 @@ import numpy as np
 
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.bullet import connect
+from sim2cam.render.film import STEP_S, Film, course_of
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
 from sim2cam.scene.scene import Body, Scene
 
@@ -23,7 +24,6 @@ MAX_TILT_RAD = math.radians(5)
 """A die whose upper face leans further than this has no clear value; its scene is drawn again."""
 
 _SCALE = 20.0  # Bullet is made for bodies of 0.1 to 10 units, dice are 0.016 m
-_STEP_S = 1 / 240
 _BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
 _CHECK_EVERY = 24
 _CALM_CHECKS = 2
@@ -52,11 +52,16 @@ class PhysicsCertificate:
     rejection: str | None
 
 
-def settle(scene: Scene) -> tuple[Scene, PhysicsCertificate]:
-    """Returns the scene at rest, and how it got there. Deterministic."""
+def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertificate]:
+    """Returns the scene at rest, and how it got there. Deterministic.
+
+    Args:
+        scene: bodies where they are let go.
+        film: of the same scene; records the way to rest.
+    """
     client = connect()
     try:
-        return _settle(scene, client)
+        return _settle(scene, film, client)
     finally:
         client.disconnect()
 
@@ -69,10 +74,12 @@ def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
     return list(faces)[best], float(math.acos(min(1.0, ups[best])))
 
 
-def _settle(scene: Scene, client: BulletClient) -> tuple[Scene, PhysicsCertificate]:
+def _settle(
+    scene: Scene, film: Film | None, client: BulletClient
+) -> tuple[Scene, PhysicsCertificate]:
     client.setGravity(0, 0, -GRAVITY_M_S2 * _SCALE)
     client.setPhysicsEngineParameter(
-        fixedTimeStep=_STEP_S,
+        fixedTimeStep=STEP_S,
         numSolverIterations=60,
         deterministicOverlappingPairs=1,
         restitutionVelocityThreshold=_BOUNCE_FROM_M_S * _SCALE,
@@ -83,7 +90,9 @@ def _settle(scene: Scene, client: BulletClient) -> tuple[Scene, PhysicsCertifica
     while seconds < _MAX_SECONDS and calm < _CALM_CHECKS:
         for _ in range(_CHECK_EVERY):
             client.stepSimulation()
-        seconds += _CHECK_EVERY * _STEP_S
+            if film is not None:
+                film.add({b.name: course_of(client, handles[b.name], _SCALE) for b in moving})
+        seconds += _CHECK_EVERY * STEP_S
         speed = max((_speed(client, handles[b.name]) for b in moving), default=0.0)
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
     settled = replace(scene, bodies=tuple(_moved(client, b, handles[b.name]) for b in scene.bodies))
@@ -170,7 +179,5 @@ def _penetration(client: BulletClient) -> float:
 def _moved(client: BulletClient, body: Body, handle: int) -> Body:
     if body.is_fixed:
         return body
-    position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
-    px, py, pz = (float(c) / _SCALE for c in position)
-    pose = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
+    pose = course_of(client, handle, _SCALE).pose
     return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))

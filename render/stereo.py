@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import LensError, UsageError
-from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.motion import Twist
+from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.disparity import disparity_of
 from sim2cam.render.optics import optics_of
 from sim2cam.render.truth import Shot, flow
@@ -32,6 +33,8 @@ class StereoTruth:
 def right_eye(camera: Camera) -> Camera:
     """Returns the right eye of a camera with two: of the same make, with noise of its own.
 
+    Both are fixed to one another, so that where the camera turns, the right eye goes its own way.
+
     Raises:
         UsageError: the camera has one eye.
     """
@@ -41,7 +44,16 @@ def right_eye(camera: Camera) -> Camera:
         )
     pose = camera.pose @ Pose(position_m=(camera.baseline_m, 0.0, 0.0))
     seed = integer_seed(camera.sensor.noise_seed, "right")
-    return replace(camera, pose=pose, sensor=replace(camera.sensor, noise_seed=seed))
+    twist = camera.twist and _beside(
+        camera.twist, np.subtract(pose.position_m, camera.pose.position_m)
+    )
+    return replace(camera, pose=pose, sensor=replace(camera.sensor, noise_seed=seed), twist=twist)
+
+
+def _beside(twist: Twist, offset_m: NDArray[np.float64]) -> Twist:
+    """Returns how a point beside the origin of a moving frame moves with it."""
+    swung = np.cross(twist.spin_rad_s, offset_m)
+    return replace(twist, velocity_m_s=vec3(np.add(twist.velocity_m_s, swung)))
 
 
 def stereo_truth(left: Shot, right: Shot) -> StereoTruth:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Occlusion, Origin, Sample
+from sim2cam.dataset.sample import Dataset, Moment, ObjectLabel, Occlusion, Origin, Sample
 from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.lens import Lens
@@ -43,6 +43,7 @@ class _Line:
     digest: str
     objects: tuple[ObjectLabel, ...] | None = None
     lens: Lens | None = None
+    moment: Moment | None = None
     scene_index: int = 0
     parent: str | None = None
     occlusions: tuple[Occlusion, ...] | None = None
@@ -140,6 +141,8 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         origin=line.origin,
         channels={name: files[name] for name in CHANNELS if name in files},
         lens=line.lens,
+        moment=line.moment,
+        tracks=files.get("tracks"),
         scene_index=line.scene_index,
         digest=line.digest,
         parent=line.parent,
@@ -200,6 +203,8 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
                 objects=origin.objects,
                 channels=origin.channels,
                 lens=origin.lens,
+                moment=origin.moment,
+                tracks=origin.tracks,
                 scene_index=origin.scene_index,
                 occlusions=origin.occlusions,
                 depth_unit_m=origin.depth_unit_m,

@@ -11,6 +11,7 @@ from sim2cam.dataset.channels import ChannelName
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
+from sim2cam.geometry.motion import STILL, Twist
 from sim2cam.geometry.poses import Pose, Vec3
 
 Origin = Literal["sim", "adapted", "real", "stand-in"]
@@ -64,6 +65,8 @@ class ObjectLabel:
         extent_m: two opposite corners, low and high, of its box in its own frame; with the pose,
             its box in space; None when unknown.
         is_crowd: the box covers a group; neither trained on nor scored.
+        twist: how the object moves in the world, along the axes of the camera; None when it lies
+            still or that is unknown.
         amodal_mask: the pixels of the whole object as if nothing stood before it; None when unknown.
         keypoints: its named points; None when unknown.
     """
@@ -77,8 +80,31 @@ class ObjectLabel:
     pose: Pose | None = None
     extent_m: tuple[Vec3, Vec3] | None = None
     is_crowd: bool = False
+    twist: Twist | None = None
     amodal_mask: RunLengths | None = None
     keypoints: tuple[Keypoint, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a picture was taken, and from where. Poses of objects are those of its middle row.
+
+    Attributes:
+        frame: number of the picture in the film of its camera, from 0.
+        first_row_s: when the exposure of the first row was half over, from when the bodies were
+            let go.
+        row_s: how much later each row was exposed than the one above it; 0 for all at once.
+        exposure_s: how long each row was; 0 for an instant.
+        camera: its pose in the world.
+        twist: how it moved in the world, along its own axes.
+    """
+
+    frame: int
+    first_row_s: float
+    row_s: float
+    exposure_s: float
+    camera: Pose
+    twist: Twist = STILL
 
 
 @dataclass(frozen=True)
@@ -93,6 +119,8 @@ class Sample:
         origin: how the image was made.
         channels: files of what is known of each pixel, as ``channels.read`` reads them.
         lens: the lens, where it is known.
+        moment: when it was taken, where something moves; None otherwise.
+        tracks: file of the points that are followed through the film, as ``tracks.read`` reads it.
         scene_index: samples of one scene share it; splits keep them together.
         digest: SHA-256 over image and labels; empty for captures.
         parent: digest of the sample that this one was translated from; None for the first of its line.
@@ -110,6 +138,8 @@ class Sample:
     origin: Origin
     channels: Mapping[ChannelName, Path] = field(default_factory=dict)
     lens: Lens | None = None
+    moment: Moment | None = None
+    tracks: Path | None = None
     scene_index: int = 0
     digest: str = ""
     parent: str | None = None

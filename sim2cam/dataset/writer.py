@@ -21,8 +21,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset import tracks
 from sim2cam.dataset.channels import ChannelName, encode
 from sim2cam.dataset.sample import ObjectLabel, Origin
+from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import OutputError
 
 FORMAT_VERSION = 1
@@ -49,6 +51,7 @@ class NewSample:
         channels: what is known of each pixel, as ``channels.encode`` takes it.
         right: the file of the right eye's picture; None without one.
         facts: everything else that is recorded (scene_index, lens, parent, ...).
+        tracks: points of the film that it belongs to; None without any.
     """
 
     index: int
@@ -59,6 +62,7 @@ class NewSample:
     objects: tuple[ObjectLabel, ...] | None
     channels: Mapping[ChannelName, NDArray[Any]]
     facts: Mapping[str, Any]
+    tracks: Tracks | None = None
     right: bytes | None = None
 
 
@@ -186,6 +190,8 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
         files[f"right/{name}.jpg"] = sample.right
     for channel, values in sample.channels.items():
         files[f"{channel}/{name}.png"] = encode(channel, values)
+    if sample.tracks is not None:
+        files[f"tracks/{name}.json"] = tracks.encode(sample.tracks)
     for place, data in files.items():
         images.write_bytes(part / place, data)
     line: dict[str, Any] = {
@@ -197,9 +203,14 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
         **sample.facts,
     }
     if sample.objects is not None:
-        line["objects"] = sample.objects
+        line["objects"] = [_known(label) for label in sample.objects]
     line = _plain(line)
     return line | {"digest": digest_of(line)}
+
+
+def _known(label: ObjectLabel) -> dict[str, Any]:
+    """Returns what is known of an object."""
+    return {name: value for name, value in dataclasses.asdict(label).items() if value is not None}
 
 
 def digest_of(line: Mapping[str, Any]) -> str:

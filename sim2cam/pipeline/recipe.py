@@ -8,6 +8,7 @@ import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -35,6 +36,32 @@ _BENDS = ("k1", "k2", "p1", "p2")
 
 
 @dataclass(frozen=True)
+class FilmOptions:
+    """Pictures of each scene on its way to rest; the last one is what a still shows.
+
+    Attributes:
+        frames: pictures of each camera; 2, 4, 8 or 16.
+        interval_s: from one to the next. A film that is longer than the way to rest begins with
+            bodies that are held still where they are let go. A die that tumbles is of the
+            category that its upper face has then.
+        tracks: points of each labelled object that are followed through the film; 0 for none.
+    """
+
+    frames: int
+    interval_s: float
+    tracks: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1e-4 <= self.interval_s <= 10:
+            raise ValueError(f"interval_s must be 0.0001 to 10, not {self.interval_s}")
+        if not 0 <= self.tracks <= _MOST_TRACKS:
+            raise ValueError(f"tracks must be 0 to {_MOST_TRACKS}, not {self.tracks}")
+
+
+_MOST_TRACKS = 4096
+
+
+@dataclass(frozen=True)
 class RenderOptions:
     """What is made of each scene.
 
@@ -42,23 +69,42 @@ class RenderOptions:
         width, height: pixels.
         views: cameras that look at each scene; 1, 2, 4, 8 or 16.
         channels: what is written beside the picture, of ``dataset.channels``.
+        film: pictures on the way to rest; None for stills.
     """
 
     width: int = 640
     height: int = 640
     views: int = 4
     channels: tuple[Wanted, ...] = ("depth", "ids")
+    film: FilmOptions | None = None
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):
             raise ValueError(f"width and height must be 16 to 4096, not {self.width}x{self.height}")
         if self.views < 1 or SAMPLES_PER_SHARD % self.views:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
+        if self.frames < 1 or SAMPLES_PER_SHARD % (self.views * self.frames):
+            raise ValueError(
+                f"views x film.frames must divide {SAMPLES_PER_SHARD}, not {self.views} x {self.frames}"
+            )
         allowed = (*CHANNELS, *EXTRAS)
         unknown = set(self.channels) - set(allowed)
         if unknown:
             name = min(unknown)
             raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, allowed)}")
+        flows = [name for name in self.channels if name.startswith("flow")]
+        if flows and self.film is None:
+            raise ValueError(f"{flows[0]} leads to another picture: it needs a table render.film")
+
+    @property
+    def frames(self) -> int:
+        """Pictures that each camera takes of a scene."""
+        return self.film.frames if self.film else 1
+
+    @property
+    def samples(self) -> int:
+        """Pictures of each scene."""
+        return self.views * self.frames
 
 
 @dataclass(frozen=True)
@@ -222,8 +268,8 @@ def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
     Raises:
         RecipeError: naming the key, the one that was probably meant, and all others.
     """
-    if type(None) in get_args(owner):
-        owner = get_args(owner)[0]
+    if NoneType in get_args(owner):
+        owner = next(part for part in get_args(owner) if part is not NoneType)
     if owner == Distribution and isinstance(table, dict):
         owner = _KINDS.get(str(table.get("kind")))  # an unknown kind is told by the validation
     if not (isinstance(table, dict) and dataclasses.is_dataclass(owner)):

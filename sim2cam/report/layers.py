@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.channels import ChannelName, read
+from sim2cam.dataset.channels import FLOW_SEEN, ChannelName, read
 from sim2cam.dataset.sample import Sample
 from sim2cam.report.values import Rgb
 
@@ -23,6 +23,7 @@ LayerName = ChannelName | Literal["right"]
 _SHARED, _NOT_SHARED = (225, 225, 225), (214, 96, 36)
 _GOLDEN_ANGLE_DEG = 137.508
 _COLOURS = 256
+_HIDDEN_VALUE = 0.55
 _RANGE = (0.01, 0.99)  # quantiles: a few stray values do not take the colours of all others
 
 
@@ -32,7 +33,8 @@ class Painted:
 
     Attributes:
         rgb: (h, w, 3).
-        low, high: the values at both ends of the scale, as text; empty where there is no scale.
+        low, high: the values at both ends of the scale, as text; empty where there is no scale, and
+            ``low`` alone where it begins at 0.
     """
 
     rgb: Rgb
@@ -127,6 +129,30 @@ def _coordinates(channels: Channels, _sample: Sample) -> Painted:
     return Painted(_bytes(np.nan_to_num(channels["coordinates"])))
 
 
+def _coverage(channels: Channels, _sample: Sample) -> Painted:
+    return Painted(_bytes(channels["coverage"])[..., None].repeat(3, axis=-1))
+
+
+def _flow_forward(channels: Channels, _sample: Sample) -> Painted:
+    return _wheel(channels["flow_forward"])
+
+
+def _flow_backward(channels: Channels, _sample: Sample) -> Painted:
+    return _wheel(channels["flow_backward"])
+
+
+def _wheel(flow: NDArray[np.float32]) -> Painted:
+    """Returns a flow (h, w, 3): direction as hue, length as saturation; darker where it is hidden."""
+    known = flow[..., 2] > 0
+    lengths = np.linalg.norm(flow[..., :2], axis=-1)
+    longest = float(np.quantile(lengths[known], _RANGE[1])) if known.any() else 0.0
+    turns = np.arctan2(flow[..., 1], flow[..., 0]) / (2 * np.pi) % 1
+    value = np.where(flow[..., 2] == FLOW_SEEN, 1.0, _HIDDEN_VALUE) * known
+    hsv = [turns * 360, np.minimum(lengths / max(longest, 1e-9), 1), value]
+    rgb = cv2.cvtColor(np.stack(hsv, axis=-1).astype(np.float32), cv2.COLOR_HSV2RGB)
+    return Painted(_bytes(rgb), high=f"{longest:.1f} px")
+
+
 def _scaled(values: Floats, like: Floats, unit: str, *, is_near: bool) -> Painted:
     """Returns values (h, w) on the scale of those of another picture; 0 is nothing.
 
@@ -160,6 +186,7 @@ def _bytes(shares: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 _NEAR = "near yellow, far violet"
+_WHEEL = "right red, down green, left cyan, up violet, the longer the stronger; darker where hidden there"
 LAYERS: dict[LayerName, Layer] = {
     "right": Layer("right eye", "its picture", _right),
     "depth": Layer("depth", _NEAR, _depth),
@@ -170,5 +197,8 @@ LAYERS: dict[LayerName, Layer] = {
     "parts": Layer("parts", "a colour for each part", _parts),
     "normals": Layer("normals", "right red, up green, towards the viewer blue", _normals),
     "coordinates": Layer("object coordinates", "x red, y green, z blue", _coordinates),
+    "coverage": Layer("coverage", "white where one body was seen throughout", _coverage),
+    "flow_forward": Layer("flow to the next", _WHEEL, _flow_forward),
+    "flow_backward": Layer("flow to the previous", _WHEEL, _flow_backward),
 }
 """Every layer, in the order of the page."""

@@ -6,8 +6,9 @@ import pytest
 
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
-from sim2cam.randomize.domain import DepthFactors
+from sim2cam.randomize.domain import DepthFactors, Motion, Shutter
 from sim2cam.randomize.draw import draw
+from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Sphere
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, TimeOfFlight
 from sim2cam.scene.scene import Scene
@@ -220,3 +221,17 @@ def test_every_kind_of_depth_camera_takes_its_own_factors(domain):
     assert kinds["time_of_flight"].modulation_hz == 60e6
     assert kinds["time_of_flight"].signal_e == TimeOfFlight().signal_e
     assert 0.05 <= kinds["structured_light"].baseline_m <= 0.06
+
+
+def test_a_camera_moves_along_its_own_axes_only_where_that_is_drawn(domain):
+    motion = Motion(*(Constant(value) for value in (0.1, 0.2, 0.3, 1.0, 2.0, 3.0)))
+    shutter = Shutter(Constant(0.01), Constant(-0.02))
+    moving = compose(draw(replace(domain, motion=motion, shutter=shutter), 0, 3, views=1), 640, 480)
+    still = compose(draw(domain, 0, 3, views=1), 640, 480)
+    (camera,) = moving.cameras
+    own = camera.twist.seen_from(camera.pose)
+    assert own.velocity_m_s == pytest.approx((0.1, 0.2, 0.3))
+    assert own.spin_rad_s == pytest.approx((1.0, 2.0, 3.0))
+    assert camera.shutter == scene_camera.Shutter(0.01, -0.02)
+    assert replace(moving, cameras=(replace(camera, shutter=None, twist=None),)) == still
+    assert Scene.from_json(moving.to_json()) == moving

@@ -8,6 +8,7 @@ import pytest
 
 from sim2cam.dataset.audit import audit
 from sim2cam.dataset.channels import encode, read
+from sim2cam.dataset.label_audit import audit_labels
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Sample
 from sim2cam.geometry.fisheye import KannalaBrandt
@@ -26,6 +27,11 @@ LENSES = {
     "barrel": BrownConrady(300.0, 300.0, 159.5, 119.5, k1=-0.25, k2=0.05, p1=0.002, p2=-0.001),
     "fisheye": KannalaBrandt(250.0, 250.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0),
 }
+
+
+def problems(sample, channels):
+    yield from audit(sample, channels)
+    yield from audit_labels(sample, channels)
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +63,14 @@ def rendered(egl, make, tmp_path_factory):
 def test_what_was_rendered_passes(rendered, lens):
     sample, channels = rendered[lens]
     assert len(sample.objects) == 5
-    assert list(audit(sample, channels)) == []
+    assert list(problems(sample, channels)) == []
 
 
 @pytest.mark.parametrize("left_out", [*ANY_LENS, *PAIR])
 def test_less_is_audited_too(rendered, left_out):
     sample, channels = rendered["pinhole"]
     fewer = {name: values for name, values in channels.items() if name != left_out}
-    assert list(audit(sample, fewer)) == []
+    assert list(problems(sample, fewer)) == []
 
 
 def with_objects(change):
@@ -175,14 +181,14 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(rendered, fault):
     plant, words = FAULTS[fault]
-    found = list(audit(*plant(*rendered["barrel"])))
+    found = list(problems(*plant(*rendered["barrel"])))
     assert any(words in what for what in found), found
     assert all(what.startswith(("object ", "occlusion of ", "half of the ")) for what in found)
 
 
 def test_captures_are_not_audited(rendered):
     sample, channels = rendered["pinhole"]
-    assert list(audit(replace(sample, lens=None), channels)) == []
+    assert list(problems(replace(sample, lens=None), channels)) == []
 
 
 def with_occlusions(change):
@@ -244,7 +250,7 @@ def test_a_fault_of_the_whole_picture_is_found(rendered, fault):
     plant, words = PICTURE_FAULTS[fault]
     sample, channels = rendered["pinhole"]
     assert sample.occlusions
-    found = list(audit(*plant(sample, channels)))
+    found = list(problems(*plant(sample, channels)))
     assert any(words in what for what in found), found
 
 
@@ -256,4 +262,4 @@ def test_disparity_nearer_than_16_bits_reach_may_be_missing(rendered):
     cut = np.where(disparity < 256, disparity, 0)
     assert 0 < (cut == 0).mean() < 1
     fewer = {"depth": depth, "disparity": cut}
-    assert list(audit(near, fewer)) == []
+    assert list(problems(near, fewer)) == []

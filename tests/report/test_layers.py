@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from sim2cam.dataset.channels import CHANNELS, encode
+from sim2cam.dataset.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, encode
 from sim2cam.images import encode_jpeg, write_bytes
 from sim2cam.report.layers import LAYERS, LayerName, instance_colour, layers_of, paint_layers
 
@@ -112,6 +112,37 @@ def test_what_both_eyes_see_is_told_apart(paint):
     assert min(both) > 200
     assert left[0] > left[1] > left[2] > 0
     assert nothing == [0, 0, 0]
+
+
+def test_flow_is_a_wheel_of_hues(paint):
+    flow = np.zeros((1, 300, 3), np.float32)
+    flow[..., :2] = [10.0, 0.0]
+    flow[..., 2] = FLOW_SEEN
+    flow[0, :6] = [
+        [10, 0, FLOW_SEEN], [0, 10, FLOW_SEEN], [-10, 0, FLOW_SEEN], [0, 0, FLOW_SEEN],
+        [10, 0, FLOW_HIDDEN], [0, 0, 0],
+    ]  # fmt: skip
+    painted = paint(flow_forward=flow, flow_backward=flow[:, ::-1])
+    right, down, left, still, hidden, nothing = painted["flow_forward"].rgb[0, :6].tolist()
+    assert right == [255, 0, 0]
+    assert np.allclose(down, [128, 255, 0], atol=1)
+    assert left == [0, 255, 255]
+    assert still == [255, 255, 255]
+    assert hidden == [140, 0, 0]
+    assert nothing == [0, 0, 0]
+    assert scale(painted["flow_forward"]) == ("", "10.0 px")
+    backward = painted["flow_backward"].rgb[:, ::-1]
+    assert np.array_equal(backward, painted["flow_forward"].rgb)
+
+
+def test_a_flow_of_nothing_is_black(paint):
+    painted = paint(flow_forward=np.zeros((3, 4, 3), np.float32))["flow_forward"]
+    assert not painted.rgb.any()
+
+
+def test_coverage_is_its_share_of_white(paint):
+    row = paint(coverage=np.array([[0, 0.5, 1]], np.float32))["coverage"].rgb[0].tolist()
+    assert row == [[0] * 3, [128] * 3, [255] * 3]
 
 
 def test_the_right_eye_s_picture_is_itself(paint):

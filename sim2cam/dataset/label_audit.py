@@ -1,21 +1,18 @@
-"""Identities of labels beyond boxes and poses: masks, keypoints, who hides whom, pairs, readings."""
+"""The audit of what stands beside boxes and poses: whole masks, keypoints, pairs, readings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.channels import DEPTH_SCALE_M, ChannelName
-from sim2cam.dataset.sample import ObjectLabel, Sample
-from sim2cam.errors import UsageError
+from sim2cam.dataset.audit import Channels, Floats, in_camera
+from sim2cam.dataset.channels import DEPTH_SCALE_M
+from sim2cam.dataset.sample import Keypoint, ObjectLabel, Sample
+from sim2cam.errors import LensError, UsageError
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.perspective import Perspective
-
-Floats = NDArray[np.float64]
-Channels = Mapping[ChannelName, NDArray[Any]]
 
 _ROUND_PX = 0.01
 _ROUND_SHARE = 1e-6
@@ -26,7 +23,38 @@ _MOST_WRONG = 0.5
 _MOST_OFF = 0.05
 
 
-def mask_problems(label: ObjectLabel, ids: NDArray[np.uint16]) -> Iterator[str]:
+def audit_labels(sample: Sample, channels: Channels) -> Iterator[str]:
+    """Yields which identities do not hold, of each object and of the whole picture.
+
+    Args:
+        sample: rendered, with its lens.
+        channels: of its own size; what is not there is not audited.
+    """
+    if sample.lens is None:
+        return
+    if "ids" in channels:
+        for index, label in enumerate(sample.objects or ()):
+            for what in _object_problems(label, sample, channels):
+                yield f"object {index} (category {label.category}): {what}"
+        yield from _occlusion_problems(sample, channels["ids"])
+    yield from _disparity_problems(sample, channels)
+    yield from _shared_problems(channels)
+    yield from _reading_problems(sample, channels)
+
+
+def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> Iterator[str]:
+    yield from _mask_problems(label, channels["ids"])
+    if label.pose is None:
+        return
+    try:
+        for keypoint in label.keypoints or ():
+            if keypoint.visibility > 0:
+                yield from _keypoint_problems(keypoint, label, sample, channels)
+    except LensError as error:
+        yield str(error)
+
+
+def _mask_problems(label: ObjectLabel, ids: NDArray[np.uint16]) -> Iterator[str]:
     """Visible and amodal: an object's whole mask holds its visible one, and fits box and fraction."""
     if label.amodal_mask is None:
         return
@@ -45,53 +73,42 @@ def mask_problems(label: ObjectLabel, ids: NDArray[np.uint16]) -> Iterator[str]:
         yield f"visible_fraction {label.visible_fraction:.6f} is not that of its masks, {share:.6f}"
 
 
-def keypoint_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> Iterator[str]:
+def _keypoint_problems(
+    keypoint: Keypoint, label: ObjectLabel, sample: Sample, channels: Channels
+) -> Iterator[str]:
     """Keypoints, pose, ids and object coordinates: each lies where its point of the object is."""
     assert sample.lens is not None
-    assert label.pose is not None
-    for keypoint in label.keypoints or ():
-        if keypoint.visibility == 0:
-            continue
-        point = label.pose.apply(np.array([keypoint.point_m]))
-        pixel = np.array(keypoint.xy)
-        off = float(np.abs(sample.lens.project(point)[0] - pixel).max())
-        if off > _ROUND_PX:
-            yield f"keypoint {keypoint.name} is {off:.2f} px beside its point, as the pose has it"
-        elif keypoint.visibility == 2:
-            yield from _seen_problems(
-                label, keypoint.name, pixel, keypoint.point_m, sample, channels
-            )
-
-
-def _seen_problems(
-    label: ObjectLabel,
-    name: str,
-    pixel: Floats,
-    point_m: tuple[float, float, float],
-    sample: Sample,
-    channels: Channels,
-) -> Iterator[str]:
-    """Yields why a keypoint is not seen at its pixel or one of those next to it."""
-    assert sample.lens is not None
+    pixel = np.array(keypoint.xy)
+    point = in_camera(np.array([keypoint.point_m]), label, sample, pixel[1:])
+    off = float(np.abs(sample.lens.project(point)[0] - pixel).max())
+    if off > _ROUND_PX:
+        yield f"keypoint {keypoint.name} is {off:.2f} px beside its point, as the pose has it"
+    if keypoint.visibility < 2 or off > _ROUND_PX:
+        return
     column, row = np.rint(pixel).astype(np.intp)
     window = np.s_[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
     on_it = channels["ids"][window] == label.instance_id
     if not on_it.any():
-        yield f"keypoint {name} is called seen, but its pixel shows something else"
-        return
-    if "coordinates" not in channels or label.extent_m is None:
-        return
-    low, high = np.array(label.extent_m)
-    points = channels["coordinates"][window][on_it] * (high - low) + low
-    nearest = float(np.linalg.norm(points - np.array(point_m), axis=1).min())
-    assert label.pose is not None
+        yield f"keypoint {keypoint.name} is called seen, but its pixel shows something else"
+    elif "coordinates" in channels and label.extent_m is not None:
+        low, high = np.array(label.extent_m)
+        points = channels["coordinates"][window][on_it] * (high - low) + low
+        away = float(np.linalg.norm(points - np.array(keypoint.point_m), axis=1).min())
+        if away > _NEAR_PX * _pixel_m(pixel, point, sample):
+            yield (
+                f"keypoint {keypoint.name} is called seen, but the point seen there is "
+                f"{away:.4f} m off"
+            )
+
+
+def _pixel_m(pixel: Floats, point: Floats, sample: Sample) -> float:
+    """Returns how wide a pixel (2,) is at a point (1, 3) of the camera frame."""
+    assert sample.lens is not None
     rays = sample.lens.unproject(pixel + np.array([[0.0, 0.0], [1.0, 0.0]]))
-    footprint = float(np.linalg.norm(rays[1] - rays[0]) * np.linalg.norm(label.pose.position_m))
-    if nearest > _NEAR_PX * footprint:
-        yield f"keypoint {name} is called seen, but the point seen there is {nearest:.4f} m off"
+    return float(np.linalg.norm(rays[1] - rays[0]) * np.linalg.norm(point))
 
 
-def occlusion_problems(sample: Sample, ids: NDArray[np.uint16]) -> Iterator[str]:
+def _occlusion_problems(sample: Sample, ids: NDArray[np.uint16]) -> Iterator[str]:
     """Who hides whom: what is hidden lies, with its amodal mask, behind what is seen."""
     whole = {o.instance_id: o.amodal_mask for o in sample.objects or () if o.instance_id}
     for occlusion in sample.occlusions or ():
@@ -111,7 +128,7 @@ def occlusion_problems(sample: Sample, ids: NDArray[np.uint16]) -> Iterator[str]
             yield f"{pair}: {occlusion.pixels} pixels, but their masks share {found}"
 
 
-def disparity_problems(sample: Sample, channels: Channels) -> Iterator[str]:
+def _disparity_problems(sample: Sample, channels: Channels) -> Iterator[str]:
     """Disparity, baseline and depth: disparity = focal length x baseline / depth."""
     lens = sample.lens
     if "disparity" not in channels or "depth" not in channels:
@@ -131,7 +148,7 @@ def disparity_problems(sample: Sample, channels: Channels) -> Iterator[str]:
         yield f"disparity and depth differ in {int(wrong.sum())} pixels, by up to {worst:.2f} px"
 
 
-def shared_problems(channels: Channels) -> Iterator[str]:
+def _shared_problems(channels: Channels) -> Iterator[str]:
     """What both eyes see has a disparity, lies in the right picture, and has nothing before it there."""
     if "shared" not in channels or "disparity" not in channels:
         return
@@ -151,7 +168,7 @@ def shared_problems(channels: Channels) -> Iterator[str]:
         yield f"{wrong} of {int(hidden.sum())} pixels that the right eye cannot see are called shared"
 
 
-def reading_problems(sample: Sample, channels: Channels) -> Iterator[str]:
+def _reading_problems(sample: Sample, channels: Channels) -> Iterator[str]:
     """Readings of a depth camera and depth: most are nearly right."""
     if "sensor_depth" not in channels or "depth" not in channels:
         return
