@@ -8,6 +8,7 @@ import pytest
 
 from sim2cam import images
 from sim2cam.errors import LensError, UsageError
+from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.render.frame import shoot
 from sim2cam.render.stereo import right_eye
@@ -135,3 +136,15 @@ def test_pairs_are_drawn_without_opengl_too(tiny, make):
     frame = shoot(scene, of, tiny, PAIR)
     assert 0.5 < frame.channels["shared"].mean() < 1
     assert frame.right != frame.jpeg
+
+
+def test_eyes_that_turn_together_stay_side_by_side(make):
+    twist = Twist((0.1, -0.2, 0.05), (0.3, 1.0, -0.5))
+    of = replace(make.camera(), baseline_m=BASELINE_M, twist=twist)
+    eye = right_eye(of)
+    seconds = 1e-4
+    left, right = of.after(seconds), eye.after(seconds)
+    offset = left.pose.inverse().apply(np.array([right.pose.position_m]))
+    assert np.allclose(offset, [[BASELINE_M, 0, 0]], atol=1e-9)
+    assert right.pose.rotation_wxyz == pytest.approx(left.pose.rotation_wxyz)
+    assert right_eye(replace(of, twist=None)).twist is None
