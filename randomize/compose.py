@@ -266,13 +266,13 @@ def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
     eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
     pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))
     return Camera(
-        pose,
-        width,
-        height,
-        _lens(drawn, view, focal_px, width, height),
-        _sensor(drawn, view),
-        _shutter(drawn, view),
-        _twist(drawn, view, pose),
+        pose=pose,
+        width=width,
+        height=height,
+        lens=_lens(drawn, view, focal_px, width, height),
+        sensor=_sensor(drawn, view),
+        shutter=_shutter(drawn, view),
+        twist=_twist(drawn, view, pose),
     )
 
 

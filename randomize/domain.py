@@ -7,7 +7,9 @@ redrawing a group changes nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
 
 from sim2cam.randomize.distributions import Distribution
 
@@ -267,3 +269,11 @@ class Domain:
     sensor: SensorFactors
     shutter: Shutter | None = None
     motion: Motion | None = None
+
+
+def factors_of(group: Any) -> Iterator[tuple[str, Distribution]]:
+    """Yields the factors of a group and their distributions, without those that are left out."""
+    for factor in fields(group) if group is not None else ():
+        distribution = getattr(group, factor.name)
+        if distribution is not None:
+            yield factor.name, distribution

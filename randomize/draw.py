@@ -8,7 +8,7 @@ from typing import Any
 
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.distributions import Value
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
@@ -79,10 +79,10 @@ def draw(
 
     def draw_group(path: str, group: Any) -> None:
         again = sum(n for name, n in redraws.items() if f"{path}/".startswith(f"{name}/"))
-        for factor in fields(group):
-            name = f"{path}/{factor.name}"
+        for factor, distribution in factors_of(group):
+            name = f"{path}/{factor}"
             rng = stream(seed, name, scene_index=index, attempt=attempt + again)
-            values[name] = getattr(group, factor.name).draw(rng)
+            values[name] = distribution.draw(rng)
 
     for name in ONCE:
         draw_group(name, getattr(domain, name))
@@ -94,7 +94,7 @@ def draw(
     )
     for names, count in repeats:
         for name in names:
-            for i in range(int(count) if getattr(domain, name) else 0):
+            for i in range(int(count)):
                 draw_group(f"{name}/{i}", getattr(domain, name))
     return Draw(values, views)
 

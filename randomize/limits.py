@@ -8,7 +8,7 @@ from typing import get_args
 
 from sim2cam.errors import did_you_mean
 from sim2cam.randomize.distributions import Choice, Constant, Distribution, Value
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.scene.asset import PipShape
 from sim2cam.scene.material import TEXTURE_FAMILIES
 
@@ -95,12 +95,11 @@ def check_domain(domain: Domain) -> None:
         ValueError: naming the factor, the value and what is allowed.
     """
     for group in fields(domain):
-        factors = getattr(domain, group.name)
-        for factor in fields(factors) if factors else ():
-            for value in _extremes(getattr(factors, factor.name)):
-                problem = _problem(group.name, factor.name, value)
+        for factor, distribution in factors_of(getattr(domain, group.name)):
+            for value in _extremes(distribution):
+                problem = _problem(group.name, factor, value)
                 if problem:
-                    place = f"domain.{group.name}.{factor.name}"
+                    place = f"domain.{group.name}.{factor}"
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
 
 

@@ -198,14 +198,9 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
         **sample.facts,
     }
     if sample.objects is not None:
-        line["objects"] = [_known(label) for label in sample.objects]
+        line["objects"] = sample.objects
     line = _plain(line)
     return line | {"digest": digest_of(line)}
-
-
-def _known(label: ObjectLabel) -> dict[str, Any]:
-    """Returns what is known of an object."""
-    return {name: value for name, value in dataclasses.asdict(label).items() if value is not None}
 
 
 def digest_of(line: Mapping[str, Any]) -> str:
@@ -220,8 +215,10 @@ def _plain(value: object) -> Any:
 
 
 def _encode(value: object) -> dict[str, Any] | str:
+    """Returns a value as JSON knows it; what is not known, None, is left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: entry for name, entry in found.items() if entry is not None}
     if isinstance(value, Path):
         return value.as_posix()
     raise TypeError(f"{type(value).__name__} does not go into JSON")
