@@ -145,6 +145,12 @@ class _Field:
     down: Singles
     depth: Floats
 
+    def seen_from(self, to_camera: Floats, pixels: NDArray[np.intp]) -> _Field:
+        """Returns what some of the pixels see, in a frame that ``to_camera`` (3, 3) turns back."""
+        turn, single = to_camera.T, to_camera.T.astype(np.float32)
+        across, down = single @ self.across[:, pixels], single @ self.down[:, pixels]
+        return _Field(turn @ self.rays[:, pixels], across, down, self.depth[pixels])
+
 
 def blind_spot(scene: Scene) -> str | None:
     """Returns why a drawn lens cannot see a corner of its picture; None when all can."""
@@ -174,7 +180,7 @@ def _faces(field: _Field, pose: Pose) -> tuple[Face, ...]:
     narrowest = field.rays[2].min()
     if narrowest < _WIDEST_COSINE:
         return _cube(field, pose)
-    one = _face(field, slice(None), pose, np.eye(3))
+    one = _face(field, pose, np.eye(3), slice(None))
     if narrowest >= _NARROW_COSINE:
         return (one,)
     cube = _cube(field, pose)
@@ -184,10 +190,11 @@ def _faces(field: _Field, pose: Pose) -> tuple[Face, ...]:
 def _cube(field: _Field, pose: Pose) -> tuple[Face, ...]:
     """Returns those faces of a cube around the camera that pixels look at."""
     nearest = np.argmax(_CUBE[:, :, 2] @ field.rays, axis=0)
+    shares = [np.flatnonzero(nearest == number) for number in range(len(_CUBE))]
     return tuple(
-        _face(field, np.flatnonzero(nearest == number), _turned(pose, turn), turn)
-        for number, turn in enumerate(_CUBE)
-        if (nearest == number).any()
+        _face(field.seen_from(turn, pixels), _turned(pose, turn), turn, pixels)
+        for turn, pixels in zip(_CUBE, shares, strict=True)
+        if len(pixels)
     )
 
 
@@ -207,20 +214,17 @@ def _turned(pose: Pose, turn: Floats) -> Pose:
     return pose @ Pose.from_matrix(matrix)
 
 
-def _face(field: _Field, pixels: NDArray[np.intp] | slice, pose: Pose, to_camera: Floats) -> Face:
-    """Returns the face of some pixels, with its pose in the world and its turn to the camera."""
-    rays = to_camera.T @ field.rays[:, pixels]
-    spots = rays[:2] / rays[2]
-    across, down = (
-        _on_plane(spots, rays[2], to_camera.T @ way[:, pixels])
-        for way in (field.across, field.down)
-    )
-    stretch = (field.depth[pixels] / rays[2]).astype(np.float32)
+def _face(field: _Field, pose: Pose, to_camera: Floats, pixels: NDArray[np.intp] | slice) -> Face:
+    """Returns the face of some pixels from what they see in its frame."""
+    z = field.rays[2]
+    spots = field.rays[:2] / z
+    across, down = (_on_plane(spots, z, way) for way in (field.across, field.down))
+    stretch = (field.depth / z).astype(np.float32)
     focal_px = 1 / float(_least_stretch(across, down).min())
     return Face(pose, to_camera, pixels, spots, across, down, stretch, focal_px)
 
 
-def _on_plane(spots: Floats, z: Floats, way: Floats) -> Singles:
+def _on_plane(spots: Floats, z: Floats, way: Singles) -> Singles:
     """Returns how far spots (2, m) of the plane z = 1 move when rays with this z go a way (3, m)."""
     return np.asarray((way[:2] - spots * way[2]) / z, dtype=np.float32)
 

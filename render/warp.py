@@ -7,6 +7,7 @@ a sensor. Labels are picked, and depth is that of the point at which the pixel's
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -69,20 +70,17 @@ def _color(face: Face, draw: Callable[[PinholeView], Singles]) -> Singles:
     """Returns the radiance (m, 3) of a face's pixels.
 
     Each takes n x n interpolated samples, as many as keep them no farther apart than the pixels
-    of the view.
+    of the view; blocks of pixels take as many as the one among them that needs most.
     """
     across, down = face.across * face.focal_px, face.down * face.focal_px  # in pixels of the view
     apart = np.sqrt(np.maximum((across * across).sum(axis=0), (down * down).sum(axis=0)))
-    counts = np.clip(np.ceil(apart - _SPARE_PX), 1, _MOST_SAMPLES).astype(np.intp)
     view, places = face.view(1, _MARGIN_PX + float(apart.max()))
-    drawn = draw(view)
-    color = np.zeros((len(counts), 3), np.float32)
-    for count in np.flatnonzero(np.bincount(counts)).tolist():
-        chosen = np.flatnonzero(counts == count)
-        for start in range(0, len(chosen), _BLOCK):
-            block = chosen[start : start + _BLOCK]
-            ways = across[:, block], down[:, block]
-            color[block] = _mean(drawn, places[:, block], *ways, count)
+    drawn = np.ascontiguousarray(draw(view))
+    color = np.empty((len(apart), 3), np.float32)
+    for start in range(0, len(apart), _BLOCK):
+        block = np.s_[start : start + _BLOCK]
+        count = min(max(1, math.ceil(apart[block].max() - _SPARE_PX)), _MOST_SAMPLES)
+        color[block] = _mean(drawn, places[:, block], across[:, block], down[:, block], count)
     return color
 
 
@@ -110,7 +108,7 @@ def _labels(face: Face, draw: Callable[[PinholeView], GBuffer]) -> GBuffer:
         if channel == "depth_m":
             off = places[0] - x, places[1] - y
             return _depth_at(values, drawn["bodies"], nearest, *off) * face.stretch
-        found = values.reshape(-1, *values.shape[2:])[nearest]
+        found = values.reshape(-1, *values.shape[2:]).take(nearest, axis=0)
         if channel == "normals":
             found = found @ face.to_camera.T.astype(np.float32)
         return np.asarray(found)
@@ -137,12 +135,12 @@ def _depth_at(
     """
     flat, width = depth_m.reshape(-1), depth_m.shape[1]
     nearness = np.divide(1, flat, out=np.zeros_like(flat), where=flat > 0)
-    here = nearness[nearest]
-    body = bodies.reshape(-1)
-    there = here.copy()
+    here, flat_bodies = nearness.take(nearest), bodies.reshape(-1)
+    body, there = flat_bodies.take(nearest), here.copy()
     for step, off in ((1, off_x), (width, off_y)):
-        slope = _slope(nearness[nearest - step], here, nearness[nearest + step])
-        alike = (body[nearest - step] == body[nearest]) & (body[nearest + step] == body[nearest])
+        last, after = nearest - step, nearest + step
+        slope = _slope(nearness.take(last), here, nearness.take(after))
+        alike = (flat_bodies.take(last) == body) & (flat_bodies.take(after) == body)
         there += np.where(alike, slope * off, 0)
     return np.asarray(np.divide(1, there, out=np.zeros_like(there), where=here > 0))
 

@@ -9,7 +9,7 @@ flat in uvec2 body_and_part;
 
 layout(location = 0) out vec4 coat;     // rgb: square roots of the reflectance; a: roughness
 layout(location = 1) out vec4 relief;   // xyz: normal; w: emission over the reflectance
-layout(location = 2) out vec4 matter;   // specular / MOST_SPECULAR, metallic, body's number mod 255
+layout(location = 2) out vec4 matter;   // specular / MOST_SPECULAR, metallic; kind of surface: body, direction
 
 layout(binding = 0) uniform sampler2D color_map;
 layout(binding = 1) uniform sampler2D normal_map;
@@ -24,7 +24,10 @@ void main() {
     vec3 t = normalize(world_tangent - n * dot(world_tangent, n));
     vec3 bump = texture(normal_map, at).xyz * 2.0 - 1.0;
     coat = vec4(sqrt(texture(color_map, at).rgb), surface.x);
-    relief = vec4(normalize(bump.x * t + bump.y * cross(n, t) + bump.z * n), surface.w);
-    float body = float(1u + (body_and_part.x - 1u) % 255u) / 255.0;
-    matter = vec4(surface.y / MOST_SPECULAR, surface.z, body, 0.0);
+    vec3 bumped = normalize(bump.x * t + bump.y * cross(n, t) + bump.z * n);
+    relief = vec4(bumped, surface.w);
+    // An odd number of bins, so that what is level or upright lies in the middle of one.
+    vec3 bin = floor((bumped + 1.0) * 2.499);
+    float body = float(1u + (body_and_part.x - 1u) % 255u);
+    matter = vec4(surface.y / MOST_SPECULAR, surface.z, body / 255.0, dot(bin, vec3(1, 5, 25)) / 255.0);
 }

@@ -7,7 +7,6 @@
 // question.
 const float PI = 3.14159265;
 const float MOST_SPECULAR = 0.25;
-const float ALIKE = 0.9;  // cosine between normals of one surface in a pixel
 const float TEXEL = 2.0 / SHADOW_PX;  // of a shadow map over the radius that it shows
 
 #if N_SAMPLES > 1
@@ -175,47 +174,26 @@ vec3 lit(Surface s) {
     return s.color * s.emission + diffuse * (1.0 - fresnel) + shine;
 }
 
-// Samples of a pixel that lie on one surface.
-struct Group {
-    uint members;  // one bit each
-    vec4 coat, relief, matter;
-    float depth;  // sums
-};
-
-// Returns the samples that lie on the same surface as the first of those that are left.
-Group grouped(uint left, ivec2 at) {
-    Group group = Group(0u, vec4(0.0), vec4(0.0), vec4(0.0), 0.0);
-    vec4 first = vec4(0.0);
-    float body = -1.0;
+// Returns which of the samples that are left, one bit each, lie on the surface of one of them.
+uint alike(int one, uint left, ivec2 at) {
+    vec2 kind = texelFetch(matters, at, one).zw;
+    uint members = 0u;
     for (int i = 0; i < N_SAMPLES; ++i) {
-        vec4 matter = texelFetch(matters, at, i);
-        vec4 relief = texelFetch(reliefs, at, i);
-        bool is_left = (left & (1u << i)) != 0u;
-        bool is_first = is_left && body < 0.0;
-        body = is_first ? matter.z : body;
-        first = is_first ? relief : first;
-        bool alike = body == 0.0 || dot(relief.xyz, first.xyz) > ALIKE;
-        float share = is_left && alike && matter.z == body ? 1.0 : 0.0;
-        vec4 coat = texelFetch(coats, at, i);
-        group.coat += share * vec4(coat.rgb * coat.rgb, coat.a);
-        group.relief += share * relief;
-        group.matter += share * matter;
-        group.depth += share * texelFetch(depths, at, i).x;
-        group.members |= share > 0.0 ? 1u << i : 0u;
+        if (texelFetch(matters, at, i).zw == kind) members |= 1u << i;
     }
-    return group;
+    return members & left;
 }
 
-// Returns the radiance of a group, times the number of its samples.
-vec3 sum_of(Group group) {
-    float count = float(bitCount(group.members));
-    vec3 screen = vec3(gl_FragCoord.xy / size.xy, group.depth / count);
+// Returns the radiance of the surface of a sample.
+vec3 radiance_of(int one, ivec2 at) {
+    vec4 coat = texelFetch(coats, at, one);
+    vec4 relief = texelFetch(reliefs, at, one);
+    vec4 matter = texelFetch(matters, at, one);
+    vec3 screen = vec3(gl_FragCoord.xy / size.xy, texelFetch(depths, at, one).x);
     vec4 place = clip_to_world * vec4(2.0 * screen - 1.0, 1.0);
-    vec4 coat = group.coat / count;
-    vec2 matter = group.matter.xy / count;
-    Surface surface = Surface(place.xyz / place.w, normalize(group.relief.xyz), coat.rgb, coat.a,
-                              matter.x * MOST_SPECULAR, matter.y, group.relief.w / count);
-    return count * (group.matter.z == 0.0 ? horizon.rgb : lit(surface));
+    Surface surface = Surface(place.xyz / place.w, normalize(relief.xyz), coat.rgb * coat.rgb, coat.a,
+                              matter.x * MOST_SPECULAR, matter.y, relief.w);
+    return matter.z == 0.0 ? horizon.rgb : lit(surface);
 }
 
 // Most pixels show one surface: what more a pixel shows is added by a second pass, compiled with
@@ -223,18 +201,19 @@ vec3 sum_of(Group group) {
 void main() {
     const uint ALL = (1u << N_SAMPLES) - 1u;
     ivec2 at = ivec2(gl_FragCoord.xy);
-    Group group = grouped(ALL, at);
+    uint members = alike(0, ALL, at);
 #ifdef REST
     vec3 sum = vec3(0.0);
-    uint left = ALL & ~group.members;
+    uint left = ALL & ~members;
     while (left != 0u) {
-        group = grouped(left, at);
-        sum += sum_of(group);
-        left &= ~group.members;
+        int one = findLSB(left);
+        members = alike(one, left, at);
+        sum += float(bitCount(members)) * radiance_of(one, at);
+        left &= ~members;
     }
 #else
-    vec3 sum = sum_of(group);
-    gl_FragDepth = group.members == ALL ? 0.0 : 1.0;
+    vec3 sum = float(bitCount(members)) * radiance_of(0, at);
+    gl_FragDepth = members == ALL ? 0.0 : 1.0;
 #endif
     radiance = vec4(sum / float(N_SAMPLES), 1.0);
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -76,7 +77,7 @@ class Perspective(CentralLens):
 
     def edge(self) -> str:
         """Returns where the lens's domain ends and why, in words."""
-        fold = self._fold_radius()
+        fold = self._fold_radius
         if math.isinf(fold):
             return "it ends 90 degrees off the axis, or where tangential distortion folds back"
         return f"the distortion folds back {math.degrees(math.atan(fold)):.1f} degrees off the axis"
@@ -89,30 +90,29 @@ class Perspective(CentralLens):
         u = (pixels[:, 0] - self.cx_px) / self.fx_px
         v = (pixels[:, 1] - self.cy_px) / self.fy_px
         with np.errstate(all="ignore"):  # points that run away are told from the others below
-            x, y = self._undistort(u, v)
-            moved_x, moved_y = self._distort(x, y)
-            met = self._in_pixels(moved_x - u, moved_y - v) < ON_TARGET_PX
-            met &= self._is_unfolded(x, y)
+            x, y, off = self._undistort(u, v)
+            met = (off < ON_TARGET_PX) & self._is_unfolded(x, y)
             length = np.sqrt(x * x + y * y + 1)
             return np.stack([x / length, y / length, 1 / length], axis=1), met
 
-    def _undistort(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
-        """Returns the points x, y that are moved to u, v, where Newton's method finds them."""
+    def _undistort(self, u: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
+        """Returns the points x, y that Newton's method finds for u, v, and how far off they end."""
         x, y = self._start(u, v)
-        for _ in range(NEWTON_STEPS):
+        for step in range(NEWTON_STEPS + 1):
             moved_x, moved_y = self._distort(x, y)
             off_x, off_y = moved_x - u, moved_y - v
-            if not (self._in_pixels(off_x, off_y) > CONVERGED_PX).any():
+            off = self._in_pixels(off_x, off_y)
+            if step == NEWTON_STEPS or not (off > CONVERGED_PX).any():
                 break
             xx, xy, yx, yy = self._jacobian(x, y)
             area = xx * yy - xy * yx
             x = x - (yy * off_x - xy * off_y) / area
             y = y - (xx * off_y - yx * off_x) / area
-        return x, y
+        return x, y, off
 
     def _start(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
         """Returns the points that radial distortion alone moves to u, v."""
-        widest = min(_WIDEST_START_RAD, math.atan(self._fold_radius()))
+        widest = min(_WIDEST_START_RAD, math.atan(self._fold_radius))
         known = np.tan(np.linspace(0, widest, _START_ANGLES, endpoint=False))  # there may be a pole
         moved = known * self._radial(known * known)[0]
         radius = np.sqrt(u * u + v * v)
@@ -126,26 +126,28 @@ class Perspective(CentralLens):
         """Returns which points lie before the distortion first folds back."""
         with np.errstate(all="ignore"):  # beyond the fold may be poles
             xx, xy, yx, yy = self._jacobian(x, y)
-            within = x * x + y * y < self._fold_radius() ** 2
+            within = x * x + y * y < self._fold_radius**2
             return np.asarray((xx * yy - xy * yx > 0) & within)
 
+    @functools.cached_property
     def _fold_radius(self) -> float:
-        """Returns the radius on the plane at which r N / D first turns back or has a pole."""
-        k1, k2, _, _, k3, k4, k5, k6, *_ = self._twelve()
+        """The radius on the plane at which r N / D first turns back or has a pole."""
+        k1, k2, _, _, k3, k4, k5, k6, *_ = self._twelve
         numerator, denominator = np.array([1, k1, k2, k3]), np.array([1, k4, k5, k6])
         powers = np.arange(4)  # of r^2
         slope = np.convolve((1 + 2 * powers) * numerator, denominator)
         slope -= np.convolve(numerator, 2 * powers * denominator)  # times D^2
         return math.sqrt(min(first_root(slope[1:]), first_root(denominator[1:])))
 
+    @functools.cached_property
     def _twelve(self) -> list[float]:
-        """Returns the coefficients in OpenCV's order, 0 for those that this lens has not."""
+        """The coefficients in OpenCV's order, 0 for those that this lens has not."""
         given = [float(c) for c in self.coefficients()]
         return given + [0.0] * (_COEFFICIENTS - len(given))
 
     def _radial(self, r2: Floats) -> tuple[Floats, Floats]:
         """Returns N / D and its derivative by r^2, each (n,)."""
-        k1, k2, _, _, k3, k4, k5, k6, *_ = self._twelve()
+        k1, k2, _, _, k3, k4, k5, k6, *_ = self._twelve
         numerator = 1 + r2 * (k1 + r2 * (k2 + r2 * k3))
         slope = k1 + r2 * (2 * k2 + 3 * r2 * k3)
         if not (k4 or k5 or k6):
@@ -156,7 +158,7 @@ class Perspective(CentralLens):
 
     def _distort(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Returns where the points x, y of the plane are moved."""
-        _, _, p1, p2, *_, s1, s2, s3, s4 = self._twelve()
+        _, _, p1, p2, *_, s1, s2, s3, s4 = self._twelve
         x2, y2, xy = x * x, y * y, 2 * x * y
         r2 = x2 + y2
         radial, _ = self._radial(r2)
@@ -168,7 +170,7 @@ class Perspective(CentralLens):
 
     def _jacobian(self, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Returns the derivative of ``_distort``: xx, xy (of x by y), yx, yy."""
-        _, _, p1, p2, *_, s1, s2, s3, s4 = self._twelve()
+        _, _, p1, p2, *_, s1, s2, s3, s4 = self._twelve
         r2 = x * x + y * y
         radial, slope = self._radial(r2)
         x2, y2 = 2 * x, 2 * y
