@@ -96,7 +96,7 @@ def draw(
     )
     for names, count in repeats:
         for name in names:
-            for i in range(int(count) if getattr(domain, name) else 0):
+            for i in range(int(count)):
                 draw_group(f"{name}/{i}", getattr(domain, name))
     return Draw(values, views)
 

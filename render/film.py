@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from sim2cam.geometry.motion import Course, Twist
-from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.geometry.motion import Course
 from sim2cam.scene.scene import Body, Scene
-
-if TYPE_CHECKING:
-    from pybullet_utils.bullet_client import BulletClient
-
 
 STEP_S = 1 / 240
 """Length of a step of the simulation."""
@@ -57,21 +49,6 @@ class Film:
             for body in self._scene.bodies
         )
         return replace(self._scene, bodies=tuple(bodies))
-
-
-def course_of(client: BulletClient, handle: int, scale: float) -> Course:
-    """Returns where Bullet has a body and how it moves, in metres.
-
-    Args:
-        client: holds the body.
-        handle: its number there.
-        scale: Bullet's units in a metre.
-    """
-    position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
-    velocity, spin = client.getBaseVelocity(handle)
-    px, py, pz = (float(c) / scale for c in position)
-    pose = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
-    return Course(pose, Twist(vec3(np.divide(velocity, scale)), vec3(np.array(spin))))
 
 
 def _on(body: Body, course: Course) -> Body:

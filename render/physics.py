@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.motion import Course, Twist
+from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import connect
-from sim2cam.render.film import STEP_S, Film, course_of
+from sim2cam.render.film import STEP_S, Film
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, Sphere
 from sim2cam.scene.scene import Body, Scene
 
@@ -91,7 +92,7 @@ def _settle(
         for _ in range(_CHECK_EVERY):
             client.stepSimulation()
             if film is not None:
-                film.add({b.name: course_of(client, handles[b.name], _SCALE) for b in moving})
+                film.add({b.name: _course(client, handles[b.name]) for b in moving})
         seconds += _CHECK_EVERY * STEP_S
         speed = max((_speed(client, handles[b.name]) for b in moving), default=0.0)
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
@@ -179,5 +180,14 @@ def _penetration(client: BulletClient) -> float:
 def _moved(client: BulletClient, body: Body, handle: int) -> Body:
     if body.is_fixed:
         return body
-    pose = course_of(client, handle, _SCALE).pose
+    pose = _course(client, handle).pose
     return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))
+
+
+def _course(client: BulletClient, handle: int) -> Course:
+    """Returns where a body is and how it moves."""
+    position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
+    velocity, spin = client.getBaseVelocity(handle)
+    px, py, pz = (float(c) / _SCALE for c in position)
+    pose = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
+    return Course(pose, Twist(vec3(np.divide(velocity, _SCALE)), vec3(np.array(spin))))

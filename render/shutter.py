@@ -89,6 +89,11 @@ class _Stage:
         there = self.optics.seen_from(self.camera.after(moment.seconds).pose)
         return there.of_rows(moment.first, moment.last)
 
+    def rewind(self) -> None:
+        """Brings everything back to the middle of the exposure."""
+        if self.moves():
+            self.rasterizer.load(self.scene)
+
     def labels(self, optics: Optics, wanted: Collection[Channel]) -> GBuffer:
         """Returns label channels."""
         return labels_through(optics, lambda view: self.rasterizer.draw(view, wanted))
@@ -124,12 +129,9 @@ def expose(
     """
     stage = _Stage(scene, camera, optics_of(camera), rasterizer)
     speed = _fastest_px_s(stage)
-    bands = _bands(camera, speed)
-    truth = _truth(stage, bands, wanted)
+    truth = _truth(stage, _bands(camera, speed), wanted)
     slices = _slices(camera, speed)
     radiance, coverage = _gathered(stage, slices, truth["bodies"], with_coverage)
-    if stage.moves() and max(len(bands), len(slices)) > 1:
-        rasterizer.load(scene)
     return Exposure(radiance, truth, coverage)
 
 
@@ -137,6 +139,8 @@ def _truth(stage: _Stage, bands: list[_Slice], wanted: Collection[Channel]) -> G
     """Returns label channels (h, ...), drawn band by band."""
     of_many = len(bands) > 1
     parts = [stage.labels(stage.optics_at(band, of_many=of_many), wanted) for band in bands]
+    if of_many:
+        stage.rewind()
     return {channel: np.concatenate([part[channel] for part in parts]) for channel in parts[0]}
 
 
@@ -146,13 +150,16 @@ def _gathered(
     """Returns the radiance (h, w, 3), and the share (h, w) of time in which these bodies are seen."""
     light = np.zeros((*bodies.shape, 3), np.float32)
     share = np.full(bodies.shape, 0 if with_coverage else 1, np.float32)
+    of_many = len(slices) > 1
     for moment in slices:
-        optics = stage.optics_at(moment, of_many=len(slices) > 1)
+        optics = stage.optics_at(moment, of_many=of_many)
         rows = slice(moment.first, moment.last)
         light[rows] += moment.shares[:, None, None] * stage.radiance(optics)
         if with_coverage:
             same = stage.labels(optics, {"bodies", "depth_m"})["bodies"] == bodies[rows]
             share[rows] += moment.shares[:, None] * same
+    if of_many:
+        stage.rewind()
     return light, np.where(bodies > 0, np.minimum(share, 1), np.float32(0))
 
 

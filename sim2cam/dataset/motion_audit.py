@@ -9,19 +9,22 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.audit import Channels, Floats, in_camera, on_object, seen_points
 from sim2cam.dataset.channels import FLOW_SEEN, ChannelName
-from sim2cam.dataset.sample import ObjectLabel, Sample
+from sim2cam.dataset.sample import Moment, ObjectLabel, Sample
 from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import LensError
 
 _OFF_PX = 0.5
 _OTHER_SHARE = 0.02  # of points that are seen; at edges rounding moves some to the next pixel
+_STILL_SHARE = 0.25  # of what has no label; the rest may be things that move, as it says nowhere
+_REST_STEP = 37  # of so many pixels one is looked at
+_LEAST_REST = 20
 _ROUNDS = 5
 
 
 def audit_flow(
     name: ChannelName, sample: Sample, channels: Channels, other: Sample, ids: NDArray[np.uint16]
 ) -> Iterator[str]:
-    """Yields where a flow is not what depth, poses and motion have, by object.
+    """Yields where a flow is not what depth, poses and motion have, by object; then of the rest.
 
     Args:
         name: of the flow.
@@ -37,16 +40,72 @@ def audit_flow(
         then = there.get(label.instance_id)
         if then is None or label.pose is None or then.pose is None:
             continue
-        rows, columns = np.nonzero(
-            (channels["ids"] == label.instance_id) & (channels[name][..., 2] > 0)
-        )
-        flow = channels[name][rows, columns]
-        points = seen_points(sample, channels["depth"], rows, columns)
-        points = on_object(points, label, sample, rows.astype(np.float64))
-        found: Floats = np.stack([columns, rows], axis=1).astype(np.float64) + flow[:, :2]
         place = f"object {index} (category {label.category}): {name}"
+        rows, columns = _flowing(name, channels, label.instance_id)
+        points = _points_on(label, sample, channels, rows, columns)
+        found = _ends(name, channels, rows, columns)
         yield from _off_problems(f"{place} is", points, found, then, other)
-        yield from _seen_problems(place, found[flow[:, 2] == FLOW_SEEN], ids, label.instance_id)
+        seen = channels[name][rows, columns, 2] == FLOW_SEEN
+        yield from _seen_problems(place, found[seen], ids, label.instance_id)
+    yield from _rest_problems(name, sample, channels, other)
+
+
+def _rest_problems(
+    name: ChannelName, sample: Sample, channels: Channels, other: Sample
+) -> Iterator[str]:
+    """Yields whether hardly anything that has no label stands still between two places of a camera."""
+    if sample.moment is None or other.moment is None:
+        return
+    rows, columns = (places[::_REST_STEP] for places in _flowing(name, channels, 0))
+    if len(rows) < _LEAST_REST:
+        return
+    points = _points_on(_world(sample.moment), sample, channels, rows, columns)
+    found = _ends(name, channels, rows, columns)
+    try:
+        off = np.abs(_pixels(points, _world(other.moment), other) - found).max(axis=1)
+    except LensError as error:
+        yield f"{name} leads to what the other camera cannot see ({error})"
+        return
+    share = float((off <= _OFF_PX).mean())
+    if share < _STILL_SHARE:
+        yield (
+            f"{name} of {share:.0%} of what has no label is what depth and the places of the camera "
+            f"have, of at least {_STILL_SHARE:.0%}"
+        )
+
+
+def _world(moment: Moment) -> ObjectLabel:
+    """Returns all that stands still, as an object that is seen from a camera."""
+    return ObjectLabel("world", (0.0, 0.0, 0.0, 0.0), 0.0, pose=moment.camera.inverse())
+
+
+def _flowing(
+    name: ChannelName, channels: Channels, instance_id: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Returns rows (n,) and columns (n,) of an object's pixels whose flow is known."""
+    known = (channels[name][..., 2] > 0) & (channels["depth"] > 0)
+    rows, columns = np.nonzero((channels["ids"] == instance_id) & known)
+    return rows, columns
+
+
+def _points_on(
+    label: ObjectLabel,
+    sample: Sample,
+    channels: Channels,
+    rows: NDArray[np.intp],
+    columns: NDArray[np.intp],
+) -> Floats:
+    """Returns what pixels see (n, 3), in the frame of an object."""
+    points = seen_points(sample, channels["depth"], rows, columns)
+    return on_object(points, label, sample, rows.astype(np.float64))
+
+
+def _ends(
+    name: ChannelName, channels: Channels, rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> Floats:
+    """Returns the pixels (n, 2) to which a flow leads."""
+    starts = np.stack([columns, rows], axis=1).astype(np.float64)
+    return np.asarray(starts + channels[name][rows, columns, :2])
 
 
 def audit_tracks(tracks: Tracks, sample: Sample, channels: Channels) -> Iterator[str]:

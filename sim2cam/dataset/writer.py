@@ -203,14 +203,9 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
         **sample.facts,
     }
     if sample.objects is not None:
-        line["objects"] = [_known(label) for label in sample.objects]
+        line["objects"] = sample.objects
     line = _plain(line)
     return line | {"digest": digest_of(line)}
-
-
-def _known(label: ObjectLabel) -> dict[str, Any]:
-    """Returns what is known of an object."""
-    return {name: value for name, value in dataclasses.asdict(label).items() if value is not None}
 
 
 def digest_of(line: Mapping[str, Any]) -> str:

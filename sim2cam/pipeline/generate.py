@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import tempfile
 import time
@@ -355,7 +354,7 @@ def _scene_facts(settled: SettledScene) -> dict[str, Any]:
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
         "drawn": dict(settled.drawn.values),
-        "scene": json.loads(settled.scene.to_json()),
+        "scene": settled.scene,
     }
     if len(settled.film) > 1:
         facts["film"] = [_instant_facts(instant) for instant in settled.film]
@@ -367,5 +366,5 @@ def _instant_facts(instant: Instant) -> dict[str, Any]:
     moving = [body for body in instant.scene.bodies if not body.is_fixed]
     return {
         "seconds": instant.seconds,
-        "bodies": {body.name: asdict(body.course()) for body in moving},
+        "bodies": {body.name: body.course() for body in moving},
     }
