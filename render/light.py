@@ -19,12 +19,12 @@ from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointL
 Floats = NDArray[np.float64]
 
 DOME_BEAMS = 6
-LAMP_BEAMS = 6  # of all lamps together
+LAMP_BEAMS = 6  # of all lamps together, at least one of each
 LOCAL_BEAMS = 4  # of each local light with an extent
 CUBE_BEAMS = 6  # of a beam from among the bodies
-MAX_PARALLEL = 24
+MAX_LAMPS = 4
+MAX_PARALLEL = DOME_BEAMS + LAMP_BEAMS
 MAX_PLACED = 24
-MAX_LOBES = 8
 
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 _SKY_POINTS = 1024
@@ -59,6 +59,7 @@ class Beam:
             ends; None for one that falls off as the radiance of a surface does, with the cosine.
         looks: (3,) where its shadow map looks when it lights only what that sees, a right angle
             both ways; one of several that share a light.
+        radius_m: of the part of a near light that it stands for, as glossy surfaces reflect it.
         is_sky: whether it stands for a part of the sky: it tells how much of the sky's light
             arrives, but that light is known better (``sky_harmonics``).
     """
@@ -69,6 +70,7 @@ class Beam:
     axis: Floats
     cone: tuple[float, float] | None = (-1.0, -1.1)
     looks: Floats | None = None
+    radius_m: float = 0.0
     is_sky: bool = False
 
 
@@ -87,19 +89,6 @@ class ShadowView:
     half: float
     near_m: float
     far_m: float
-
-
-@dataclass(frozen=True)
-class Lobe:
-    """A light as glossy surfaces reflect it: a round spot that falls off as a Gaussian.
-
-    Attributes:
-        beam: all of its light, from its middle.
-        radius: at which its radiance has fallen to 1/e; radians, of a placed one metres.
-    """
-
-    beam: Beam
-    radius: float
 
 
 def beams_of(environment: Environment, centre: Floats, radius: float) -> tuple[Beam, ...]:
@@ -122,28 +111,16 @@ def placed_beams(environment: Environment, centre: Floats, radius: float) -> tup
 def parallel_beams(environment: Environment) -> tuple[Beam, ...]:
     """Returns the sky as ``DOME_BEAMS`` beams and each lamp as a few around its middle."""
     beams = list(_dome(environment))
-    share = LAMP_BEAMS // max(1, len(environment.lamps))
+    share = lamp_parts(len(environment.lamps))
     for lamp in environment.lamps:
         power = np.divide(lamp.irradiance, share)
         beams += [_parallel(d, power) for d in _cone(lamp, share)]
     return tuple(beams)
 
 
-def lobes_of(environment: Environment) -> tuple[Lobe, ...]:
-    """Returns the lamps and the local lights of a scene as glossy surfaces reflect them."""
-    lamps = [
-        Lobe(_parallel(np.array(lamp.direction), np.array(lamp.irradiance)), lamp.radius_rad)
-        for lamp in environment.lamps
-    ]
-    lights = [Lobe(_middle(light), _spot_radius_m(light)) for light in environment.lights]
-    return (*lamps, *lights)
-
-
-def _spot_radius_m(light: LocalLight) -> float:
-    """Returns the radius of the Gaussian spot with as much area as the light."""
-    if isinstance(light, AreaLight):
-        return math.sqrt(light.width_m * light.height_m / math.pi)
-    return max(light.radius_m, _SMALLEST_SPOT_M)
+def lamp_parts(lamps: int) -> int:
+    """Returns of how many beams each of so many lamps is made."""
+    return max(1, LAMP_BEAMS // max(1, lamps))
 
 
 def shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
@@ -276,8 +253,18 @@ def _local_beams(light: LocalLight) -> list[Beam]:
     """Returns the light shared among places on it."""
     middle = _middle(light)
     offsets = _rectangle(light) if isinstance(light, AreaLight) else _ball(light.radius_m)
-    power = middle.power / len(offsets)
-    return [replace(middle, place=middle.place + offset, power=power) for offset in offsets]
+    parts = len(offsets)
+    part = replace(
+        middle, power=middle.power / parts, radius_m=_spot_radius_m(light) / math.sqrt(parts)
+    )
+    return [replace(part, place=middle.place + offset) for offset in offsets]
+
+
+def _spot_radius_m(light: LocalLight) -> float:
+    """Returns the radius of the disc with as much area as the light shows."""
+    if isinstance(light, AreaLight):
+        return math.sqrt(light.width_m * light.height_m / math.pi)
+    return max(light.radius_m, _SMALLEST_SPOT_M)
 
 
 def _rectangle(light: AreaLight) -> Floats:

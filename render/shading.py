@@ -6,16 +6,17 @@ The same terms as ``shaders/light.frag``, but for the relief of the marks on dic
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.light import (
     Beam,
-    Lobe,
     falloffs,
     ground_irradiance,
     harmonic_irradiance,
+    lamp_parts,
     sky_harmonics,
     sky_radiance,
 )
@@ -24,7 +25,7 @@ from sim2cam.scene.light import Environment
 
 Floats = NDArray[np.float32]
 
-_OCCLUDED_SHINE = 0.7  # how much of what hides a point's light hides its reflections too
+_OCCLUDED_SHINE = 0.7  # how much of what hides the sky hides its reflections too
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,12 @@ class Lighting:
     Attributes:
         environment: its sky.
         beams: all of its light.
-        lobes: its lamps and lights as glossy surfaces reflect them.
         shadows: one map for each beam.
         ground_color: (3,) linear reflectance of the table.
     """
 
     environment: Environment
     beams: tuple[Beam, ...]
-    lobes: tuple[Lobe, ...]
     shadows: tuple[ShadowMap, ...]
     ground_color: Floats
 
@@ -84,49 +83,95 @@ class Lighting:
 def shade(points: Points, lighting: Lighting) -> Floats:
     """Returns the linear radiance (n, 3) that the points send to the eye."""
     bounced = lighting.ground_color * ground_irradiance(lighting.environment) / np.pi
-    irradiance, openness = _irradiance(points, lighting, bounced)
-    metallic = points.metallic[:, None]
-    f0 = points.specular[:, None] * (1 - metallic) + points.colors * metallic
-    facing_eye = np.einsum("ij,ij->i", points.normals, points.to_eye).clip(0, 1)
-    # Schlick's Fresnel term, held down on rough surfaces (Lagarde 2011).
-    rim = np.maximum(1 - points.roughness[:, None], f0) - f0
-    fresnel = f0 + rim * (1 - facing_eye[:, None]) ** 5
-    diffuse = points.colors * (1 - metallic) * irradiance / np.pi
-    towards = 2 * facing_eye[:, None] * points.normals - points.to_eye
-    shine = fresnel * _reflected(towards, points, lighting, bounced)
-    shine *= (1 - _OCCLUDED_SHINE * (1 - openness))[:, None]
-    glow = points.colors * points.emission[:, None]
-    return np.asarray(glow + diffuse * (1 - fresnel) + shine, dtype=np.float32)
-
-
-def _irradiance(
-    points: Points, lighting: Lighting, bounced: NDArray[np.float64]
-) -> tuple[Floats, Floats]:
-    """Returns the irradiance (n, 3) of the points and the share (n,) of their light that is open."""
-    count = len(points.normals)
-    irradiance = (np.pi * (0.5 - 0.5 * points.normals[:, 2]))[:, None] * bounced
-    sky = np.full((2, count), 1e-6)  # light that arrives, and that would if all were open
-    lights = np.zeros((2, count))
-    for beam, shadow in zip(lighting.beams, lighting.shadows, strict=True):
-        received = _received(points, beam)
-        seen = received * _visible(points, beam, shadow)
-        weights = np.stack([seen, received]) * beam.power.sum()
-        if beam.is_sky:
-            sky += weights
-        else:
-            lights += weights
-            irradiance += seen[:, None] * beam.power
+    light = _direct(points, lighting)
     normals = points.normals.astype(np.float64)
     of_sky = harmonic_irradiance(sky_harmonics(lighting.environment), normals)
-    irradiance += of_sky * (sky[0] / sky[1])[:, None]
-    arrives, would = sky + lights
-    return irradiance.astype(np.float32), (arrives / would).astype(np.float32)
+    from_below = np.pi * (0.5 - 0.5 * points.normals[:, 2])[:, None] * bounced
+    # what lies between a surface and the sky keeps the table's light from it, too
+    irradiance = light.irradiance + (of_sky + from_below) * light.openness[:, None]
+    share = _mirrored_share(points)
+    around = _around(points, lighting.environment, bounced)
+    shine = light.shine + share * around * (1 - _OCCLUDED_SHINE * (1 - light.openness))[:, None]
+    glow = points.colors * points.emission[:, None]
+    diffuse = points.colors * (1 - points.metallic[:, None]) * irradiance / np.pi
+    return np.asarray(glow + diffuse * (1 - share) + shine, dtype=np.float32)
 
 
-def _received(points: Points, beam: Beam) -> Floats:
-    """Returns the share (n,) of a beam's power that the points receive where nothing is between."""
-    to_beam, share = _arriving(points, beam)
-    return np.asarray((points.normals * to_beam).sum(axis=1).clip(0) * share, np.float32)
+@dataclass(frozen=True)
+class _Direct:
+    """What lamps and near lights shed (n, 3) and reflect (n, 3), and how open (n,) the sky is."""
+
+    irradiance: NDArray[np.float64]
+    shine: NDArray[np.float64]
+    openness: NDArray[np.float64]
+
+
+def _direct(points: Points, lighting: Lighting) -> _Direct:
+    count = len(points.normals)
+    irradiance, shine = np.zeros((2, count, 3))
+    sky = np.full((2, count), 1e-6)  # light that arrives, and that would if all were open
+    lamps = lighting.environment.lamps
+    seen = np.zeros((len(lamps), count))
+    parts, part = lamp_parts(len(lamps)), 0
+    for beam, shadow in zip(lighting.beams, lighting.shadows, strict=True):
+        to_beam, share = _arriving(points, beam)
+        received = (points.normals * to_beam).sum(axis=1).clip(0) * share
+        visible = _visible(points, beam, shadow)
+        if beam.is_sky:
+            sky += np.stack([received * visible, received]) * beam.power.sum()
+            continue
+        irradiance += (received * visible)[:, None] * beam.power
+        if beam.is_placed:
+            away = np.linalg.norm(beam.place - points.places_m, axis=1)
+            glint = _glint(points, to_beam, beam.radius_m / away)
+            shine += (visible * share)[:, None] * beam.power * glint
+        elif lamps:
+            seen[part // parts] += visible / parts
+            part += 1
+    for lamp, open_share in zip(lamps, seen, strict=True):
+        towards = np.broadcast_to(np.array(lamp.direction, np.float32), (count, 3))
+        radii = np.full(count, lamp.radius_rad)
+        shine += open_share[:, None] * np.array(lamp.irradiance) * _glint(points, towards, radii)
+    return _Direct(irradiance, shine, sky[0] / sky[1])
+
+
+def _f0(points: Points) -> Floats:
+    """Returns what mirrors of the points' surfaces reflect straight back (n, 3)."""
+    metallic = points.metallic[:, None]
+    return points.specular[:, None] * (1 - metallic) + points.colors * metallic
+
+
+def _glint(points: Points, to_light: Floats, radius: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns the radiance (n, 3) that lights reflect to the eye for each irradiance facing them.
+
+    GGX (Walter et al. 2007), as wide as to blur the radii (n,) in, radians, and masking and
+    shadowing by height (Heitz 2014).
+    """
+    middle = points.to_eye + to_light
+    middle = middle / np.linalg.norm(middle, axis=1, keepdims=True)
+    nl = (points.normals * to_light).sum(axis=1).clip(0)
+    nv = (points.normals * points.to_eye).sum(axis=1).clip(1e-3)
+    nh = (points.normals * middle).sum(axis=1)
+    away = 1 - (points.to_eye * middle).sum(axis=1)
+    wide = np.minimum(points.roughness**4 + 0.25 * radius**2, 1)
+    hidden = nl * np.sqrt(nv**2 * (1 - wide) + wide) + nv * np.sqrt(nl**2 * (1 - wide) + wide)
+    density = wide / (np.pi * (1 - nh**2 * (1 - wide)) ** 2)
+    f0 = _f0(points)
+    fresnel = f0 + (1 - f0) * (away**5)[:, None]  # Schlick 1994
+    return np.asarray(fresnel * (density * nl / (2 * np.maximum(hidden, 1e-5)))[:, None])
+
+
+def _mirrored_share(points: Points) -> Floats:
+    """Returns the shares (n, 3) of an even environment that the points reflect.
+
+    Karis 2014, "Physically based shading on mobile".
+    """
+    nv = (points.normals * points.to_eye).sum(axis=1).clip(0, 1)
+    x, y, z, w = np.outer([-1, -0.0275, -0.572, 0.022], points.roughness) + np.array(
+        [[1], [0.0425], [1.04], [-0.04]]
+    )
+    a = np.minimum(x * x, np.exp2(-9.28 * nv)) * x + y
+    return np.asarray(_f0(points) * (z - 1.04 * a)[:, None] + (w + 1.04 * a)[:, None], np.float32)
 
 
 def _arriving(points: Points, beam: Beam) -> tuple[Floats, Floats]:
@@ -159,25 +204,14 @@ def _visible(points: Points, beam: Beam, shadow: ShadowMap) -> NDArray[np.bool_]
     return np.asarray(np.where(inside, reached, beam.looks is None))
 
 
-def _reflected(
-    towards: Floats, points: Points, lighting: Lighting, bounced: NDArray[np.float64]
-) -> Floats:
-    """Returns the radiance (n, 3) that comes from directions (n, 3), blurred by the roughness."""
+def _around(points: Points, environment: Environment, bounced: NDArray[np.float64]) -> Floats:
+    """Returns the radiance (n, 3) of sky and table that mirrors show, blurred by the roughness."""
+    nv = (points.normals * points.to_eye).sum(axis=1)
+    towards = 2 * nv * points.normals[:, 2] - points.to_eye[:, 2]
     alpha = points.roughness**2
-    sky = sky_radiance(lighting.environment, towards[:, 2].astype(np.float64))
-    share = _smooth_step(-0.1 - alpha, 0.1 + alpha, towards[:, 2])[:, None]
-    light = bounced + share * (sky - bounced)
-    for lobe in lighting.lobes:
-        to_lobe, share = _arriving(points, lobe.beam)
-        radius = lobe.radius
-        if lobe.beam.is_placed:
-            radius = radius / np.linalg.norm(lobe.beam.place - points.places_m, axis=1)
-        width = radius**2 + alpha**2
-        # a Gaussian on the sphere (Wang et al. 2009)
-        off = 2 * ((towards * to_lobe).sum(axis=1) - 1) / width
-        spot = share * np.exp(off) / (np.pi * width * (1 - np.exp(-4 / width)))
-        light += spot[:, None] * lobe.beam.power
-    return np.asarray(light, dtype=np.float32)
+    sky = sky_radiance(environment, towards.astype(np.float64))
+    share = _smooth_step(-0.1 - alpha, 0.1 + alpha, towards)[:, None]
+    return np.asarray(bounced + share * (sky - bounced), dtype=np.float32)
 
 
 def _smooth_step(low: Floats, high: Floats, x: Floats) -> Floats:

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from sim2cam.errors import BackendError
 from sim2cam.render.light import (
     DOME_BEAMS,
-    MAX_LOBES,
+    MAX_LAMPS,
     MAX_PARALLEL,
     MAX_PLACED,
     Beam,
-    Lobe,
     ShadowView,
     ground_irradiance,
-    lobes_of,
+    lamp_parts,
     parallel_beams,
     placed_beams,
     shadow_view,
@@ -32,8 +31,13 @@ from sim2cam.scene.scene import Scene
 Floats = NDArray[np.float64]
 
 _PARALLEL = np.dtype([(axis, np.float32, 4) for axis in ("x", "y", "z")])
-_LOBE = np.dtype([(name, np.float32, 4) for name in ("place", "power", "axis", "cone")])
-_PLACED = np.dtype([*_LOBE.descr, ("to_shadow", np.float32, (4, 4))])
+_PLACED = np.dtype(
+    [
+        *((name, np.float32, 4) for name in ("place", "power", "axis", "cone")),
+        ("to_shadow", np.float32, (4, 4)),
+    ]
+)
+_LAMP = np.dtype([(name, np.float32, 4) for name in ("place", "power")])
 _LIGHT = np.dtype(
     [
         ("zenith", np.float32, 4),
@@ -43,7 +47,7 @@ _LIGHT = np.dtype(
         ("sphere", np.float32, 4),
         ("parallel", _PARALLEL, MAX_PARALLEL),
         ("placed", _PLACED, MAX_PLACED),
-        ("lobes", _LOBE, MAX_LOBES),
+        ("lamps", _LAMP, MAX_LAMPS),
     ]
 )
 """``Light`` in ``light.frag``, as std140 lays it out."""
@@ -76,8 +80,8 @@ class Light:
         gl = self._gl
         environment = scene.environment
         parallel = parallel_beams(environment)
-        placed, lobes = placed_beams(environment, centre, radius), lobes_of(environment)
-        _check_counts(len(parallel), len(placed), len(lobes))
+        placed = placed_beams(environment, centre, radius)
+        _check_counts(len(environment.lamps), len(placed))
         views = [shadow_view(beam, centre, radius) for beam in (*parallel, *placed)]
         block = np.zeros(1, _LIGHT)
         light = block[0]
@@ -87,11 +91,12 @@ class Light:
             _fill_parallel(slot, beam, view)
         for slot, beam, view in zip(light["placed"], placed, views[len(parallel) :], strict=False):
             _fill_placed(slot, beam, view)
-        for slot, lobe in zip(light["lobes"], lobes, strict=False):
-            _fill_lobe(slot, lobe)
+        for slot, lamp in zip(light["lamps"], environment.lamps, strict=False):
+            slot["place"] = (*lamp.direction, lamp.radius_rad)
+            slot["power"][:3] = lamp.irradiance
         gl.glBindBufferBase(gl.GL_UNIFORM_BUFFER, 0, self._block)
         gl.glBufferData(gl.GL_UNIFORM_BUFFER, block.nbytes, block, gl.GL_DYNAMIC_DRAW)
-        self._counts = (len(parallel), len(placed), len(lobes))
+        self._counts = (len(parallel), len(placed), len(environment.lamps))
         return [shadow_matrix(view, is_placed=i >= len(parallel)) for i, view in enumerate(views)]
 
     def shed(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
@@ -127,22 +132,21 @@ class Light:
     def _program(self, samples: int, **defines: int) -> Program:
         key: tuple[int | str, ...] = (samples, *self._counts, *defines)
         if key not in self._programs:
-            parallel, placed, lobes = self._counts
+            parallel, placed, lamps = self._counts
             self._programs[key] = Program(
                 self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, N_DOME=DOME_BEAMS,
-                N_PARALLEL=parallel, N_PLACED=placed, N_LOBES=lobes, SHADOW_PX=SHADOW_PX,
-                PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LOBES_LIMIT=MAX_LOBES,
+                N_PARALLEL=parallel, N_PLACED=placed, N_LAMPS=lamps, SHADOW_PX=SHADOW_PX,
+                PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS, LAMP_PARTS=lamp_parts(lamps),
                 **defines,
             )  # fmt: skip
         return self._programs[key]
 
 
-def _check_counts(parallel: int, placed: int, lobes: int) -> None:
-    if parallel > MAX_PARALLEL or placed > MAX_PLACED or lobes > MAX_LOBES:
+def _check_counts(lamps: int, placed: int) -> None:
+    if lamps > MAX_LAMPS or placed > MAX_PLACED:
         raise BackendError(
-            f"{parallel} beams of lamps and sky, {placed} of lights nearby and {lobes} lights are "
-            f"more than {MAX_PARALLEL}, {MAX_PLACED} and {MAX_LOBES}. Use fewer lights, or none "
-            "from among the bodies."
+            f"{lamps} lamps and {placed} beams of lights nearby are more than {MAX_LAMPS} and "
+            f"{MAX_PLACED}. Use fewer lights, or none from among the bodies."
         )
 
 
@@ -164,14 +168,8 @@ def _fill_parallel(slot: Any, beam: Beam, view: ShadowView) -> None:
 def _fill_placed(slot: Any, beam: Beam, view: ShadowView) -> None:
     slot["place"] = (*beam.place, beam.looks is not None)
     slot["power"] = (*beam.power, 2 * view.half / SHADOW_PX)
-    slot["axis"][:3], slot["cone"] = beam.axis, _cone(beam)
+    slot["axis"], slot["cone"] = (*beam.axis, beam.radius_m), _cone(beam)
     slot["to_shadow"] = shadow_matrix(view, is_placed=True).T
-
-
-def _fill_lobe(slot: Any, lobe: Lobe) -> None:
-    slot["place"] = (*lobe.beam.place, lobe.beam.is_placed)
-    slot["power"] = (*lobe.beam.power, lobe.radius)
-    slot["axis"][:3], slot["cone"] = lobe.beam.axis, _cone(lobe.beam)
 
 
 def _cone(beam: Beam) -> tuple[float, float, float, float]:

@@ -1,12 +1,12 @@
 #version 410 core
 #extension GL_ARB_shading_language_420pack : require
-// Linear radiance of the surfaces drawn by attributes.frag, each lit once in a pixel: diffuse light
-// of the sky and of shadowed beams, specular light of the sky and of the lamps' lobes. How many beams
-// and lobes there are is known when it is compiled, and loops over them are unrolled: software
-// rasterizers would fetch what a loop reads anew for each pixel, and compute both sides of every
-// question.
+// Linear radiance of the surfaces drawn by attributes.frag, each lit once in a pixel: diffuse and
+// specular light of the sky, of lamps and of near lights. How many there are is known when it is
+// compiled, and loops over them are unrolled: software rasterizers would fetch what a loop reads anew
+// for each pixel, and compute both sides of every question.
 const float PI = 3.14159265;
 const float MOST_SPECULAR = 0.25;
+const float OCCLUDED_SHINE = 0.7;  // how much of what hides the sky hides its reflections too
 const float TEXEL = 2.0 / SHADOW_PX;  // of a shadow map over the radius that it shows
 
 #if N_SAMPLES > 1
@@ -26,16 +26,14 @@ struct Parallel {
 struct Placed {
     vec4 place;   // xyz: position; w: whether it lights only what its shadow map sees
     vec4 power;   // rgb: intensity; w: side of a shadow texel at distance 1
-    vec4 axis;    // xyz: where it shines
+    vec4 axis;    // xyz: where it shines; w: radius, metres
     vec4 cone;    // cosines where it begins to fall off, where it ends; z: whether it falls as a
                   // surface's does
     mat4 to_shadow;
 };
-struct Lobe {
-    vec4 place;   // xyz: unit vector towards it (w 0), or position (w 1)
-    vec4 power;   // rgb: irradiance or intensity; w: radius, in radians or metres
-    vec4 axis;    // as a placed beam's
-    vec4 cone;
+struct Lamp {
+    vec4 place;   // xyz: unit vector towards it; w: radius, radians
+    vec4 power;   // rgb: irradiance facing it
 };
 layout(std140) uniform Light {
     vec4 zenith;
@@ -45,7 +43,7 @@ layout(std140) uniform Light {
     vec4 sphere;        // xyz: middle of the casting bodies; w: one over its radius in shadow maps
     Parallel parallel[PARALLEL_LIMIT];
     Placed placed[PLACED_LIMIT];
-    Lobe lobes[LOBES_LIMIT];
+    Lamp lamps[LAMPS_LIMIT];
 };
 uniform mat4 clip_to_world;
 uniform vec4 eye;   // where it is
@@ -54,11 +52,34 @@ uniform vec4 size;  // of the view, pixels
 layout(location = 0) out vec4 radiance;
 
 struct Surface {
-    vec3 place;
-    vec3 normal;
-    vec3 color;
-    float roughness, specular, metallic, emission;
+    vec3 place, normal, to_eye;
+    vec3 color, f0;  // reflectance; what a mirror of it reflects straight back
+    float alpha, emission;
+    float roughness, metallic;
 };
+
+// Radiance that a lamp or light of a radius, in radians, reflects to the eye for each irradiance that
+// it would shed on a surface that faces it: GGX (Walter et al. 2007), as wide as to blur the radius
+// in, and masking and shadowing by height (Heitz 2014).
+vec3 glint(Surface s, vec3 to_light, float radius) {
+    vec3 h = normalize(s.to_eye + to_light);
+    float nl = max(dot(s.normal, to_light), 0.0), nv = max(dot(s.normal, s.to_eye), 1e-3);
+    float nh = dot(s.normal, h), away = 1.0 - dot(s.to_eye, h);
+    float wide = min(s.alpha * s.alpha + 0.25 * radius * radius, 1.0), rest = 1.0 - wide;
+    float d = 1.0 - nh * nh * rest;
+    float hidden = nl * sqrt(nv * nv * rest + wide) + nv * sqrt(nl * nl * rest + wide);
+    vec3 fresnel = s.f0 + (1.0 - s.f0) * away * away * away * away * away;  // Schlick 1994
+    return fresnel * (wide * nl / (2.0 * PI * d * d * max(hidden, 1e-5)));
+}
+
+// Share of an even environment that a surface reflects (Karis 2014, "Physically based shading on
+// mobile").
+vec3 mirrored_share(Surface s) {
+    float nv = clamp(dot(s.normal, s.to_eye), 0.0, 1.0);
+    vec4 r = s.roughness * vec4(-1.0, -0.0275, -0.572, 0.022) + vec4(1.0, 0.0425, 1.04, -0.04);
+    float a = min(r.x * r.x, exp2(-9.28 * nv)) * r.x + r.y;
+    return s.f0 * (r.z - 1.04 * a) + (r.w + 1.04 * a);
+}
 
 // Share of its intensity that a placed beam sends towards a point, over the squared distance.
 float arriving(vec3 to_beam, float away, vec3 axis, vec3 cone) {
@@ -78,26 +99,25 @@ float reached(int i, vec3 at) {
 
 float facing(int i, Surface s) { return max(-dot(parallel[i].z.xyz, s.normal), 0.0); }
 
-// Adds light (1, its weight) of a part of the sky, and what of it arrives.
+vec3 power(int i) { return vec3(parallel[i].x.w, parallel[i].y.w, parallel[i].z.w); }
+
+// Adds what of a part of the sky arrives, and what would if all were open.
 void add_dome(int i, Surface s, vec3 at, inout vec2 dome) {
-    vec3 power = vec3(parallel[i].x.w, parallel[i].y.w, parallel[i].z.w);
-    float weight = (power.r + power.g + power.b) * facing(i, s);
-    dome += weight * vec2(reached(i, at), 1.0);
+    vec3 light = power(i) * facing(i, s);
+    dome += (light.r + light.g + light.b) * vec2(reached(i, at), 1.0);
 }
 
-void add_lamp(int i, Surface s, vec3 at, inout vec3 irradiance, inout vec2 all) {
-    vec3 light = vec3(parallel[i].x.w, parallel[i].y.w, parallel[i].z.w) * facing(i, s);
-    float seen = reached(i, at);
-    irradiance += light * seen;
-    all += (light.r + light.g + light.b) * vec2(seen, 1.0);
+// Adds a part of a lamp; its shine is added once for all its parts, for the share that is seen.
+void add_lamp(int i, Surface s, vec3 at, inout vec3 irradiance, inout float seen) {
+    float arrives = reached(i, at);
+    irradiance += power(i) * (facing(i, s) * arrives);
+    seen += arrives / float(LAMP_PARTS);
 }
 
-void add_placed(int i, Surface s, inout vec3 irradiance, inout vec2 all) {
+void add_placed(int i, Surface s, inout vec3 irradiance, inout vec3 shine) {
     vec3 to_beam = placed[i].place.xyz - s.place;
     float away = length(to_beam);
     to_beam /= away;
-    float share = arriving(to_beam, away, placed[i].axis.xyz, placed[i].cone.xyz);
-    vec3 light = placed[i].power.rgb * (max(dot(s.normal, to_beam), 0.0) * share);
     vec3 lifted = s.place + s.normal * placed[i].power.w * away;
     vec4 clip = placed[i].to_shadow * vec4(lifted, 1.0);
     vec3 at = clip.xyz / clip.w * 0.5 + 0.5;
@@ -106,8 +126,10 @@ void add_placed(int i, Surface s, inout vec3 irradiance, inout vec2 all) {
     float map = float(N_PARALLEL + i);
     float seen = texture(shadow_maps, vec4(at.xy, map, clamp(at.z, 0.0, 1.0)));
     seen = outside ? 1.0 - placed[i].place.w : seen;
-    irradiance += light * seen;
-    all += (light.r + light.g + light.b) * vec2(seen, 1.0);
+    vec3 light = placed[i].power.rgb
+               * (seen * arriving(to_beam, away, placed[i].axis.xyz, placed[i].cone.xyz));
+    irradiance += light * max(dot(s.normal, to_beam), 0.0);
+    shine += light * glint(s, to_beam, placed[i].axis.w / away);
 }
 
 // Irradiance of the open sky on a surface (Ramamoorthi and Hanrahan 2001).
@@ -119,59 +141,37 @@ vec3 from_sky(vec3 n) {
     return max(e, vec3(0.0));
 }
 
-// Adds what a rough mirror shows of a lamp: a Gaussian on the sphere (Wang et al. 2009).
-void add_lobe(int i, Surface s, vec3 r, inout vec3 light) {
-    vec3 to_lobe = lobes[i].place.xyz;
-    float share = 1.0, radius = lobes[i].power.w;
-#if N_PLACED > 0
-    if (lobes[i].place.w > 0.0) {
-        to_lobe -= s.place;
-        float away = length(to_lobe);
-        to_lobe /= away;
-        share = arriving(to_lobe, away, lobes[i].axis.xyz, lobes[i].cone.xyz);
-        radius /= away;
-    }
-#endif
-    float alpha = s.roughness * s.roughness;
-    float width = radius * radius + alpha * alpha;
-    float off = 2.0 * (dot(r, to_lobe) - 1.0) / width;
-    light += lobes[i].power.rgb * (share * exp(off) / (PI * width * (1.0 - exp(-4.0 / width))));
-}
-
-#define UP_TO_8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
-#define UP_TO_24(f) UP_TO_8(f) f(8) f(9) f(10) f(11) f(12) f(13) f(14) f(15) \
+#define UP_TO_4(f) f(0) f(1) f(2) f(3)
+#define UP_TO_24(f) UP_TO_4(f) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12) f(13) f(14) f(15) \
     f(16) f(17) f(18) f(19) f(20) f(21) f(22) f(23)
 #define ADD_PARALLEL(i) if (i < N_DOME) add_dome(i, s, at, dome); \
-    else if (i < N_PARALLEL) add_lamp(i, s, at, irradiance, all);
-#define ADD_PLACED(i) if (i < N_PLACED) add_placed(i, s, irradiance, all);
-#define ADD_LOBE(i) if (i < N_LOBES) add_lobe(i, s, r, light);
+    else if (i < N_PARALLEL) add_lamp(i, s, at, irradiance, seen[LAMP_OF(i)]);
+#define LAMP_OF(i) clamp((i - N_DOME) / LAMP_PARTS, 0, LAMPS_LIMIT - 1)
+#define ADD_PLACED(i) if (i < N_PLACED) add_placed(i, s, irradiance, shine);
+#define ADD_SHINE(i) if (i < N_LAMPS) \
+    shine += lamps[i].power.rgb * seen[i] * glint(s, lamps[i].place.xyz, lamps[i].place.w);
 
-// Radiance reflected from direction r, blurred by the roughness (lobes widen, their energy stays).
-vec3 reflected(Surface s, vec3 r) {
-    float alpha = s.roughness * s.roughness;
+// Radiance of sky and table from direction r, blurred by the roughness.
+vec3 around(Surface s, vec3 r) {
     vec3 sky = mix(horizon.rgb, zenith.rgb, clamp(r.z, 0.0, 1.0));
-    vec3 light = mix(ground_radiance.rgb, sky, smoothstep(-0.1 - alpha, 0.1 + alpha, r.z));
-    UP_TO_8(ADD_LOBE)
-    return light;
+    return mix(ground_radiance.rgb, sky, smoothstep(-0.1 - s.alpha, 0.1 + s.alpha, r.z));
 }
 
 vec3 lit(Surface s) {
-    vec3 v = normalize(eye.xyz - s.place);
     vec3 at = (s.place - sphere.xyz) * sphere.w + s.normal * TEXEL;
-    vec2 dome = vec2(1e-6), all = vec2(0.0);  // light that arrives, and that would if all were open
-    vec3 irradiance = vec3(0.0);
+    vec2 dome = vec2(1e-6);
+    float seen[LAMPS_LIMIT];
+    for (int i = 0; i < LAMPS_LIMIT; ++i) seen[i] = 0.0;
+    vec3 irradiance = vec3(0.0), shine = vec3(0.0);
     UP_TO_24(ADD_PARALLEL)
     UP_TO_24(ADD_PLACED)
-    all += dome;
-    irradiance += from_sky(s.normal) * (dome.x / dome.y);
-    irradiance += ground_radiance.rgb * PI * (0.5 - 0.5 * s.normal.z);
-    float facing_eye = clamp(dot(s.normal, v), 0.0, 1.0);
-    vec3 f0 = mix(vec3(s.specular), s.color, s.metallic);
-    // Schlick's Fresnel term, held down on rough surfaces (Lagarde 2011).
-    vec3 fresnel = f0 + (max(vec3(1.0 - s.roughness), f0) - f0) * pow(1.0 - facing_eye, 5.0);
-    vec3 diffuse = s.color * (1.0 - s.metallic) * irradiance / PI;
-    vec3 shine = fresnel * reflected(s, reflect(-v, s.normal)) * mix(1.0, all.x / all.y, 0.7);
-    return s.color * s.emission + diffuse * (1.0 - fresnel) + shine;
+    UP_TO_4(ADD_SHINE)
+    float open = dome.x / dome.y;
+    // What lies between a surface and the sky keeps the table's light from it, too.
+    irradiance += (from_sky(s.normal) + ground_radiance.rgb * PI * (0.5 - 0.5 * s.normal.z)) * open;
+    vec3 share = mirrored_share(s);
+    shine += share * around(s, reflect(-s.to_eye, s.normal)) * mix(1.0, open, OCCLUDED_SHINE);
+    return s.color * s.emission + s.color * (1.0 - s.metallic) * irradiance / PI * (1.0 - share) + shine;
 }
 
 // Returns which of the samples that are left, one bit each, lie on the surface of one of them.
@@ -198,9 +198,17 @@ vec3 radiance_of(int one, uint members, ivec2 at) {
     vec4 matter = texelFetch(matters, at, one);
     vec3 screen = vec3(gl_FragCoord.xy / size.xy, depth);
     vec4 place = clip_to_world * vec4(2.0 * screen - 1.0, 1.0);
-    Surface surface = Surface(place.xyz / place.w, normalize(relief.xyz), coat.rgb * coat.rgb, coat.a,
-                              matter.x * MOST_SPECULAR, matter.y, relief.w);
-    return matter.z == 0.0 ? horizon.rgb : lit(surface);
+    Surface s;
+    s.place = place.xyz / place.w;
+    s.normal = normalize(relief.xyz);
+    s.to_eye = normalize(eye.xyz - s.place);
+    s.color = coat.rgb * coat.rgb;
+    s.roughness = coat.a;
+    s.alpha = coat.a * coat.a;
+    s.metallic = matter.y;
+    s.emission = relief.w;
+    s.f0 = mix(vec3(matter.x * MOST_SPECULAR), s.color, s.metallic);
+    return matter.z == 0.0 ? horizon.rgb : lit(s);
 }
 
 // Most pixels show one surface: what more a pixel shows is added by a second pass, compiled with
