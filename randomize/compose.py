@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import colorsys
 import math
+from dataclasses import fields
 
 import numpy as np
 
 from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Pips, Sphere
-from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.camera import Camera, Sensor, Shutter
+from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture
 from sim2cam.scene.scene import Body, Scene
@@ -266,8 +269,56 @@ def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
     eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
     pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))
     return Camera(
-        pose, width, height, _lens(drawn, view, focal_px, width, height), _sensor(drawn, view)
+        pose=pose,
+        width=width,
+        height=height,
+        lens=_lens(drawn, view, focal_px, width, height),
+        sensor=_sensor(drawn, view),
+        shutter=_shutter(drawn, view),
+        twist=_twist(drawn, view, pose),
+        depth=_depth_camera(drawn, view),
+        baseline_m=_baseline_m(drawn, view),
     )
+
+
+def _shutter(drawn: Draw, view: int) -> Shutter | None:
+    path = f"shutter/{view}"
+    if not drawn.has(path):
+        return None
+    return Shutter(drawn.number(f"{path}/exposure_s"), drawn.number(f"{path}/readout_s"))
+
+
+def _twist(drawn: Draw, view: int, pose: Pose) -> Twist | None:
+    """Returns how a camera at this pose moves in the world."""
+    path = f"motion/{view}"
+    if not drawn.has(path):
+        return None
+    ways, turns = (
+        np.array([drawn.number(f"{path}/{name}") for name in names])
+        for names in (
+            ("right_m_s", "down_m_s", "forward_m_s"),
+            ("pitch_rad_s", "yaw_rad_s", "roll_rad_s"),
+        )
+    )
+    to_world = pose.rotation()
+    return Twist(vec3(to_world.apply(ways)), vec3(to_world.apply(turns)))
+
+
+def _depth_camera(drawn: Draw, view: int) -> AnyDepthCamera | None:
+    path = f"depth_camera/{view}"
+    if not drawn.has(path):
+        return None
+    kind = DEPTH_CAMERAS[drawn.text(f"{path}/kind")]
+    names = [field.name for field in fields(kind) if field.name != "kind"]
+    numbers = {name: drawn.values.get(f"{path}/{name}") for name in names}
+    given = {name: number for name, number in numbers.items() if number is not None}
+    seeds = {name: int(number) for name, number in given.items() if name.endswith("_seed")}
+    return kind(**(given | seeds))  # type: ignore[arg-type]
+
+
+def _baseline_m(drawn: Draw, view: int) -> float | None:
+    path = f"stereo/{view}"
+    return drawn.number(f"{path}/baseline_m") if drawn.has(path) else None
 
 
 def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> BrownConrady:

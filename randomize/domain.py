@@ -7,7 +7,9 @@ redrawing a group changes nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
 
 from sim2cam.randomize.distributions import Distribution
 
@@ -216,11 +218,90 @@ class SensorFactors:
 
 
 @dataclass(frozen=True)
+class Stereo:
+    """A second eye at the camera's right; see ``scene.camera.Camera``."""
+
+    baseline_m: Distribution
+
+
+@dataclass(frozen=True)
+class DepthFactors:
+    """A depth camera; see ``scene.depth_camera``. What is left out is as that kind has it.
+
+    Attributes:
+        kind: ``structured_light``, ``time_of_flight`` or ``active_stereo``.
+        noise_seed: which noise.
+    """
+
+    kind: Distribution
+    noise_seed: Distribution
+    pattern_seed: Distribution | None = None
+    baseline_m: Distribution | None = None
+    projector_m: Distribution | None = None
+    disparity_step_px: Distribution | None = None
+    axial_noise_m: Distribution | None = None
+    axial_growth_per_m: Distribution | None = None
+    axial_nearest_m: Distribution | None = None
+    axial_slant_m: Distribution | None = None
+    lateral_noise_px: Distribution | None = None
+    lateral_slant_px: Distribution | None = None
+    min_return: Distribution | None = None
+    max_return: Distribution | None = None
+    max_incidence_rad: Distribution | None = None
+    modulation_hz: Distribution | None = None
+    ambiguity_m: Distribution | None = None
+    modulation_contrast: Distribution | None = None
+    signal_e: Distribution | None = None
+    ambient_e: Distribution | None = None
+    min_amplitude_e: Distribution | None = None
+    scatter_share: Distribution | None = None
+    blur_px: Distribution | None = None
+    max_error_px: Distribution | None = None
+    dot_spacing_rad: Distribution | None = None
+    dot_radius_rad: Distribution | None = None
+    ambient_share: Distribution | None = None
+    speckle_contrast: Distribution | None = None
+    full_well_e: Distribution | None = None
+    read_noise_e: Distribution | None = None
+    min_range_m: Distribution | None = None
+    max_range_m: Distribution | None = None
+    depth_unit_m: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Shutter:
+    """When the rows of a picture gather light; see ``scene.camera.Shutter``."""
+
+    exposure_s: Distribution
+    readout_s: Distribution
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How a camera moves, along and around its own axes (x right, y down, z forward).
+
+    Attributes:
+        right_m_s, down_m_s, forward_m_s: velocity.
+        pitch_rad_s, yaw_rad_s, roll_rad_s: spin around x, y and z.
+    """
+
+    right_m_s: Distribution
+    down_m_s: Distribution
+    forward_m_s: Distribution
+    pitch_rad_s: Distribution
+    yaw_rad_s: Distribution
+    roll_rad_s: Distribution
+
+
+@dataclass(frozen=True)
 class Domain:
     """All groups of a tabletop scene with dice.
 
     ``die``, ``die_color``, ``die_surface``, ``distractor``, ``distractor_surface`` and ``lamp`` are
-    drawn for each instance, ``view``, ``lens``, ``exposure`` and ``sensor`` for each view.
+    drawn for each instance, ``view``, ``lens``, ``exposure``, ``sensor``, ``shutter``, ``motion``,
+    ``stereo`` and ``depth_camera`` for each view. Without ``shutter`` pictures are taken in an
+    instant, without ``motion`` cameras stand still, without ``stereo`` they have one eye, and
+    without ``depth_camera`` they measure no depth.
     """
 
     layout: Layout
@@ -238,3 +319,15 @@ class Domain:
     lens: Lens
     exposure: Exposure
     sensor: SensorFactors
+    shutter: Shutter | None = None
+    motion: Motion | None = None
+    stereo: Stereo | None = None
+    depth_camera: DepthFactors | None = None
+
+
+def factors_of(group: Any) -> Iterator[tuple[str, Distribution]]:
+    """Yields the factors of a group and their distributions, without those that are left out."""
+    for factor in fields(group) if group is not None else ():
+        distribution = getattr(group, factor.name)
+        if distribution is not None:
+            yield factor.name, distribution

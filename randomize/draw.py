@@ -8,12 +8,14 @@ from typing import Any
 
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.distributions import Value
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
-PER_VIEW = ("view", "lens", "exposure", "sensor")
+PER_VIEW = (
+    "view", "lens", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
+)  # fmt: skip
 ONCE = ("layout", "table", "mat", "wall", "light")
 
 
@@ -40,6 +42,10 @@ class Draw:
     def text(self, path: str) -> str:
         """Returns a drawn word."""
         return str(self.values[path])
+
+    def has(self, group: str) -> bool:
+        """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
+        return any(path.startswith(f"{group}/") for path in self.values)
 
     def flag(self, path: str) -> bool:
         """Returns a drawn yes or no."""
@@ -75,10 +81,10 @@ def draw(
 
     def draw_group(path: str, group: Any) -> None:
         again = sum(n for name, n in redraws.items() if f"{path}/".startswith(f"{name}/"))
-        for factor in fields(group):
-            name = f"{path}/{factor.name}"
+        for factor, distribution in factors_of(group):
+            name = f"{path}/{factor}"
             rng = stream(seed, name, scene_index=index, attempt=attempt + again)
-            values[name] = getattr(group, factor.name).draw(rng)
+            values[name] = distribution.draw(rng)
 
     for name in ONCE:
         draw_group(name, getattr(domain, name))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import fields
 from typing import get_args
 
 from sim2cam.errors import did_you_mean
 from sim2cam.randomize.distributions import Choice, Constant, Distribution, Value
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.domain import DepthFactors, Domain, factors_of
 from sim2cam.scene.asset import PipShape
+from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
+from sim2cam.scene.depth_camera import DEPTH_CAMERAS
 from sim2cam.scene.material import TEXTURE_FAMILIES
 
 MAX_DICE = 128
@@ -21,6 +24,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "body_tone": _TONES,
     "pip_tone": _TONES,
     "shape": ("box", "cylinder", "sphere"),
+    "kind": tuple(DEPTH_CAMERAS),
 }
 _FLAGS = ("same_look", "mirrored")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
@@ -83,7 +87,15 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sharpening": (0, 10),
     "jpeg_quality": (1, 100),
     "noise_seed": (0, 2**63 - 1),
-}
+    "exposure_s": (1e-6, 10),
+    "readout_s": (-10, 10),
+    "stereo.baseline_m": DEPTH_BOUNDS["baseline_m"],
+} | {f"depth_camera.{name}": bounds for name, bounds in DEPTH_BOUNDS.items()}
+_JOINT = (
+    "baseline_m", "projector_m", "min_range_m", "max_range_m", "depth_unit_m", "modulation_hz",
+    "ambiguity_m",
+)  # fmt: skip
+"""Numbers of a depth camera that bound one another."""
 
 
 def check_domain(domain: Domain) -> None:
@@ -93,13 +105,34 @@ def check_domain(domain: Domain) -> None:
         ValueError: naming the factor, the value and what is allowed.
     """
     for group in fields(domain):
-        factors = getattr(domain, group.name)
-        for factor in fields(factors):
-            for value in _extremes(getattr(factors, factor.name)):
-                problem = _problem(group.name, factor.name, value)
+        for factor, distribution in factors_of(getattr(domain, group.name)):
+            for value in _extremes(distribution):
+                problem = _problem(group.name, factor, value)
                 if problem:
-                    place = f"domain.{group.name}.{factor.name}"
+                    place = f"domain.{group.name}.{factor}"
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
+    if domain.depth_camera is not None:
+        _check_depth_camera(domain.depth_camera)
+
+
+def _check_depth_camera(group: DepthFactors) -> None:
+    """Refuses factors that no kind has, and those of a kind that together are impossible."""
+    given = dict(factors_of(group))
+    kinds = [DEPTH_CAMERAS[str(kind)] for kind in _extremes(group.kind)]
+    known = {field.name for kind in kinds for field in fields(kind)}
+    for name in given:
+        if name not in known:
+            names = ", ".join(kind.kind for kind in kinds)
+            raise ValueError(f"'domain.depth_camera.{name}': {names} has none. Leave it out")
+    for kind in kinds:
+        joint = [
+            field.name for field in fields(kind) if field.name in _JOINT and field.name in given
+        ]
+        for corner in itertools.product(*(_extremes(given[name]) for name in joint)):
+            try:
+                kind(**dict(zip(joint, corner, strict=True)))  # type: ignore[arg-type]
+            except ValueError as error:
+                raise ValueError(f"'domain.depth_camera': {error}") from error
 
 
 def _extremes(distribution: Distribution) -> tuple[Value, ...]:

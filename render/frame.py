@@ -9,42 +9,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.channels import ChannelName
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.dataset.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, ChannelName, Wanted
+from sim2cam.dataset.sample import ObjectLabel, Occlusion
+from sim2cam.dataset.tracks import Tracks
 from sim2cam.geometry.boxes import box_of_mask
-from sim2cam.render.gbuffer import BITS_PER_WORD, Channel
+from sim2cam.geometry.motion import STILL
+from sim2cam.render.depth_camera import sensor_depth
+from sim2cam.render.gbuffer import Channel, behind
+from sim2cam.render.labels import occlusions_among, with_amodal_masks, with_keypoints
 from sim2cam.render.mesh import extent_of
-from sim2cam.render.optics import optics_of
 from sim2cam.render.physics import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.sensor import expose_to_jpeg
-from sim2cam.render.truth import Shot, object_points
-from sim2cam.render.warp import color_through, labels_through
+from sim2cam.render.shutter import expose
+from sim2cam.render.stereo import right_eye, stereo_truth
+from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import Die, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
+FLOWS: tuple[ChannelName, ...] = ("flow_backward", "flow_forward")
+"""Channels that lead to the picture before and to the one after."""
+
 _DRAWN: tuple[Channel, ...] = ("parts", "normals")
+_SEEN: tuple[Channel, ...] = ("depth_m", "bodies")
+_OF_PAIRS: tuple[Wanted, ...] = ("right", "disparity", "shared")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture and its ground truth, pixel by pixel through the same lens.
+    """A picture and its ground truth, pixel by pixel through the same lens and shutter.
 
     Attributes:
         jpeg: the picture's file.
-        channels: what was asked for, as ``dataset.channels`` says.
+        channels: what was asked for, as ``dataset.channels`` says; flows only with other frames.
         objects: labels of every object with at least one visible pixel.
+        occlusions: which of them hide which; None when not asked for.
+        right: the file of the right eye's picture; None when not asked for.
+        shot: what is seen, for what leads to other frames.
     """
 
     jpeg: bytes
     channels: Mapping[ChannelName, NDArray[Any]]
     objects: tuple[ObjectLabel, ...]
+    occlusions: tuple[Occlusion, ...] | None
+    right: bytes | None
+    shot: Shot
 
 
 def shoot(
-    scene: Scene, camera: Camera, rasterizer: Rasterizer, channels: Collection[ChannelName]
+    scene: Scene,
+    camera: Camera,
+    rasterizer: Rasterizer,
+    wanted: Collection[Wanted],
 ) -> Frame:
     """Returns the frame that a camera takes of the scene loaded in the rasterizer.
 
@@ -52,29 +70,107 @@ def shoot(
         scene: settled.
         camera: one of its cameras.
         rasterizer: with the scene loaded.
-        channels: what is wanted beside the picture.
+        wanted: what is wanted beside the picture.
 
     Raises:
-        LensError: the camera's lens does not see every pixel.
+        LensError: the camera's lens does not see every pixel, or not as a channel needs it.
+        UsageError: the camera has no depth camera or no right eye, and a channel needs it.
         BackendError: the rasterizer cannot give a channel.
     """
-    optics = optics_of(camera)
-    radiance = color_through(optics, lambda view: rasterizer.draw(view, {"radiance"})["radiance"])
-    wanted = {*LABEL_CHANNELS, *(name for name in _DRAWN if name in channels)}
-    truth = labels_through(optics, lambda view: rasterizer.draw(view, wanted))
-    ids = instance_ids(scene, truth["bodies"])
-    found: dict[ChannelName, NDArray[Any]] = {"depth": truth["depth_m"], "ids": ids}
-    if "normals" in channels:
-        found["normals"] = truth["normals"]
-    if "parts" in channels:
-        found["parts"] = np.where(ids > 0, truth["parts"], 0)
-    if "coordinates" in channels:
-        found["coordinates"] = _coordinates(Shot(scene, camera, truth), ids)
+    drawn = {*LABEL_CHANNELS, *(name for name in _DRAWN if name in wanted)}
+    exposure = expose(scene, camera, rasterizer, drawn, with_coverage="coverage" in wanted)
+    shot = Shot(scene, camera, exposure.truth)
+    ids = instance_ids(scene, shot.drawn["bodies"])
+    objects = _objects(shot, ids, wanted)
+    channels = _channels(shot, ids, wanted)
+    if "coverage" in wanted:
+        channels["coverage"] = exposure.coverage
+    if "sensor_depth" in wanted:
+        channels["sensor_depth"] = sensor_depth(scene, camera, rasterizer)
+    right = None
+    if any(name in wanted for name in _OF_PAIRS):
+        right, of_pair = _right(shot, exposure.radiance, rasterizer, wanted)
+        channels |= of_pair
+    hiding = occlusions_among(objects, ids, shot.drawn["cover"]) if "occlusions" in wanted else None
     return Frame(
-        jpeg=expose_to_jpeg(radiance, camera.sensor),
-        channels={name: found[name] for name in channels},
-        objects=annotate(scene, camera, ids, truth["cover"]),
+        jpeg=expose_to_jpeg(exposure.radiance, camera.sensor),
+        channels={name: channels[name] for name in CHANNELS if name in wanted and name in channels},
+        objects=objects,
+        occlusions=hiding,
+        right=right if "right" in wanted else None,
+        shot=shot,
     )
+
+
+def flow_channel(now: Shot, then: Shot) -> NDArray[np.float32]:
+    """Returns the channel (h, w, 3) of the flow from one shot to another, forward or backward."""
+    found = flow(now, then)
+    seen = (now.drawn["bodies"] > 0) & np.isfinite(found.offset_px).all(axis=-1)
+    state = np.where(found.visible, FLOW_SEEN, FLOW_HIDDEN)
+    channel = np.concatenate([found.offset_px, state[..., None]], axis=-1)
+    return np.where(seen[..., None], channel, 0).astype(np.float32)
+
+
+def tracks_of(points_m: Mapping[str, NDArray[np.float64]], shot: Shot) -> Tracks:
+    """Returns where points of labelled bodies are in a shot.
+
+    Args:
+        points_m: (n, 3) of each, in its own frame, by its name.
+        shot: of the scene.
+    """
+    numbers = label_numbers(shot.scene)
+    found = [point for name, points in points_m.items() for point in track(points, name, shot)]
+    return Tracks(
+        np.repeat([numbers[name] for name in points_m], [len(p) for p in points_m.values()]),
+        np.concatenate(list(points_m.values())),
+        np.array([point.pixel for point in found]),
+        np.array([point.visible for point in found]),
+    )
+
+
+def _objects(
+    shot: Shot, ids: NDArray[np.uint16], wanted: Collection[Wanted]
+) -> tuple[ObjectLabel, ...]:
+    labels = annotate(shot.scene, shot.camera, ids, shot.drawn["cover"])
+    if "amodal_masks" in wanted:
+        labels = with_amodal_masks(labels, shot.drawn["cover"])
+    return with_keypoints(labels, shot) if "keypoints" in wanted else labels
+
+
+def _channels(
+    shot: Shot, ids: NDArray[np.uint16], wanted: Collection[Wanted]
+) -> dict[ChannelName, NDArray[Any]]:
+    found: dict[ChannelName, NDArray[Any]] = {"depth": shot.drawn["depth_m"], "ids": ids}
+    if "normals" in wanted:
+        found["normals"] = shot.drawn["normals"]
+    if "parts" in wanted:
+        found["parts"] = np.where(ids > 0, shot.drawn["parts"], 0)
+    if "coordinates" in wanted:
+        found["coordinates"] = _coordinates(shot, ids)
+    return found
+
+
+def _right(
+    left: Shot,
+    metered: NDArray[np.float32],
+    rasterizer: Rasterizer,
+    wanted: Collection[Wanted],
+) -> tuple[bytes, dict[ChannelName, NDArray[Any]]]:
+    """Returns the file of the right eye's picture, and the channels that lead there.
+
+    Args:
+        left: the left eye's picture.
+        metered: its radiance (h, w, 3): its light meter serves both.
+        rasterizer: with the scene loaded.
+        wanted: what is wanted beside the picture.
+    """
+    eye = right_eye(left.camera)
+    exposure = expose(left.scene, eye, rasterizer, _SEEN)
+    jpeg = expose_to_jpeg(exposure.radiance, eye.sensor, metered)
+    if not ("disparity" in wanted or "shared" in wanted):
+        return jpeg, {}
+    truth = stereo_truth(left, Shot(left.scene, eye, exposure.truth))
+    return jpeg, {"disparity": truth.disparity, "shared": truth.shared}
 
 
 def _coordinates(shot: Shot, ids: NDArray[np.uint16]) -> NDArray[np.float32]:
@@ -103,16 +199,10 @@ def annotate(
     """
     bodies = {body.name: body for body in scene.bodies}
     found = [
-        _label(bodies[name], number, camera, ids == number, _behind(cover, number))
+        _label(bodies[name], number, camera, ids == number, behind(cover, number))
         for name, number in label_numbers(scene).items()
     ]
     return tuple(label for label in found if label is not None)
-
-
-def _behind(cover: NDArray[np.uint32], number: int) -> NDArray[np.bool_]:
-    """Returns the pixels (h, w) behind which a labelled body lies, seen or not."""
-    word, bit = divmod(number - 1, BITS_PER_WORD)
-    return np.asarray((cover[..., word] >> np.uint32(bit)) & 1 > 0)
 
 
 def _label(
@@ -126,6 +216,7 @@ def _label(
     if box is None:
         return None
     area = int(visible.sum())
+    twist = body.course().twist
     return ObjectLabel(
         category=_category(body),
         box_xyxy=box,
@@ -135,6 +226,7 @@ def _label(
         instance_id=number,
         pose=camera.pose.inverse() @ body.pose,
         extent_m=extent_of(body.asset),
+        twist=None if twist == STILL else twist.seen_from(camera.pose),
     )
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+import numpy as np
 from numpy.typing import NDArray
 
 Channel = Literal["radiance", "depth_m", "bodies", "parts", "normals", "cover"]
@@ -30,3 +31,9 @@ BITS_PER_WORD = 32
 
 GBuffer = Mapping[Channel, NDArray[Any]]
 """The channels of a view that were asked for."""
+
+
+def behind(cover: NDArray[np.uint32], number: int) -> NDArray[np.bool_]:
+    """Returns the pixels (h, w) behind which a labelled body lies, seen or not."""
+    word, bit = divmod(number - 1, BITS_PER_WORD)
+    return np.asarray((cover[..., word] >> np.uint32(bit)) & 1 > 0)

@@ -69,6 +69,18 @@ def extent_of(asset: Asset) -> tuple[Vec3, Vec3]:
     return vec3(vertices.min(axis=0)), vec3(vertices.max(axis=0))
 
 
+def surface_points(asset: Asset, count: int, rng: np.random.Generator) -> Floats:
+    """Returns points (count, 3) of an asset's surface, evenly by area, in its own frame."""
+    mesh = mesh_of(asset)
+    a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
+    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    face = rng.choice(len(areas), count, p=areas / areas.sum())
+    u, v = rng.random((2, count, 1))
+    beyond = u + v > 1  # the other half of the parallelogram, turned back
+    u, v = np.where(beyond, 1 - u, u), np.where(beyond, 1 - v, v)
+    return np.asarray(a[face] + u * (b - a)[face] + v * (c - a)[face])
+
+
 def _box(box: Box) -> Mesh:
     parts = []
     for axis in range(3):

@@ -8,7 +8,7 @@ beyond, the faces of a cube do where they have fewer pixels, or where one view c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,19 @@ class Face:
         """Returns how many pixels the view has at its least density, without a margin."""
         return float(np.prod(np.ptp(self.spots, axis=1) * self.focal_px))
 
+    def among(self, first: int, last: int) -> Face:
+        """Returns the face of a picture of those pixels alone, the last left out."""
+        numbers = np.arange(self.spots.shape[1]) if isinstance(self.pixels, slice) else self.pixels
+        chosen = np.flatnonzero((numbers >= first) & (numbers < last))
+        return replace(
+            self,
+            pixels=numbers[chosen] - first,
+            spots=self.spots[:, chosen],
+            across=self.across[:, chosen],
+            down=self.down[:, chosen],
+            stretch=self.stretch[chosen],
+        )
+
     def view(self, density: int, margin_px: float) -> tuple[PinholeView, Singles]:
         """Returns the view at some times its least density, and the places (2, m) of pixels in it.
 
@@ -96,6 +109,25 @@ class Optics:
     height: int
     pinhole: PinholeView | None
     faces: tuple[Face, ...]
+
+    def seen_from(self, pose: Pose) -> Optics:
+        """Returns the same camera's optics where it stands otherwise."""
+        if self.pinhole is not None:
+            return replace(self, pinhole=replace(self.pinhole, pose=pose))
+        faces = (replace(face, pose=_turned(pose, face.to_camera)) for face in self.faces)
+        return replace(self, faces=tuple(faces))
+
+    def of_rows(self, first: int, last: int) -> Optics:
+        """Returns how those rows of the picture alone are made, the last left out."""
+        if (first, last) == (0, self.height):
+            return self
+        if self.pinhole is not None:
+            height, middle = last - first, self.pinhole.cy_px - first
+            view = replace(self.pinhole, height=height, cy_px=middle)
+            return replace(self, height=height, pinhole=view)
+        bands = (face.among(first * self.width, last * self.width) for face in self.faces)
+        seeing = tuple(band for band in bands if len(band.stretch))
+        return replace(self, height=last - first, faces=seeing)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import connect
+from sim2cam.render.film import STEP_S, Film
 from sim2cam.render.mesh_file import collider_of
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.scene import Body, Scene
@@ -25,7 +27,6 @@ MAX_TILT_RAD = math.radians(5)
 """A die whose upper face leans further than this has no clear value; its scene is drawn again."""
 
 _SCALE = 20.0  # Bullet is made for bodies of 0.1 to 10 units, dice are 0.016 m
-_STEP_S = 1 / 240
 _BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
 _CHECK_EVERY = 24
 _CALM_CHECKS = 2
@@ -54,11 +55,16 @@ class PhysicsCertificate:
     rejection: str | None
 
 
-def settle(scene: Scene) -> tuple[Scene, PhysicsCertificate]:
-    """Returns the scene at rest, and how it got there. Deterministic."""
+def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertificate]:
+    """Returns the scene at rest, and how it got there. Deterministic.
+
+    Args:
+        scene: bodies where they are let go.
+        film: of the same scene; records the way to rest.
+    """
     client = connect()
     try:
-        return _settle(scene, client)
+        return _settle(scene, film, client)
     finally:
         client.disconnect()
 
@@ -71,10 +77,12 @@ def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
     return list(faces)[best], float(math.acos(min(1.0, ups[best])))
 
 
-def _settle(scene: Scene, client: BulletClient) -> tuple[Scene, PhysicsCertificate]:
+def _settle(
+    scene: Scene, film: Film | None, client: BulletClient
+) -> tuple[Scene, PhysicsCertificate]:
     client.setGravity(0, 0, -GRAVITY_M_S2 * _SCALE)
     client.setPhysicsEngineParameter(
-        fixedTimeStep=_STEP_S,
+        fixedTimeStep=STEP_S,
         numSolverIterations=60,
         deterministicOverlappingPairs=1,
         restitutionVelocityThreshold=_BOUNCE_FROM_M_S * _SCALE,
@@ -85,7 +93,9 @@ def _settle(scene: Scene, client: BulletClient) -> tuple[Scene, PhysicsCertifica
     while seconds < _MAX_SECONDS and calm < _CALM_CHECKS:
         for _ in range(_CHECK_EVERY):
             client.stepSimulation()
-        seconds += _CHECK_EVERY * _STEP_S
+            if film is not None:
+                film.add({b.name: _course(client, b.asset, handles[b.name]) for b in moving})
+        seconds += _CHECK_EVERY * STEP_S
         speed = max((_speed(client, handles[b.name]) for b in moving), default=0.0)
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
     settled = replace(scene, bodies=tuple(_moved(client, b, handles[b.name]) for b in scene.bodies))
@@ -182,8 +192,17 @@ def _penetration(client: BulletClient) -> float:
 def _moved(client: BulletClient, body: Body, handle: int) -> Body:
     if body.is_fixed:
         return body
+    pose = _course(client, body.asset, handle).pose
+    return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))
+
+
+def _course(client: BulletClient, asset: Asset, handle: int) -> Course:
+    """Returns where a body is and how it moves."""
     position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
+    velocity, spin = client.getBaseVelocity(handle)
     px, py, pz = (float(c) / _SCALE for c in position)
     centre = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
-    pose = replace(centre, position_m=vec3(centre.apply(-_centre_m(body.asset)[None])[0]))
-    return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))
+    to_origin = centre.rotation().apply(-_centre_m(asset))
+    pose = replace(centre, position_m=vec3(centre.position_m + to_origin))
+    velocity_m_s = np.divide(velocity, _SCALE) + np.cross(spin, to_origin)
+    return Course(pose, Twist(vec3(velocity_m_s), vec3(np.array(spin))))

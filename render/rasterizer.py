@@ -54,7 +54,7 @@ class Rasterizer(Protocol):
         """The channels that it can give."""
 
     def load(self, scene: Scene) -> None:
-        """Makes a settled scene the one that is drawn."""
+        """Makes a scene the one that is drawn."""
 
     def draw(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
@@ -67,7 +67,7 @@ class Rasterizer(Protocol):
             samples: a pixel, of the radiance; 1 or 4. All else is taken at the pixel's centre.
 
         Raises:
-            BackendError: a channel that this rasterizer cannot give.
+            BackendError: a channel or more lights than this rasterizer can give.
         """
 
 

@@ -27,19 +27,31 @@ _MIDDLE_GREY = 0.18
 _SHARPENING_SIGMA_PX = 1.0
 
 
-def develop(radiance: Floats, sensor: Sensor) -> NDArray[np.uint8]:
-    """Returns the picture (h, w, 3) RGB uint8 before compression. Deterministic."""
-    light = _blurred(radiance * _falloff(radiance.shape, sensor.vignetting), sensor.blur_px)
-    exposed = light * _meter(light) * 2**sensor.exposure_ev
+def develop(radiance: Floats, sensor: Sensor, metered: Floats | None = None) -> NDArray[np.uint8]:
+    """Returns the picture (h, w, 3) RGB uint8 before compression. Deterministic.
+
+    Args:
+        radiance: (h, w, 3) linear RGB.
+        sensor: what it falls on.
+        metered: radiance that the meter sees, where that is another eye's.
+    """
+    light = _arriving(radiance, sensor)
+    seen = light if metered is None else _arriving(metered, sensor)
+    exposed = light * _meter(seen) * 2**sensor.exposure_ev
     noisy = _filtered(_counted(exposed, sensor), sensor.denoise)
     balanced = noisy * np.array([sensor.red_gain, 1.0, sensor.blue_gain], np.float32)
     toned = _toned(balanced, sensor.tone_contrast, sensor.saturation)
     return _sharpened(encode_srgb(toned), sensor.sharpening)
 
 
-def expose_to_jpeg(radiance: Floats, sensor: Sensor) -> bytes:
-    """Returns the JPEG file of the picture."""
-    return images.encode_jpeg(develop(radiance, sensor), sensor.jpeg_quality)
+def expose_to_jpeg(radiance: Floats, sensor: Sensor, metered: Floats | None = None) -> bytes:
+    """Returns the JPEG file of the picture; see ``develop``."""
+    return images.encode_jpeg(develop(radiance, sensor, metered), sensor.jpeg_quality)
+
+
+def _arriving(radiance: Floats, sensor: Sensor) -> Floats:
+    """Returns the light (h, w, 3) that falls on the sensor."""
+    return _blurred(radiance * _falloff(radiance.shape, sensor.vignetting), sensor.blur_px)
 
 
 def _falloff(shape: tuple[int, ...], strength: float) -> Floats:

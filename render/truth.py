@@ -1,17 +1,18 @@
 """Ground truth that follows from depth, bodies, poses and lenses, through any lens.
 
 A pixel's ray and depth give the point that it sees, the body's pose that point in the body's own
-frame, and the poses of body and camera at another moment where it lies in another picture.
+frame, and the poses of body and camera at another moment where it lies in another picture. Under a
+rolling shutter that moment is that of the pixel's row.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.geometry.poses import Pose
 from sim2cam.render.gbuffer import BITS_PER_WORD, GBuffer
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
@@ -20,6 +21,9 @@ Floats = NDArray[np.float64]
 
 _HIDDEN_SHARE = 0.005  # of its depth: a point that lies farther behind the surface seen is hidden
 _HIDDEN_M = 5e-4
+_ROUNDS = (
+    5  # to find the row that a point is on when that row is exposed; each brings it 10 times nearer
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Shot:
     """A scene at one moment, as one of its cameras sees it.
 
     Attributes:
-        scene: bodies where they are then.
+        scene: bodies where they are then, when the exposure of the picture's middle is half over.
         camera: where it is then.
         drawn: at least ``bodies`` and ``depth_m`` (h, w) of its picture, as the lens has them.
     """
@@ -73,13 +77,14 @@ def object_points(shot: Shot) -> Floats:
     rays = shot.camera.lens.unproject(np.stack([columns, rows], axis=1).astype(np.float64))
     if shot.camera.lens.depth_along == "axis":
         rays = rays / rays[:, 2:]
-    points = rays * depth[rows, columns][:, None]
+    seconds = shot.camera.row_seconds()[rows]
+    points = shot.camera.course().to_parent(rays * depth[rows, columns][:, None], seconds)
     found = np.zeros((*bodies.shape, 3))
     number = bodies[rows, columns]
     for index in np.unique(number):
         on_it = number == index
-        to_body = shot.scene.bodies[index - 1].pose.inverse() @ shot.camera.pose
-        found[rows[on_it], columns[on_it]] = to_body.apply(points[on_it])
+        course = shot.scene.bodies[index - 1].course()
+        found[rows[on_it], columns[on_it]] = course.from_parent(points[on_it], seconds[on_it])
     return found
 
 
@@ -94,12 +99,11 @@ def flow(now: Shot, then: Shot) -> Flow:
     seen = bodies > 0
     rows, columns = np.nonzero(seen)
     number = bodies[seen]
-    points = _in_camera(object_points(now)[seen], number, then.scene, then.camera.pose)
-    pixels = _projected(points, then)
+    pixels, depth = _seen(object_points(now)[seen], number, then)
     offset = np.zeros((*bodies.shape, 2), np.float32)
     offset[seen] = pixels - np.stack([columns, rows], axis=1)
     visible = np.zeros(bodies.shape, np.bool_)
-    visible[seen] = _is_visible(pixels, _depth(points, then), number, then.drawn)
+    visible[seen] = _is_visible(pixels, depth, number, then.drawn)
     return Flow(offset, visible)
 
 
@@ -113,9 +117,8 @@ def track(points_m: Floats, body: str, shot: Shot) -> tuple[Track, ...]:
     """
     names = [other.name for other in shot.scene.bodies]
     number = np.full(len(points_m), names.index(body) + 1, np.uint32)
-    points = _in_camera(points_m, number, shot.scene, shot.camera.pose)
-    pixels = _projected(points, shot)
-    visible = _is_visible(pixels, _depth(points, shot), number, shot.drawn)
+    pixels, depth = _seen(points_m, number, shot)
+    visible = _is_visible(pixels, depth, number, shot.drawn)
     return tuple(
         Track((float(x), float(y)), bool(is_visible))
         for (x, y), is_visible in zip(pixels, visible, strict=True)
@@ -141,29 +144,26 @@ def occlusions(ids: NDArray[np.uint16], cover: NDArray[np.uint32]) -> dict[tuple
     return found
 
 
-def disparity(depth_m: NDArray[np.float32], focal_px: float, baseline_m: float) -> Floats:
-    """Returns how far to the left a second pinhole camera sees each point, pixels (h, w).
+def _seen(points_m: Floats, number: NDArray[np.uint32], shot: Shot) -> tuple[Floats, Floats]:
+    """Returns pixels (n, 2) and depth (n,) of points (n, 3) of bodies (n,), when their rows are exposed."""
+    camera = shot.camera
+    seconds = np.zeros(len(points_m))
+    for _ in range(_ROUNDS if camera.row_s() else 1):
+        points = _in_camera(points_m, number, shot, seconds)
+        pixels = _projected(points, shot)
+        rows = np.clip(np.nan_to_num(pixels[:, 1]), 0, camera.height - 1)
+        seconds = (rows - (camera.height - 1) / 2) * camera.row_s()
+    return pixels, _depth(points, shot)
 
-    Args:
-        depth_m: (h, w), 0 where nothing is; so is the disparity there.
-        focal_px: of both cameras.
-        baseline_m: how far to the right of the first the second stands.
-    """
-    near = depth_m > 0
-    return np.where(near, focal_px * baseline_m / np.where(near, depth_m, 1), 0.0)
 
-
-def _in_camera(points_m: Floats, number: NDArray[np.uint32], scene: Scene, camera: Pose) -> Floats:
-    """Returns points (n, 3) of bodies (n,) in the frame of a camera."""
-    to_camera = np.zeros((len(scene.bodies) + 1, 3, 4))
-    for index, body in enumerate(scene.bodies, 1):
-        to_camera[index] = (camera.inverse() @ body.pose).matrix()[:3]
+def _in_camera(points_m: Floats, number: NDArray[np.uint32], shot: Shot, seconds: Floats) -> Floats:
+    """Returns points (n, 3) of bodies (n,), each at its own time (n,), in the frame of the camera."""
     found = np.empty((len(points_m), 3))
     for index in np.unique(number):
         on_it = number == index
-        turn, move = to_camera[index, :, :3], to_camera[index, :, 3]
-        found[on_it] = points_m[on_it] @ turn.T + move
-    return found
+        course = shot.scene.bodies[index - 1].course()
+        found[on_it] = course.to_parent(points_m[on_it], seconds[on_it])
+    return shot.camera.course().from_parent(found, seconds)
 
 
 def _projected(points: Floats, shot: Shot) -> Floats:
@@ -183,12 +183,23 @@ def _depth(points: Floats, shot: Shot) -> Floats:
 def _is_visible(
     pixels: Floats, depth_m: Floats, number: NDArray[np.uint32], drawn: GBuffer
 ) -> NDArray[np.bool_]:
-    """Returns which points (n,) of bodies lie in the picture with nothing before them."""
+    """Returns which points (n,) of bodies lie in the picture with nothing before them.
+
+    The pixel of such a point shows its body, and it is as deep as that is there or beside there.
+    """
     height, width = drawn["bodies"].shape
     with np.errstate(invalid="ignore"):
         fits = (pixels >= -0.5) & (pixels < [width - 0.5, height - 0.5])  # (n, 2)
         inside = np.asarray(fits.all(axis=1))
-    columns, rows = np.where(inside[:, None], np.rint(pixels), 0).astype(np.intp).T
+    places = np.where(inside[:, None], pixels, 0)
+    columns, rows = np.rint(places).astype(np.intp).T
+    left, top = np.floor(places).astype(np.intp).T
+    nearest, farthest = np.full(len(pixels), np.inf), np.full(len(pixels), -np.inf)
+    for down, right in itertools.product((0, 1), (0, 1)):
+        at = np.clip(top + down, 0, height - 1), np.clip(left + right, 0, width - 1)
+        same, depth = drawn["bodies"][at] == number, drawn["depth_m"][at]
+        nearest = np.where(same, np.minimum(nearest, depth), nearest)
+        farthest = np.where(same, np.maximum(farthest, depth), farthest)
     tolerance = _HIDDEN_M + _HIDDEN_SHARE * depth_m
-    near = np.abs(drawn["depth_m"][rows, columns] - depth_m) < tolerance
+    near = (depth_m > nearest - tolerance) & (depth_m < farthest + tolerance)
     return np.asarray(inside & near & (drawn["bodies"][rows, columns] == number))

@@ -249,8 +249,8 @@ BAD = {
     "wrong key": (
         recipe("[render]\nwidht = 100"),
         read_recipe,
-        "/mine.toml: unknown key 'render.widht'. Did you mean 'width'? Allowed: channels, height, "
-        "views, width",
+        "/mine.toml: unknown key 'render.widht'. Did you mean 'width'? Allowed: channels, film, "
+        "height, views, width",
     ),
     "wrong key of a distribution": (
         recipe('[domain.layout]\naspect = {kind = "uniform", low = 0.5, hihg = 1.0}'),

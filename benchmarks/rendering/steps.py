@@ -108,7 +108,7 @@ def _load(scene: Scene, clock: Clock) -> None:
     for step in ("first load", "shadow maps"):
         with clock(step):
             rasterizer().load(scene)
-            rasterizer().draw(view, {"depth_m"})  # waits for the shadow maps
+            rasterizer().draw(view, {"radiance"})  # draws the shadow maps and waits for them
 
 
 def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:

@@ -82,10 +82,10 @@ class OpenGLRasterizer:
         return CHANNELS
 
     def load(self, scene: Scene) -> None:
-        """Uploads what is new of a settled scene and draws its shadow maps.
+        """Uploads what is new of a scene; its shadow maps are drawn when light is asked for.
 
         Raises:
-            BackendError: it has more labelled bodies or lights than can be drawn.
+            BackendError: it has more labelled bodies than can be drawn.
         """
         labels = label_numbers(scene)
         if len(labels) > _MAX_LABELS:
@@ -96,7 +96,7 @@ class OpenGLRasterizer:
         self._batches = self._make_batches(scene, labels)
         self._meshes.trim(len(self._batches))
         self._skins.trim(len(self._batches))
-        self._cast_shadows()
+        self._casts_shadows = False
 
     def draw(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
@@ -130,6 +130,9 @@ class OpenGLRasterizer:
         What lies where is drawn first and lit after: no light is computed that is not seen.
         """
         gl = self._gl
+        if not self._casts_shadows:
+            self._cast_shadows()
+            self._casts_shadows = True
         textures = self._begin(self._surfaces, samples, view)
         gl.glEnable(gl.GL_MULTISAMPLE)
         self._attributes.use()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import tyro
 
 from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import Sim2CamError, UsageError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,9 @@ class Render:
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
     """In pixels, instead of the recipe's."""
     channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Of depth,ids,parts,normals,coordinates, comma-separated, instead of the recipe's."""
+    """Comma-separated, instead of the recipe's: depth, ids, parts, normals, coordinates, coverage,
+    flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, right, amodal_masks,
+    keypoints, occlusions, symmetries."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False
@@ -53,7 +57,7 @@ class Render:
         if self.channels is not None:
             names = tuple(name for name in self.channels.split(",") if name)
             render = _checked(render, channels=names)
-        recipe = replace(recipe, render=render)
+        recipe = _checked(recipe, render=render)
         console = self.talk.console()
         console.say(f"renderer: {rasterizer().name}")
         if self.dry_run:
@@ -157,8 +161,9 @@ def _size(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-def _checked(render: RenderOptions, **changes: object) -> RenderOptions:  # type: ignore[name-defined]  # noqa: F821
+def _checked(value: T, **changes: object) -> T:
+    """Returns a value with changes that its own checks may refuse."""
     try:
-        return replace(render, **changes)
+        return replace(value, **changes)  # type: ignore[type-var]
     except ValueError as error:
         raise UsageError(str(error)) from error

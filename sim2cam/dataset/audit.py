@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sim2cam.dataset.channels import DEPTH_SCALE_M, ChannelName
 from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.errors import LensError
+from sim2cam.geometry.motion import STILL, Course
+from sim2cam.geometry.poses import Pose
 
 Floats = NDArray[np.float64]
 Channels = Mapping[ChannelName, NDArray[Any]]
@@ -49,9 +51,7 @@ def audit(sample: Sample, channels: Channels) -> Iterator[str]:
 def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> Iterator[str]:
     if label.pose is None or label.extent_m is None:
         return
-    corners = label.pose.apply(
-        np.array(list(itertools.product(*zip(*label.extent_m, strict=True))))
-    )
+    corners = _corners(label, sample)
     yield from _box_problems(label, corners, sample)
     if "ids" not in channels:
         return
@@ -64,6 +64,48 @@ def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> 
         yield from _coordinate_problems(label, sample, channels, rows, columns)
     if "normals" in channels and "depth" in channels:
         yield from _normal_problems(sample, channels, rows, columns)
+
+
+def in_camera(points_m: Floats, label: ObjectLabel, sample: Sample, rows: Floats) -> Floats:
+    """Returns points (n, 3) of an object with a pose, in the camera frame when rows (n,) are exposed."""
+    assert label.pose is not None
+    seconds = _row_seconds(sample, rows)
+    still = Course(label.pose, label.twist or STILL).to_parent(points_m, seconds)
+    return _camera_course(sample).from_parent(still, seconds)
+
+
+def on_object(points: Floats, label: ObjectLabel, sample: Sample, rows: Floats) -> Floats:
+    """Returns, in the frame of an object with a pose, points (n, 3) that rows (n,) see."""
+    assert label.pose is not None
+    seconds = _row_seconds(sample, rows)
+    still = _camera_course(sample).to_parent(points, seconds)
+    return Course(label.pose, label.twist or STILL).from_parent(still, seconds)
+
+
+def _camera_course(sample: Sample) -> Course:
+    """Returns where the camera is, in its own frame when the middle row is exposed."""
+    return Course(Pose(), sample.moment.twist if sample.moment else STILL)
+
+
+def _row_seconds(sample: Sample, rows: Floats) -> Floats:
+    """Returns when rows (n,) are exposed, from when the middle one is."""
+    row_s = sample.moment.row_s if sample.moment else 0.0
+    return np.asarray((rows - (sample.height - 1) / 2) * row_s)
+
+
+def _corners(label: ObjectLabel, sample: Sample) -> Floats:
+    """Returns the corners (8, 3) of an object's box in space, in the camera frame.
+
+    Under a rolling shutter there are twice as many: when its first and when its last row is exposed.
+    """
+    assert label.extent_m is not None
+    corners = np.array(list(itertools.product(*zip(*label.extent_m, strict=True))))
+    _, top, _, bottom = label.box_amodal_xyxy or label.box_xyxy
+    rolls = sample.moment is not None and sample.moment.row_s != 0
+    ends = (top, bottom - 1) if rolls else (top,)
+    return np.concatenate(
+        [in_camera(corners, label, sample, np.full(len(corners), row)) for row in ends]
+    )
 
 
 def _box_problems(label: ObjectLabel, corners: Floats, sample: Sample) -> Iterator[str]:
@@ -110,14 +152,13 @@ def _coordinate_problems(
 ) -> Iterator[str]:
     """Object coordinates, pose and depth: a pixel's point lies on its ray, as far as depth says."""
     assert sample.lens is not None
-    assert label.pose is not None
     assert label.extent_m is not None
     shares = channels["coordinates"][rows, columns].astype(np.float64)
     if np.isnan(shares).any():
         yield f"{int(np.isnan(shares).any(axis=1).sum())} of its pixels have no coordinates"
         return
     low, high = np.array(label.extent_m)
-    points = label.pose.apply(shares * (high - low) + low)
+    points = in_camera(shares * (high - low) + low, label, sample, rows.astype(np.float64))
     off = np.abs(sample.lens.project(points) - np.stack([columns, rows], axis=1)).max()
     if off > _ROUND_PX / 4:
         yield f"coordinates and pose put its points up to {off:.1f} px beside their pixels"
@@ -141,8 +182,10 @@ def _normal_problems(
     number = ids[rows, columns]
     same = np.all([ids[rows + dy, columns + dx] == number for dy, dx in steps], axis=0)
     rows, columns = rows[same], columns[same]
-    middle = _points(sample, depth, rows, columns)
-    left, right, up, down = (_points(sample, depth, rows + dy, columns + dx) for dy, dx in steps)
+    middle = seen_points(sample, depth, rows, columns)
+    left, right, up, down = (
+        seen_points(sample, depth, rows + dy, columns + dx) for dy, dx in steps
+    )
     flat = _is_flat(left, middle, right) & _is_flat(up, middle, down)
     if flat.sum() < _MIN_PIXELS:
         return
@@ -160,7 +203,7 @@ def _is_flat(before: Floats, middle: Floats, after: Floats) -> NDArray[np.bool_]
     return np.asarray(bend < _MOST_BEND * np.linalg.norm(after - before, axis=1))
 
 
-def _points(
+def seen_points(
     sample: Sample, depth_m: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> Floats:
     """Returns the points (n, 3) that pixels see, in the camera frame."""

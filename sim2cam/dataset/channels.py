@@ -1,4 +1,4 @@
-"""How the channels beside a picture are stored: PNG of 16 bits, 0 where nothing is."""
+"""What may stand beside a picture, and how channels are stored: PNG of 16 bits, 0 where nothing is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 
-ChannelName = Literal["depth", "ids", "parts", "normals", "coordinates"]
-"""What a data set may hold beside its pictures.
+ChannelName = Literal[
+    "depth", "ids", "parts", "normals", "coordinates", "coverage", "flow_forward", "flow_backward",
+    "sensor_depth", "disparity", "shared",
+]  # fmt: skip
+"""What a data set may hold of each pixel.
 
 ``depth``
     float32 (h, w), metres along the optical axis, or along each pixel's ray where the lens's
@@ -25,12 +28,53 @@ ChannelName = Literal["depth", "ids", "parts", "normals", "coordinates"]
 ``coordinates``
     float32 (h, w, 3), the point of the labelled object that is seen, 0 to 1 along each side of its
     ``extent_m`` (NOCS, Wang et al. 2019); a step is 1 / 65534. NaN where nothing is.
+``coverage``
+    float32 (h, w), share of its exposure in which a pixel saw the very body that the labels name;
+    below 1 where that moves out of it. A step is 1 / 65535; 0 where nothing is.
+``flow_forward``, ``flow_backward``
+    float32 (h, w, 3): how many pixels to the right and down the point that is seen lies in the next
+    (the previous) picture of the same camera, and ``FLOW_SEEN`` where it is seen there too,
+    ``FLOW_HIDDEN`` where it is behind something or outside; 0 where nothing is, or farther than
+    511 pixels. The file is that of KITTI 2015 (Menze and Geiger), whose readers take both for
+    valid; a step is 1 / 64 pixel. Pictures without a next (a previous) one have none.
+``sensor_depth``
+    uint16 (h, w), what a depth camera at the same place reads, along the same way as ``depth``, in
+    steps of the sample's ``depth_unit_m``; 0 where it reads nothing.
+``disparity``
+    float32 (h, w), how many pixels farther to the left the right eye of a pair sees the point,
+    whether anything hides it there or not; a step is 1 / 256 as KITTI has it, so that nothing is
+    also what is nearer than 16 bits reach.
+``shared``
+    uint16 (h, w), 1 where the right eye sees the point too; 0 where it is hidden there or outside.
 """
 
+ExtraName = Literal["right", "amodal_masks", "keypoints", "occlusions", "symmetries"]
+"""What else it may hold.
+
+``right``
+    the picture of the right eye of a pair, in ``right/``.
+``amodal_masks``, ``keypoints``
+    of each object, with its label.
+``occlusions``
+    which objects hide which, with each sample.
+``symmetries``
+    of each kind of object, once, in ``dataset.json``.
+"""
+
+Wanted = Literal[ChannelName, ExtraName]
+"""What may be asked for."""
+
 CHANNELS: tuple[ChannelName, ...] = get_args(ChannelName)
+EXTRAS: tuple[ExtraName, ...] = get_args(ExtraName)
 DEPTH_SCALE_M = 1e-4  # 6.5 m at most
+FLOW_SCALE_PX = 1 / 64
+FLOW_SEEN, FLOW_HIDDEN = 1, 2
+_TRIPLE: frozenset[ChannelName] = frozenset(
+    {"normals", "coordinates", "flow_forward", "flow_backward"}
+)
 _MIDDLE, _HALF = 32768, 32767
 _MOST = 65534
+_STEPS_PER_PX = 256
 
 
 def encode(channel: ChannelName, values: NDArray[Any]) -> bytes:
@@ -42,6 +86,13 @@ def encode(channel: ChannelName, values: NDArray[Any]) -> bytes:
             steps = np.where(_known(values), np.round(values * _HALF) + _MIDDLE, 0)
         case "coordinates":
             steps = np.where(np.isnan(values), 0, np.round(np.clip(values, 0, 1) * _MOST) + 1)
+        case "disparity":
+            steps = np.round(values * _STEPS_PER_PX)
+            steps = np.where(steps <= 65535, steps, 0)
+        case "coverage":
+            steps = np.round(values * 65535)
+        case "flow_forward" | "flow_backward":
+            steps = _flow_steps(values)
         case _:
             steps = values
     return images.encode_png(steps.astype(np.uint16))
@@ -53,19 +104,33 @@ def read(channel: ChannelName, path: Path) -> NDArray[Any]:
     Raises:
         InputError: the file is missing, truncated or no 16-bit image of so many channels.
     """
-    steps = images.read_16bit(path, planes=3 if channel in ("normals", "coordinates") else 1)
+    steps = images.read_16bit(path, planes=3 if channel in _TRIPLE else 1)
+    found: NDArray[Any] = steps
     match channel:
         case "depth":
-            return steps * np.float32(DEPTH_SCALE_M)
+            found = steps * np.float32(DEPTH_SCALE_M)
         case "normals":
             signed = (steps.astype(np.float32) - _MIDDLE) / _HALF
-            return np.where(_known(steps), signed, np.float32(0))
+            found = np.where(_known(steps), signed, np.float32(0))
         case "coordinates":
-            return np.where(
-                _known(steps), (steps.astype(np.float32) - 1) / _MOST, np.float32("nan")
-            )
-        case _:
-            return steps
+            shares = (steps.astype(np.float32) - 1) / _MOST
+            found = np.where(_known(steps), shares, np.float32("nan"))
+        case "disparity":
+            found = steps / np.float32(_STEPS_PER_PX)
+        case "coverage":
+            found = steps / np.float32(65535)
+        case "flow_forward" | "flow_backward":
+            offset = (steps[..., :2].astype(np.float32) - _MIDDLE) * np.float32(FLOW_SCALE_PX)
+            whole = np.concatenate([offset, steps[..., 2:]], axis=-1)
+            found = np.where(steps[..., 2:] > 0, whole, np.float32(0))
+    return found
+
+
+def _flow_steps(values: NDArray[Any]) -> NDArray[Any]:
+    """Returns the steps (h, w, 3) of a flow; all 0 where it has no value or one out of reach."""
+    steps = np.round(values[..., :2] / FLOW_SCALE_PX)
+    reached = (np.abs(steps) < _MIDDLE).all(axis=-1, keepdims=True) & (values[..., 2:] > 0)
+    return np.where(reached, np.concatenate([steps + _MIDDLE, values[..., 2:]], axis=-1), 0)
 
 
 def _known(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset import tracks
 from sim2cam.dataset.audit import audit
-from sim2cam.dataset.channels import read
+from sim2cam.dataset.channels import ChannelName, read
+from sim2cam.dataset.label_audit import audit_labels
+from sim2cam.dataset.motion_audit import audit_flow, audit_tracks
 from sim2cam.dataset.reader import (
     RawSample,
     parent_folder,
@@ -36,6 +40,7 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, box_of_mask
 
 _AGAIN = "Run its command again with --resume."
+_STEPS: dict[ChannelName, int] = {"flow_backward": -1, "flow_forward": 1}
 
 
 @dataclass(frozen=True)
@@ -84,15 +89,21 @@ def check_dataset(root: Path) -> CheckReport:
     raw_samples = read_lines(root)
     problems = [
         *_list_problems(raw_samples, _wanted(root)),
-        *_scene_problems(raw_samples, _views(header)),
+        *_scene_problems(raw_samples, _per_scene(header)),
     ]
     parents = None
     if header.get("parent") is not None:
         parents, more = _parents(parent_folder(root, header))
         problems.extend(more)
     objects = 0
+    categories = tuple(header["categories"])
+    by_place = {_place_in_film(raw, 0): raw for raw in raw_samples}
     for raw in raw_samples:
-        whats = [*_sample_problems(raw, tuple(header["categories"]))]
+        beside = {
+            name: _parsed(by_place.get(_place_in_film(raw, step)), categories)
+            for name, step in _STEPS.items()
+        }
+        whats = [*_sample_problems(raw, categories, beside)]
         labelled = raw.line
         if parents is not None:
             labelled = parents.get(str(raw.line.get("parent")), {})
@@ -104,15 +115,32 @@ def check_dataset(root: Path) -> CheckReport:
     return CheckReport(len(raw_samples), objects, tuple(problems), warnings)
 
 
+def _place_in_film(raw: RawSample, step: int) -> tuple[Any, ...]:
+    """Returns the scene, camera and number in the film of a sample, or of one some steps after it."""
+    moment = raw.line.get("moment")
+    frame = moment.get("frame") if isinstance(moment, dict) else None
+    number = frame + step if isinstance(frame, int) else (raw.line.get("name"), step)
+    return raw.line.get("scene_index"), raw.line.get("view"), number
+
+
+def _parsed(raw: RawSample | None, categories: tuple[str, ...]) -> Sample | None:
+    """Returns the sample of a line; None where there is none that can be read."""
+    try:
+        return parse_sample(raw, categories) if raw else None
+    except InputError:
+        return None
+
+
 def _name(raw: RawSample) -> str:
     return str(raw.line.get("name"))
 
 
-def _views(header: dict[str, Any]) -> int | None:
+def _per_scene(header: dict[str, Any]) -> int | None:
     """Returns how many samples each scene has; None when the header does not say."""
     try:
-        return int(header["recipe"]["render"]["views"])
-    except (KeyError, TypeError, ValueError):
+        render = header["recipe"]["render"]
+        return int(render["views"]) * int(render.get("film", {}).get("frames", 1))
+    except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
@@ -139,7 +167,7 @@ def _list_problems(raw_samples: list[RawSample], wanted: int) -> Iterator[Proble
             yield Problem(name, f"{times} samples have this name")
 
 
-def _scene_problems(raw_samples: list[RawSample], views: int | None) -> Iterator[Problem]:
+def _scene_problems(raw_samples: list[RawSample], per_scene: int | None) -> Iterator[Problem]:
     """Yields scenes that are split over shards, and samples that are not of the scene they say."""
     shards: dict[Any, set[str]] = defaultdict(set)
     scenes: dict[Path, set[Any]] = defaultdict(set)
@@ -148,8 +176,8 @@ def _scene_problems(raw_samples: list[RawSample], views: int | None) -> Iterator
         if scene is not None:
             shards[scene].add(raw.shard.name)
             scenes[raw.shard].add(scene)
-        if views and name.isdecimal() and scene != int(name) // views:
-            yield Problem(name, f"scene_index is {scene}, not {int(name) // views}")
+        if per_scene and name.isdecimal() and scene != int(name) // per_scene:
+            yield Problem(name, f"scene_index is {scene}, not {int(name) // per_scene}")
     for scene, names in shards.items():
         if len(names) > 1:
             yield Problem(SHARDS, f"scene {scene} is split over shards {', '.join(sorted(names))}")
@@ -191,8 +219,16 @@ def _parent_problems(line: dict[str, Any], parent: dict[str, Any]) -> Iterator[s
             yield f"{key} is {line.get(key)}, but that of its parent is {parent.get(key)}"
 
 
-def _sample_problems(raw: RawSample, categories: tuple[str, ...]) -> Iterator[str]:
-    """Yields what is wrong with a sample: its line, its files, its labels."""
+def _sample_problems(
+    raw: RawSample, categories: tuple[str, ...], beside: Mapping[ChannelName, Sample | None]
+) -> Iterator[str]:
+    """Yields what is wrong with a sample: its line, its files, its labels.
+
+    Args:
+        raw: the sample.
+        categories: of the data set.
+        beside: the samples to which its flows lead.
+    """
     if digest_of(raw.line) != raw.line.get("digest"):
         yield "its line is not the one that was written: another digest"
     try:
@@ -210,18 +246,19 @@ def _sample_problems(raw: RawSample, categories: tuple[str, ...]) -> Iterator[st
         for what in _label_problems(label, sample):
             yield f"object {index} (category {label.category}): {what}"
     if not missing:
-        yield from _pixel_problems(sample)
+        yield from _pixel_problems(sample, beside)
 
 
-def _pixel_problems(sample: Sample) -> Iterator[str]:
+def _pixel_problems(sample: Sample, beside: Mapping[ChannelName, Sample | None]) -> Iterator[str]:
     """Yields images of another size, and labels that contradict their pixels."""
     try:
-        width, height = images.read_size(sample.rgb)
+        sizes = {"rgb": images.read_size(sample.rgb)}
+        if sample.right is not None:
+            sizes["right"] = images.read_size(sample.right)
         found = {name: read(name, path) for name, path in sample.channels.items()}
     except InputError as error:
         yield str(error)
         return
-    sizes = {"rgb": (width, height)}
     sizes |= {name: (values.shape[1], values.shape[0]) for name, values in found.items()}
     wrong = {name: size for name, size in sizes.items() if size != (sample.width, sample.height)}
     for name, (width, height) in wrong.items():
@@ -235,6 +272,27 @@ def _pixel_problems(sample: Sample) -> Iterator[str]:
         if without:
             yield f"{without} pixels of objects have no depth"
     yield from audit(sample, found)
+    yield from audit_labels(sample, found)
+    yield from _film_problems(sample, found, beside)
+
+
+def _film_problems(
+    sample: Sample,
+    found: Mapping[ChannelName, NDArray[Any]],
+    beside: Mapping[ChannelName, Sample | None],
+) -> Iterator[str]:
+    """Yields flows and tracks that contradict the labels; faults of other samples are told there."""
+    if sample.tracks is not None:
+        try:
+            yield from audit_tracks(tracks.read(sample.tracks), sample, found)
+        except InputError as error:
+            yield str(error)
+    for name, other in beside.items():
+        if other is None or not {name, "depth"} <= found.keys():
+            continue
+        with suppress(InputError, KeyError):
+            ids = read("ids", other.channels["ids"])
+            yield from audit_flow(name, sample, found, other, ids)
 
 
 def _label_problems(label: ObjectLabel, sample: Sample) -> Iterator[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from faster_coco_eval.core import mask as coco_mask
 from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.channels import read
+from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.writer import TEMPORARY_SUFFIX
 from sim2cam.errors import InputError, OutputError
@@ -26,9 +26,10 @@ def write_coco(dataset: Dataset, out: Path) -> None:
     """Writes ``images/`` and ``annotations.json`` into a new folder, which appears whole.
 
     Pictures keep their bytes; those that EXIF turns are written upright as PNG, as tools disagree
-    on whether to turn them. Masks are run-length encoded. What COCO has no field for stands beside:
-    ``visible_fraction``, ``bbox_amodal`` and ``instance_id`` of an object, ``camera`` (the lens),
-    ``origin`` and ``scene_index`` of an image.
+    on whether to turn them. Masks are run-length encoded; keypoints are COCO's, an integer being the
+    centre of a pixel. What COCO has no field for stands beside: ``visible_fraction``,
+    ``bbox_amodal``, ``segmentation_amodal`` and ``instance_id`` of an object, ``camera`` (the lens),
+    ``origin``, ``scene_index`` and ``occlusions`` of an image.
 
     Raises:
         InputError: an image without labels, or one that cannot be read.
@@ -54,18 +55,35 @@ def _fill(dataset: Dataset, folder: Path) -> None:
     numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
     pictures: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
+    keypoints = _keypoint_names(dataset)
     for sample in dataset.samples:
         pictures.append(_picture(sample, len(pictures) + 1, folder))
-        for annotation in _annotations(dataset, sample, numbers):
+        for annotation in _annotations(dataset, sample, numbers, keypoints):
             numbered = {"id": len(annotations) + 1, "image_id": len(pictures)}
             annotations.append(numbered | annotation)
     whole = {
         "info": {"description": f"{dataset.root.name}, written by sim2cam"},
         "images": pictures,
         "annotations": annotations,
-        "categories": [{"id": number, "name": name} for name, number in numbers.items()],
+        "categories": [
+            {"id": number, "name": name, **_skeleton(keypoints[name])}
+            for name, number in numbers.items()
+        ],
     }
     images.write_bytes(folder / _ANNOTATIONS, json.dumps(whole).encode())
+
+
+def _keypoint_names(dataset: Dataset) -> dict[str, tuple[str, ...]]:
+    """Returns the names of each category's keypoints, in the order in which they come."""
+    found: dict[str, dict[str, None]] = {category: {} for category in dataset.categories}
+    for sample in dataset.samples:
+        for label in sample.objects or ():
+            found[label.category] |= dict.fromkeys(point.name for point in label.keypoints or ())
+    return {category: tuple(names) for category, names in found.items()}
+
+
+def _skeleton(names: tuple[str, ...]) -> dict[str, Any]:
+    return {"keypoints": list(names), "skeleton": []} if names else {}
 
 
 def _picture(sample: Sample, number: int, folder: Path) -> dict[str, Any]:
@@ -84,7 +102,11 @@ def _picture(sample: Sample, number: int, folder: Path) -> dict[str, Any]:
         "origin": sample.origin,
         "scene_index": sample.scene_index,
     }
-    return entry | ({"camera": asdict(sample.lens)} if sample.lens else {})
+    if sample.lens:
+        entry["camera"] = asdict(sample.lens)
+    if sample.occlusions is not None:
+        entry["occlusions"] = [asdict(occlusion) for occlusion in sample.occlusions]
+    return entry
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -94,11 +116,20 @@ def _bytes_of(path: Path) -> bytes:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
 
 
-def _annotations(dataset: Dataset, sample: Sample, numbers: dict[str, int]) -> list[dict[str, Any]]:
+def _annotations(
+    dataset: Dataset,
+    sample: Sample,
+    numbers: dict[str, int],
+    keypoints: dict[str, tuple[str, ...]],
+) -> list[dict[str, Any]]:
     if sample.objects is None:
         raise InputError(dataset.root, f"image {sample.name} has no labels to export.")
     ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
-    return [_annotation(label, numbers[label.category], ids) for label in sample.objects]
+    return [
+        _annotation(label, numbers[label.category], ids)
+        | _keypoints(label, keypoints[label.category])
+        for label in sample.objects
+    ]
 
 
 def _annotation(
@@ -115,11 +146,22 @@ def _annotation(
         "instance_id": label.instance_id,
     }
     if ids is not None and label.instance_id is not None:
-        found["segmentation"] = _run_lengths(ids == label.instance_id)
+        found["segmentation"] = asdict(RunLengths.of(ids == label.instance_id))
+    if label.amodal_mask is not None:
+        found["segmentation_amodal"] = asdict(label.amodal_mask)
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _run_lengths(mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """Returns the compressed run lengths of a mask (height, width), as JSON holds them."""
-    encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
-    return {"size": list(encoded["size"]), "counts": encoded["counts"].decode("ascii")}
+def _keypoints(label: ObjectLabel, names: tuple[str, ...]) -> dict[str, Any]:
+    """Returns x, y and visibility of each keypoint, all 0 for one that the object does not have."""
+    if label.keypoints is None:
+        return {}
+    points = {point.name: point for point in label.keypoints}
+    triples = [
+        (*points[name].xy, points[name].visibility) if name in points else (0, 0, 0)
+        for name in names
+    ]
+    return {
+        "keypoints": [number for triple in triples for number in triple],
+        "num_keypoints": sum(triple[2] > 0 for triple in triples),
+    }

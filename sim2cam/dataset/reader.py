@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
+from sim2cam.dataset.sample import Dataset, Moment, ObjectLabel, Occlusion, Origin, Sample
 from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.lens import Lens
@@ -43,8 +43,12 @@ class _Line:
     digest: str
     objects: tuple[ObjectLabel, ...] | None = None
     lens: Lens | None = None
+    moment: Moment | None = None
     scene_index: int = 0
     parent: str | None = None
+    occlusions: tuple[Occlusion, ...] | None = None
+    depth_unit_m: float | None = None
+    baseline_m: float | None = None
 
 
 _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
@@ -125,12 +129,9 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
     if "rgb" not in files:
         raise InputError(path, f"sample {name}: it has no picture. {_AGAIN}.")
     for label in line.objects or ():
-        if label.category not in categories:
-            raise InputError(
-                path,
-                f"sample {name}: unknown category '{label.category}'. "
-                f"{did_you_mean(label.category, categories)}.",
-            )
+        problem = _label_problem(label, line, categories)
+        if problem:
+            raise InputError(path, f"sample {name}: {problem}.")
     return Sample(
         name=line.name,
         rgb=files["rgb"],
@@ -140,10 +141,28 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         origin=line.origin,
         channels={name: files[name] for name in CHANNELS if name in files},
         lens=line.lens,
+        moment=line.moment,
+        tracks=files.get("tracks"),
         scene_index=line.scene_index,
         digest=line.digest,
         parent=line.parent,
+        occlusions=line.occlusions,
+        depth_unit_m=line.depth_unit_m,
+        right=files.get("right"),
+        baseline_m=line.baseline_m,
     )
+
+
+def _label_problem(label: ObjectLabel, line: _Line, categories: tuple[str, ...]) -> str | None:
+    if label.category not in categories:
+        hint = did_you_mean(label.category, categories)
+        return f"unknown category '{label.category}'. {hint}"
+    if label.amodal_mask and label.amodal_mask.size != (line.height, line.width):
+        height, width = label.amodal_mask.size
+        return (
+            f"an amodal mask of {width}x{height} pixels, not {line.width}x{line.height}. {_AGAIN}"
+        )
+    return None
 
 
 def parent_folder(root: Path, header: dict[str, Any]) -> Path:
@@ -184,7 +203,12 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
                 objects=origin.objects,
                 channels=origin.channels,
                 lens=origin.lens,
+                moment=origin.moment,
+                tracks=origin.tracks,
                 scene_index=origin.scene_index,
+                occlusions=origin.occlusions,
+                depth_unit_m=origin.depth_unit_m,
+                baseline_m=origin.baseline_m,  # the right eye's picture was not translated
             )
         )
     return tuple(joined)

@@ -8,11 +8,44 @@ from pathlib import Path
 from typing import Literal
 
 from sim2cam.dataset.channels import ChannelName
+from sim2cam.dataset.masks import RunLengths
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
+from sim2cam.geometry.motion import STILL, Twist
 from sim2cam.geometry.poses import Pose, Vec3
 
 Origin = Literal["sim", "adapted", "real", "stand-in"]
+
+
+@dataclass(frozen=True)
+class Keypoint:
+    """A named point of an object.
+
+    Attributes:
+        name: as its kind of object has it (``scene.objects``).
+        xy: where it lies in the picture, pixels; (0, 0) where that is outside.
+        visibility: as COCO has it: 0 outside the picture, 1 hidden, 2 seen.
+        point_m: where it is on the object, in the object's frame.
+    """
+
+    name: str
+    xy: tuple[float, float]
+    visibility: Literal[0, 1, 2]
+    point_m: Vec3
+
+
+@dataclass(frozen=True)
+class Occlusion:
+    """An object that hides another.
+
+    Attributes:
+        front, behind: instance ids of the one that is seen and of the one that is hidden by it.
+        pixels: in which it is.
+    """
+
+    front: int
+    behind: int
+    pixels: int
 
 
 @dataclass(frozen=True)
@@ -32,6 +65,10 @@ class ObjectLabel:
         extent_m: two opposite corners, low and high, of its box in its own frame; with the pose,
             its box in space; None when unknown.
         is_crowd: the box covers a group; neither trained on nor scored.
+        twist: how the object moves in the world, along the axes of the camera; None when it lies
+            still or that is unknown.
+        amodal_mask: the pixels of the whole object as if nothing stood before it; None when unknown.
+        keypoints: its named points; None when unknown.
     """
 
     category: str
@@ -43,6 +80,31 @@ class ObjectLabel:
     pose: Pose | None = None
     extent_m: tuple[Vec3, Vec3] | None = None
     is_crowd: bool = False
+    twist: Twist | None = None
+    amodal_mask: RunLengths | None = None
+    keypoints: tuple[Keypoint, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a picture was taken, and from where. Poses of objects are those of its middle row.
+
+    Attributes:
+        frame: number of the picture in the film of its camera, from 0.
+        first_row_s: when the exposure of the first row was half over, from when the bodies were
+            let go.
+        row_s: how much later each row was exposed than the one above it; 0 for all at once.
+        exposure_s: how long each row was; 0 for an instant.
+        camera: its pose in the world.
+        twist: how it moved in the world, along its own axes.
+    """
+
+    frame: int
+    first_row_s: float
+    row_s: float
+    exposure_s: float
+    camera: Pose
+    twist: Twist = STILL
 
 
 @dataclass(frozen=True)
@@ -57,9 +119,15 @@ class Sample:
         origin: how the image was made.
         channels: files of what is known of each pixel, as ``channels.read`` reads them.
         lens: the lens, where it is known.
+        moment: when it was taken, where something moves; None otherwise.
+        tracks: file of the points that are followed through the film, as ``tracks.read`` reads it.
         scene_index: samples of one scene share it; splits keep them together.
         digest: SHA-256 over image and labels; empty for captures.
         parent: digest of the sample that this one was translated from; None for the first of its line.
+        occlusions: which objects hide which; None when unknown.
+        depth_unit_m: of the depth camera's readings; None without one.
+        right: the image file of the right eye of a pair; None without one.
+        baseline_m: how far to the right of this camera it stands; None without one.
     """
 
     name: str
@@ -70,9 +138,15 @@ class Sample:
     origin: Origin
     channels: Mapping[ChannelName, Path] = field(default_factory=dict)
     lens: Lens | None = None
+    moment: Moment | None = None
+    tracks: Path | None = None
     scene_index: int = 0
     digest: str = ""
     parent: str | None = None
+    occlusions: tuple[Occlusion, ...] | None = None
+    depth_unit_m: float | None = None
+    right: Path | None = None
+    baseline_m: float | None = None
 
 
 @dataclass(frozen=True)

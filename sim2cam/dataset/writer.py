@@ -1,8 +1,9 @@
 """Writing data sets: shards that appear whole or not at all.
 
 A folder holds ``dataset.json`` (what decides the bytes), ``environment.json`` (what does not) and
-``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/`` and a folder for each channel. A shard
-is written under a temporary name and renamed when whole; that rename is the only commit.
+``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/``, ``right/`` where there are two
+eyes, and a folder for each channel. A shard is written under a temporary name and renamed when
+whole; that rename is the only commit.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset import tracks
 from sim2cam.dataset.channels import ChannelName, encode
 from sim2cam.dataset.sample import ObjectLabel, Origin
+from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import OutputError
 
 FORMAT_VERSION = 1
@@ -46,7 +49,9 @@ class NewSample:
         origin: how the picture was made.
         objects: the labels; None when they are those of the parent.
         channels: what is known of each pixel, as ``channels.encode`` takes it.
+        right: the file of the right eye's picture; None without one.
         facts: everything else that is recorded (scene_index, lens, parent, ...).
+        tracks: points of the film that it belongs to; None without any.
     """
 
     index: int
@@ -57,6 +62,8 @@ class NewSample:
     objects: tuple[ObjectLabel, ...] | None
     channels: Mapping[ChannelName, NDArray[Any]]
     facts: Mapping[str, Any]
+    tracks: Tracks | None = None
+    right: bytes | None = None
 
 
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
@@ -179,8 +186,12 @@ def _fill_shard(
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
     files = {f"rgb/{name}.jpg": sample.jpeg}
+    if sample.right is not None:
+        files[f"right/{name}.jpg"] = sample.right
     for channel, values in sample.channels.items():
         files[f"{channel}/{name}.png"] = encode(channel, values)
+    if sample.tracks is not None:
+        files[f"tracks/{name}.json"] = tracks.encode(sample.tracks)
     for place, data in files.items():
         images.write_bytes(part / place, data)
     line: dict[str, Any] = {
@@ -209,8 +220,10 @@ def _plain(value: object) -> Any:
 
 
 def _encode(value: object) -> dict[str, Any] | str:
+    """Returns a value as JSON knows it; what is not known, None, is left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: entry for name, entry in found.items() if entry is not None}
     if isinstance(value, Path):
         return value.as_posix()
     raise TypeError(f"{type(value).__name__} does not go into JSON")

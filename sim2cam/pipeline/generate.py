@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.sample import Dataset, Moment
 from sim2cam.dataset.writer import (
     FORMAT_VERSION,
     SAMPLES_PER_SHARD,
@@ -27,11 +31,19 @@ from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import Draw, draw
-from sim2cam.render.frame import shoot
+from sim2cam.render.film import Film
+from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
+from sim2cam.render.mesh import surface_points
 from sim2cam.render.optics import blind_spot
 from sim2cam.render.physics import PhysicsCertificate, settle
 from sim2cam.render.rasterizer import BACKEND_VARIABLE, rasterizer
+from sim2cam.scene.asset import DIE_FACES
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.objects import OBJECT_KINDS
 from sim2cam.scene.scene import Scene
+from sim2cam.seeds import stream
+
+Floats = NDArray[np.float64]
 
 MAX_ATTEMPTS = 20
 _TRIALS = 4
@@ -52,6 +64,19 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Instant:
+    """A scene at one time of its film.
+
+    Attributes:
+        seconds: since the bodies were let go.
+        scene: bodies and cameras where they are then.
+    """
+
+    seconds: float
+    scene: Scene
+
+
+@dataclass(frozen=True)
 class SettledScene:
     """A drawn scene at rest.
 
@@ -62,6 +87,7 @@ class SettledScene:
         drawn: everything that was drawn.
         scene: bodies where they lie.
         certificate: how they got there.
+        film: the times at which pictures are taken; the last shows the bodies where they lie.
     """
 
     index: int
@@ -70,6 +96,7 @@ class SettledScene:
     drawn: Draw
     scene: Scene
     certificate: PhysicsCertificate
+    film: tuple[Instant, ...]
 
 
 def generate(
@@ -108,7 +135,7 @@ def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str
     Raises:
         SceneError: a scene cannot be settled.
     """
-    trials = max(_TRIALS, recipe.render.views)
+    trials = max(_TRIALS, recipe.render.samples)
     shards = -(-count // SAMPLES_PER_SHARD)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -146,9 +173,12 @@ def settled_scene(recipe: Recipe, seed: int, index: int) -> SettledScene:
         draft = compose(drawn, recipe.render.width, recipe.render.height)
         problem = blind_spot(draft)
         if problem is None:
-            scene, certificate = settle(draft)
+            record = Film(draft) if recipe.render.film else None
+            scene, certificate = settle(draft, record)
             if certificate.rejection is None:
-                return SettledScene(index, attempt, tuple(rejections), drawn, scene, certificate)
+                film = _film(recipe, scene, certificate.seconds, record)
+                known = drawn, scene, certificate, film
+                return SettledScene(index, attempt, tuple(rejections), *known)
             problem = certificate.rejection
         rejections.append(problem)
     raise SceneError(
@@ -168,7 +198,16 @@ def _header(recipe: Recipe, seed: int) -> dict[str, Any]:
         "backend": backend,
         "categories": recipe.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
-    }
+    } | _symmetries(recipe)
+
+
+def _symmetries(recipe: Recipe) -> dict[str, Any]:
+    """Returns those of the kind of object that the recipe labels, where it asks for them."""
+    if "symmetries" not in recipe.render.channels:
+        return {}
+    kind = OBJECT_KINDS["die"]
+    table = {"symmetries": kind.symmetries, "shape_symmetries": kind.shape_symmetries}
+    return {"objects": {"die": {"categories": sorted(DIE_FACES), **table}}}
 
 
 def _units(recipe: Recipe, root: Path, count: int, seed: int) -> list[Unit]:
@@ -184,47 +223,148 @@ def _is_missing(unit: Unit) -> bool:
     return shard_size(unit.root, unit.shard) < unit.count
 
 
+def _film(
+    recipe: Recipe, settled: Scene, seconds: float, record: Film | None
+) -> tuple[Instant, ...]:
+    """Returns the times at which pictures are taken of a scene that came to rest after some seconds."""
+    last = Instant(seconds, settled)
+    options = recipe.render.film
+    if options is None or record is None:
+        return (last,)
+    found = []
+    for steps in range(options.frames - 1, 0, -1):
+        before = steps * options.interval_s
+        cameras = tuple(camera.after(-before) for camera in settled.cameras)
+        scene = replace(record.at(seconds - before), cameras=cameras)
+        found.append(Instant(seconds - before, scene))
+    return (*found, last)
+
+
 def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterator[NewSample]:
     """Yields the samples of a shard, and fills in what is recorded of their scenes."""
-    views = recipe.render.views
+    per_scene = recipe.render.samples
     first = unit.shard * SAMPLES_PER_SHARD
-    indices = range(first, first + unit.count)
-    for scene_index in range(first // views, -(-(first + unit.count) // views)):
+    past = first + unit.count
+    for scene_index in range(first // per_scene, -(-past // per_scene)):
         settled = settled_scene(recipe, unit.seed, scene_index)
         scenes.append(_scene_facts(settled))
-        rasterizer().load(settled.scene)
-        for view in range(views):
-            index = scene_index * views + view
-            if index in indices:
-                yield _shoot(recipe, settled, view, index)
+        samples = _scene_samples(recipe, settled, unit.seed)
+        yield from itertools.islice(samples, past - scene_index * per_scene)
 
 
-def _shoot(recipe: Recipe, settled: SettledScene, view: int, index: int) -> NewSample:
-    camera = settled.scene.cameras[view]
-    frame = shoot(settled.scene, camera, rasterizer(), recipe.render.channels)
+def _scene_samples(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:
+    """Yields the samples of a scene, one camera's film after another's."""
+    points = _tracked_points(recipe, settled, seed)
+    for view in range(recipe.render.views):
+        shots = (_shoot(recipe, settled, view, number) for number in range(len(settled.film)))
+        for number, neighbours in enumerate(_with_neighbours(shots)):
+            yield _sample(recipe, settled, view, number, neighbours, points)
+
+
+def _tracked_points(recipe: Recipe, settled: SettledScene, seed: int) -> dict[str, Floats]:
+    """Returns the points (n, 3) of each labelled body that are followed, in its own frame."""
+    count = recipe.render.film.tracks if recipe.render.film else 0
+    streams = {
+        body: stream(
+            seed, f"tracks/{body.name}", scene_index=settled.index, attempt=settled.attempt
+        )
+        for body in settled.scene.bodies
+        if body.is_target and count
+    }
+    return {body.name: surface_points(body.asset, count, rng) for body, rng in streams.items()}
+
+
+def _with_neighbours(frames: Iterator[Frame]) -> Iterator[tuple[Frame | None, Frame, Frame | None]]:
+    """Yields each frame between the one before and the one after it, no more of them at a time."""
+    before, now = None, next(frames)
+    for after in frames:
+        yield before, now, after
+        before, now = now, after
+    yield before, now, None
+
+
+def _shoot(recipe: Recipe, settled: SettledScene, view: int, number: int) -> Frame:
+    scene = settled.film[number].scene
+    if view == 0 or len(settled.film) > 1:
+        rasterizer().load(scene)
+    return shoot(scene, scene.cameras[view], rasterizer(), recipe.render.channels)
+
+
+def _sample(
+    recipe: Recipe,
+    settled: SettledScene,
+    view: int,
+    number: int,
+    neighbours: tuple[Frame | None, Frame, Frame | None],
+    points: Mapping[str, Floats],
+) -> NewSample:
+    before, frame, after = neighbours
+    camera = frame.shot.camera
+    flows = {
+        name: flow_channel(frame.shot, other.shot)
+        for name, other in zip(FLOWS, (before, after), strict=True)
+        if other is not None and name in recipe.render.channels
+    }
+    facts: dict[str, Any] = {
+        "scene_index": settled.index,
+        "view": view,
+        "lens": camera.lens,
+        "depth_along": camera.lens.depth_along,
+    }
+    if len(settled.film) > 1 or camera.shutter or camera.twist:
+        facts["moment"] = _moment(camera, number, settled.film[number].seconds)
     return NewSample(
-        index=index,
+        index=settled.index * recipe.render.samples + view * len(settled.film) + number,
         jpeg=frame.jpeg,
         width=camera.width,
         height=camera.height,
         origin="sim",
         objects=frame.objects,
-        channels=frame.channels,
-        facts={
-            "scene_index": settled.index,
-            "view": view,
-            "lens": camera.lens,
-            "depth_along": camera.lens.depth_along,
-        },
+        channels={**frame.channels, **flows},
+        right=frame.right,
+        facts=facts
+        | _known(
+            occlusions=frame.occlusions,
+            depth_unit_m=camera.depth and camera.depth.depth_unit_m,
+            baseline_m=camera.baseline_m,
+        ),
+        tracks=tracks_of(points, frame.shot) if points else None,
     )
 
 
+def _moment(camera: Camera, number: int, seconds: float) -> Moment:
+    return Moment(
+        frame=number,
+        first_row_s=seconds + float(camera.row_seconds()[0]),
+        row_s=camera.row_s(),
+        exposure_s=camera.shutter.exposure_s if camera.shutter else 0.0,
+        camera=camera.pose,
+        twist=camera.course().twist.seen_from(camera.pose),
+    )
+
+
+def _known(**facts: object) -> dict[str, object]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
 def _scene_facts(settled: SettledScene) -> dict[str, Any]:
-    return {
+    facts: dict[str, Any] = {
         "scene_index": settled.index,
         "attempt": settled.attempt,
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
         "drawn": dict(settled.drawn.values),
-        "scene": asdict(settled.scene),
+        "scene": settled.scene,
+    }
+    if len(settled.film) > 1:
+        facts["film"] = [_instant_facts(instant) for instant in settled.film]
+    return facts
+
+
+def _instant_facts(instant: Instant) -> dict[str, Any]:
+    """Returns where bodies that can move are at a time, and how they move."""
+    moving = [body for body in instant.scene.bodies if not body.is_fixed]
+    return {
+        "seconds": instant.seconds,
+        "bodies": {body.name: body.course() for body in moving},
     }

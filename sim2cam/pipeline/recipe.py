@@ -8,21 +8,57 @@ import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.dataset.channels import CHANNELS, ChannelName
+from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
-from sim2cam.randomize.distributions import Distribution
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.distributions import Constant, Distribution
+from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.limits import check_domain
 from sim2cam.scene.asset import DIE_FACES
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
+
+_NEEDED = {
+    "sensor_depth": "depth_camera",
+    "right": "stereo",
+    "disparity": "stereo",
+    "shared": "stereo",
+}
+_UNBENT = ("disparity", "shared")
+_BENDS = ("k1", "k2", "p1", "p2")
+
+
+@dataclass(frozen=True)
+class FilmOptions:
+    """Pictures of each scene on its way to rest; the last one is what a still shows.
+
+    Attributes:
+        frames: pictures of each camera; 2, 4, 8 or 16.
+        interval_s: from one to the next. A film that is longer than the way to rest begins with
+            bodies that are held still where they are let go. A die that tumbles is of the
+            category that its upper face has then.
+        tracks: points of each labelled object that are followed through the film; 0 for none.
+    """
+
+    frames: int
+    interval_s: float
+    tracks: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1e-4 <= self.interval_s <= 10:
+            raise ValueError(f"interval_s must be 0.0001 to 10, not {self.interval_s}")
+        if not 0 <= self.tracks <= _MOST_TRACKS:
+            raise ValueError(f"tracks must be 0 to {_MOST_TRACKS}, not {self.tracks}")
+
+
+_MOST_TRACKS = 4096
 
 
 @dataclass(frozen=True)
@@ -32,23 +68,43 @@ class RenderOptions:
     Attributes:
         width, height: pixels.
         views: cameras that look at each scene; 1, 2, 4, 8 or 16.
-        channels: what is written beside the picture, of ``dataset.channels.CHANNELS``.
+        channels: what is written beside the picture, of ``dataset.channels``.
+        film: pictures on the way to rest; None for stills.
     """
 
     width: int = 640
     height: int = 640
     views: int = 4
-    channels: tuple[ChannelName, ...] = ("depth", "ids")
+    channels: tuple[Wanted, ...] = ("depth", "ids")
+    film: FilmOptions | None = None
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):
             raise ValueError(f"width and height must be 16 to 4096, not {self.width}x{self.height}")
         if self.views < 1 or SAMPLES_PER_SHARD % self.views:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
-        unknown = set(self.channels) - set(CHANNELS)
+        if self.frames < 1 or SAMPLES_PER_SHARD % (self.views * self.frames):
+            raise ValueError(
+                f"views x film.frames must divide {SAMPLES_PER_SHARD}, not {self.views} x {self.frames}"
+            )
+        allowed = (*CHANNELS, *EXTRAS)
+        unknown = set(self.channels) - set(allowed)
         if unknown:
             name = min(unknown)
-            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, CHANNELS)}")
+            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, allowed)}")
+        flows = [name for name in self.channels if name.startswith("flow")]
+        if flows and self.film is None:
+            raise ValueError(f"{flows[0]} leads to another picture: it needs a table render.film")
+
+    @property
+    def frames(self) -> int:
+        """Pictures that each camera takes of a scene."""
+        return self.film.frames if self.film else 1
+
+    @property
+    def samples(self) -> int:
+        """Pictures of each scene."""
+        return self.views * self.frames
 
 
 @dataclass(frozen=True)
@@ -77,10 +133,23 @@ class Recipe:
             raise ValueError(
                 f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
             )
+        for channel in self.render.channels:
+            group = _NEEDED.get(channel)
+            if group and getattr(self.domain, group) is None:
+                raise ValueError(f"channel '{channel}' needs a [domain.{group}]")
+            if channel in _UNBENT and not self._is_unbent():
+                raise ValueError(
+                    f"channel '{channel}' needs a pinhole lens: {', '.join(_BENDS)} of [domain.lens] "
+                    "must be the constant 0"
+                )
+
+    def _is_unbent(self) -> bool:
+        bends = [d for name, d in factors_of(self.domain.lens) if name in _BENDS]
+        return all(isinstance(d, Constant) and d.value == 0 for d in bends)
 
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
-        whole = json.loads(_ADAPTER.dump_json(self))
+        whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
         return {key: whole[key] for key in ("name", "categories", "domain", "render")}
 
     def digest(self) -> str:
@@ -159,11 +228,12 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
 
 
 def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Lays tables over tables; a distribution (a table with ``kind``) is replaced whole."""
+    """Lays tables over tables; a distribution (a table with a word for ``kind``) is replaced whole."""
     merged = dict(under)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(under.get(key), dict) and "kind" not in value
-        merged[key] = _overlaid(under[key], value) if both else value
+        both = isinstance(value, dict) and isinstance(under.get(key), dict)
+        is_whole = both and isinstance(value.get("kind"), str)
+        merged[key] = _overlaid(under[key], value) if both and not is_whole else value
     return merged
 
 
@@ -198,6 +268,8 @@ def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
     Raises:
         RecipeError: naming the key, the one that was probably meant, and all others.
     """
+    if NoneType in get_args(owner):
+        owner = next(part for part in get_args(owner) if part is not NoneType)
     if owner == Distribution and isinstance(table, dict):
         owner = _KINDS.get(str(table.get("kind")))  # an unknown kind is told by the validation
     if not (isinstance(table, dict) and dataclasses.is_dataclass(owner)):

@@ -19,13 +19,13 @@ from sim2cam.dataset.channels import read
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.report.charts import BarChart, bar_chart, histogram
+from sim2cam.report.layers import LAYERS, Layer, LayerName, instance_colour, layers_of, paint_layers
 from sim2cam.report.overlay import category_colour
 from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
 
 PICTURE_PX = 480
-INSIDE = 200  # more samples than these have their pictures beside the page
+INSIDE = 400  # more pictures than these lie beside the page
 _OUTLINE_PX = 0.5  # how far a simplified outline may be from the mask's
-_GOLDEN_ANGLE_DEG = 137.508
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,14 @@ class ShownObject:
         label: its label.
         colour: of its box, as CSS.
         mask: SVG path around its visible pixels; empty without an ids image.
+        amodal: SVG path around the whole object; empty without its mask.
         mask_colour: as CSS, different for each instance.
     """
 
     label: ObjectLabel
     colour: str
     mask: str
+    amodal: str
     mask_colour: str
 
     @property
@@ -51,13 +53,30 @@ class ShownObject:
 
 
 @dataclass(frozen=True)
+class ShownLayer:
+    """One layer of a sample on the page.
+
+    Attributes:
+        name: in ``LAYERS``.
+        layer: how it is shown.
+        src: address of its picture.
+        low, high: the values at both ends of its scale, as text.
+    """
+
+    name: LayerName
+    layer: Layer
+    src: str
+    low: str
+    high: str
+
+
+@dataclass(frozen=True)
 class ShownSample:
     """One sample on the page: addresses of its pictures, and its objects."""
 
     sample: Sample
     rgb: str
-    depth: str
-    depth_range: str
+    layers: tuple[ShownLayer, ...]
     objects: tuple[ShownObject, ...]
 
 
@@ -78,7 +97,7 @@ class Settling:
 def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Path:
     """Writes a page that shows a data set and returns its path.
 
-    Up to ``INSIDE`` samples the page holds its pictures; with more, they lie in a folder beside it.
+    Up to ``INSIDE`` pictures the page holds them; more lie in a folder beside it.
 
     Args:
         dataset: rendered, translated or photographed; labelled or not.
@@ -90,11 +109,12 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         OutputError: the page cannot be written.
     """
     chosen = dataset.take(limit)
-    beside = len(chosen.samples) > INSIDE
+    beside = sum(1 + len(layers_of(sample)) for sample in chosen.samples) > INSIDE
     address = _beside(out) if beside else _inside
     labels = [o for sample in dataset.samples for o in sample.objects or ()]
     counts = Counter(o.category for o in labels)
     bars = bar_chart("Objects of each category", {c: counts[c] for c in dataset.categories})
+    held = {name for sample in chosen.samples for name in layers_of(sample)}
     return write_page(
         out,
         "inspect.html",
@@ -106,8 +126,10 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         unlabelled=sum(sample.objects is None for sample in dataset.samples),
         settling=read_settling(dataset.root),
         samples=[_shown(sample, dataset.categories, address) for sample in chosen.samples],
+        layers={name: layer for name, layer in LAYERS.items() if name in held},
         has_ids=any("ids" in s.channels for s in chosen.samples),
-        has_depth=any("depth" in s.channels for s in chosen.samples),
+        has_amodal_masks=any(o.amodal_mask for o in labels),
+        has_keypoints=any(o.keypoints for o in labels),
         has_amodal=any(o.box_amodal_xyxy for o in labels),
         has_fractions=any(o.visible_fraction is not None for o in labels),
         beside=beside,
@@ -163,26 +185,28 @@ def _histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart |
 def _shown(
     sample: Sample, categories: tuple[str, ...], address: Callable[[str, bytes], str]
 ) -> ShownSample:
-    rgb = images.read_rgb(sample.rgb)
-    depth, depth_range = "", ""
-    if "depth" in sample.channels:
-        metres = read("depth", sample.channels["depth"]).astype(np.float64)
-        coloured, depth_range = _depth_picture(metres)
-        depth = address(f"{sample.name}-depth", shrunk_jpeg(coloured, PICTURE_PX))
     ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     return ShownSample(
         sample=sample,
-        rgb=address(sample.name, shrunk_jpeg(rgb, PICTURE_PX)),
-        depth=depth,
-        depth_range=depth_range,
+        rgb=address(sample.name, shrunk_jpeg(images.read_rgb(sample.rgb), PICTURE_PX)),
+        layers=tuple(
+            ShownLayer(
+                name,
+                LAYERS[name],
+                address(f"{sample.name}-{name}", shrunk_jpeg(painted.rgb, PICTURE_PX)),
+                painted.low,
+                painted.high,
+            )
+            for name, painted in paint_layers(sample).items()
+        ),
         objects=tuple(
-            _object(o, index, categories, ids) for index, o in enumerate(sample.objects or ())
+            _object(o, number, categories, ids) for number, o in enumerate(sample.objects or (), 1)
         ),
     )
 
 
 def _object(
-    label: ObjectLabel, index: int, categories: tuple[str, ...], ids: NDArray[np.uint16] | None
+    label: ObjectLabel, number: int, categories: tuple[str, ...], ids: NDArray[np.uint16] | None
 ) -> ShownObject:
     red, green, blue = category_colour(categories.index(label.category))
     mask = None if ids is None or label.instance_id is None else ids == label.instance_id
@@ -190,7 +214,8 @@ def _object(
         label=label,
         colour=f"rgb({red} {green} {blue})",
         mask="" if mask is None else outline(mask),
-        mask_colour=f"hsl({index * _GOLDEN_ANGLE_DEG % 360:.0f} 90% 60%)",
+        amodal="" if label.amodal_mask is None else outline(label.amodal_mask.mask()),
+        mask_colour="rgb({} {} {})".format(*instance_colour(label.instance_id or number)),
     )
 
 
@@ -202,19 +227,6 @@ def outline(mask: NDArray[np.bool_]) -> str:
         points = cv2.approxPolyDP(contour, _OUTLINE_PX, True).reshape(-1, 2) + 0.5  # pixel centres
         paths.append("M" + "L".join(f"{x:g} {y:g}" for x, y in points) + "Z")
     return "".join(paths)
-
-
-def _depth_picture(metres: NDArray[np.float64]) -> tuple[NDArray[np.uint8], str]:
-    """Returns depth (height, width) in colours, near red and far blue, and its range as text."""
-    known = metres > 0
-    if not known.any():
-        return np.zeros((*metres.shape, 3), np.uint8), "nothing"
-    near, far = np.quantile(metres[known], [0.01, 0.99])
-    nearness = np.clip((far - metres) / max(far - near, 1e-9), 0, 1)
-    coloured = cv2.applyColorMap((nearness * 255).astype(np.uint8), cv2.COLORMAP_TURBO)
-    rgb = np.asarray(cv2.cvtColor(coloured, cv2.COLOR_BGR2RGB), dtype=np.uint8)
-    rgb[~known] = 0
-    return rgb, f"{near:.2f}–{far:.2f} m"
 
 
 def _inside(_name: str, jpeg: bytes) -> str:

@@ -1,12 +1,18 @@
-"""Cameras: where they stand, what their lens does, how their sensor answers."""
+"""Cameras: where they stand, what their lens does, when and how their sensor answers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam.errors import SpecError
 from sim2cam.geometry.lens import Lens
+from sim2cam.geometry.motion import STILL, Course, Twist
 from sim2cam.geometry.poses import Pose
+from sim2cam.scene.depth_camera import DepthCamera
 
 
 @dataclass(frozen=True)
@@ -44,14 +50,49 @@ class Sensor:
 
 
 @dataclass(frozen=True)
+class Shutter:
+    """When the rows of a picture gather light.
+
+    Attributes:
+        exposure_s: how long each row does.
+        readout_s: how long it takes to read all rows, one after another from the top (from the
+            bottom where negative); each is exposed that much later. 0 is a global shutter.
+
+    Raises:
+        ValueError: numbers that no shutter has.
+    """
+
+    exposure_s: float
+    readout_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.exposure_s <= _LONGEST_S:
+            raise ValueError(
+                f"exposure_s must be above 0 and at most {_LONGEST_S:g}, not {self.exposure_s}"
+            )
+        if not math.isfinite(self.readout_s) or abs(self.readout_s) > _LONGEST_S:
+            raise ValueError(
+                f"readout_s must be {-_LONGEST_S:g} to {_LONGEST_S:g}, not {self.readout_s}"
+            )
+
+
+_LONGEST_S = 10.0
+
+
+@dataclass(frozen=True)
 class Camera:
     """One view.
 
     Attributes:
-        pose: the camera (x right, y down, z forward) in the world.
+        pose: the camera (x right, y down, z forward) in the world, when the exposure of the
+            picture's middle is half over.
         width, height: pixels, at least 1.
         lens: projection.
         sensor: image formation.
+        shutter: None for a picture taken in an instant.
+        twist: how it moves in the world; None for one that stands still.
+        depth: a depth camera at the same place, whose readings are given in this camera's pixels.
+        baseline_m: how far to the right a second eye of the same make stands; None without one.
     """
 
     pose: Pose
@@ -59,6 +100,10 @@ class Camera:
     height: int
     lens: Lens
     sensor: Sensor
+    shutter: Shutter | None = None
+    twist: Twist | None = None
+    depth: DepthCamera | None = None
+    baseline_m: float | None = None
 
     def __post_init__(self) -> None:
         if min(self.width, self.height) < 1:
@@ -66,3 +111,20 @@ class Camera:
                 f"a camera of {self.width} x {self.height} pixels takes no picture. Both have to be "
                 "at least 1."
             )
+
+    def course(self) -> Course:
+        """Returns where it is over time."""
+        return Course(self.pose, self.twist or STILL)
+
+    def after(self, seconds: float) -> Camera:
+        """Returns it some time later."""
+        return replace(self, pose=self.course().at(seconds))
+
+    def row_s(self) -> float:
+        """Returns how much later each row is exposed than the one above it."""
+        return self.shutter.readout_s / self.height if self.shutter else 0.0
+
+    def row_seconds(self) -> NDArray[np.float64]:
+        """Returns when the exposure of each row (h,) is half over, from that of the middle."""
+        rows: NDArray[np.float64] = np.arange(self.height, dtype=np.float64)
+        return (rows - (self.height - 1) / 2) * self.row_s()

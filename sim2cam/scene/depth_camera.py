@@ -15,7 +15,7 @@ SPEED_OF_LIGHT_M_S = 299_792_458.0
 UINT16_MAX = 2**16 - 1
 
 _SHARE, _SEED = (0.0, 1.0), (0, 2**63 - 1)
-_BOUNDS: dict[str, tuple[float, float]] = {
+BOUNDS: dict[str, tuple[float, float]] = {
     "baseline_m": (0.001, 10),
     "projector_m": (0, 10),
     "disparity_step_px": (0.001, 1),
@@ -52,6 +52,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "pattern_seed": _SEED,
     "noise_seed": _SEED,
 }
+"""What the numbers of depth cameras may be, each alone."""
 
 
 @dataclass(frozen=True)
@@ -229,11 +230,14 @@ class ActiveStereo:
 
 AnyDepthCamera = StructuredLight | TimeOfFlight | ActiveStereo
 DepthCamera = Annotated[AnyDepthCamera, Field(discriminator="kind")]
+DEPTH_CAMERAS: dict[str, type[AnyDepthCamera]] = {
+    kind.kind: kind for kind in (StructuredLight, TimeOfFlight, ActiveStereo)
+}
 
 
 def _check_bounds(camera: AnyDepthCamera) -> None:
     for name in (field.name for field in fields(camera) if field.name != "kind"):
-        low, high = _BOUNDS[name]
+        low, high = BOUNDS[name]
         value = getattr(camera, name)
         if not low <= value <= high:
             raise ValueError(f"{camera.kind}: {name} must be {low:g} to {high:g}, not {value:g}")

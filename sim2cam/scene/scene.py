@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.errors import Sim2CamError
+from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.asset import Asset
 from sim2cam.scene.camera import Camera
@@ -22,7 +23,7 @@ class Body:
         name: unique in the scene.
         asset: its shape.
         material: its surface.
-        pose: the object's frame in the world.
+        pose: the object's frame in the world; its origin is the centre of mass.
         is_fixed: never moves, has no mass.
         mass_kg: mass of one that moves.
         friction, restitution: Coulomb coefficient and bounce, as Bullet combines them.
@@ -42,6 +43,14 @@ class Body:
     spin_rad_s: Vec3 = (0.0, 0.0, 0.0)
     is_target: bool = False
 
+    def course(self) -> Course:
+        """Returns where it is over a short time, in which nothing stops it."""
+        return Course(self.pose, Twist(self.velocity_m_s, self.spin_rad_s))
+
+    def after(self, seconds: float) -> Body:
+        """Returns it that much later."""
+        return replace(self, pose=self.course().at(seconds))
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -51,9 +60,13 @@ class Scene:
     environment: Environment
     cameras: tuple[Camera, ...]
 
+    def after(self, seconds: float) -> Scene:
+        """Returns the scene a short time later; its cameras stay where they are."""
+        return replace(self, bodies=tuple(body.after(seconds) for body in self.bodies))
+
     def to_json(self) -> str:
         """Returns the scene as JSON; ``from_json`` gives an equal one back."""
-        return _ADAPTER.dump_json(self).decode()
+        return _ADAPTER.dump_json(self, exclude_none=True).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Scene:

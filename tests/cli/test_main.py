@@ -106,6 +106,10 @@ USAGE = [
     (["render", "dice", "--out", "x", "--count", "1", "--seed=-1"], "--seed must be 0 or more, not -1"),
     (["render", "dice", "--out", "x", "--count", "1", "--size", "big"], "give WIDTHxHEIGHT"),
     (["render", "dice", "--out", "x", "--count", "1", "--channels", "rbg"], "unknown channel"),
+    (
+        ["render", "dice", "--out", "x", "--count", "1", "--channels", "right"],
+        "channel 'right' needs a [domain.stereo]",
+    ),
     (["train", "dice", "--data", "a", "b", "--weights", "1", "--out", "x"], "give one each"),
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import re
 
+import cv2
 import numpy as np
 import pytest
 
@@ -12,12 +13,20 @@ from sim2cam.images import encode_png, write_bytes
 RNG = np.random.default_rng(0)
 NORMALS = RNG.normal(size=(6, 9, 3))
 NORMALS /= np.linalg.norm(NORMALS, axis=-1, keepdims=True)
+FLOW = RNG.uniform(-511, 511, (6, 9, 3)).astype(np.float32)
+FLOW[..., 2] = RNG.integers(1, 3, (6, 9))
 EXAMPLES = {
     "depth": (RNG.uniform(0.1, 6.5, (6, 9)).astype(np.float32), DEPTH_SCALE_M / 2),
     "ids": (RNG.integers(0, 65536, (6, 9)).astype(np.uint16), 0),
     "parts": (RNG.integers(0, 7, (6, 9)).astype(np.uint16), 0),
     "normals": (NORMALS.astype(np.float32), 0.5 / 32767),
+    "coverage": (RNG.uniform(0, 1, (6, 9)).astype(np.float32), 0.5 / 65535),
+    "flow_forward": (FLOW, 0.5 / 64),
+    "flow_backward": (FLOW, 0.5 / 64),
     "coordinates": (RNG.uniform(0, 1, (6, 9, 3)).astype(np.float32), 0.5 / 65534),
+    "sensor_depth": (RNG.integers(0, 65536, (6, 9)).astype(np.uint16), 0),
+    "disparity": (RNG.uniform(1, 255, (6, 9)).astype(np.float32), 0.5 / 256),
+    "shared": (RNG.integers(0, 2, (6, 9)).astype(np.uint16), 0),
 }
 
 
@@ -49,9 +58,38 @@ def test_planes_are_x_y_z_in_the_order_red_green_blue(tmp_path, axis):
     assert np.array_equal(stored(tmp_path, "normals", values), values)
 
 
+def test_a_disparity_beyond_16_bits_is_none(tmp_path):
+    values = np.array([[0.0, 0.5, 255.99, 256.1, 400.0]], np.float32)
+    found = stored(tmp_path, "disparity", values)
+    assert np.allclose(found, [[0, 0.5, 255.99, 0, 0]], atol=0.5 / 256)
+
+
 def test_the_ends_of_an_object_are_kept(tmp_path):
     values = np.array([[[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 0.5]]], np.float32)
     assert np.allclose(stored(tmp_path, "coordinates", values), values, atol=1e-5)
+
+
+def test_a_flow_is_read_as_one_of_kitti_s(tmp_path):
+    values = np.zeros((4, 5, 3), np.float32)
+    values[1, 2] = (3.25, -7.5, 1)
+    values[2, 2] = (-511.0, 0.0, 2)
+    write_bytes(tmp_path / "a.png", encode("flow_forward", values))
+    stored = cv2.imdecode(np.fromfile(tmp_path / "a.png", np.uint8), cv2.IMREAD_UNCHANGED)[
+        ..., ::-1
+    ].astype(float)
+    valid = stored[..., 2] > 0  # as the development kit of KITTI 2015 has it
+    flow = np.where(valid[..., None], (stored[..., :2] - 2**15) / 64, 0)
+    assert np.array_equal(flow, values[..., :2])
+    assert valid.sum() == 2
+
+
+@pytest.mark.parametrize("offset", [(512.0, 0.0), (0.0, -600.0), (np.nan, 0.0), (np.inf, 1.0)])
+def test_a_flow_out_of_reach_is_none(tmp_path, offset):
+    values = np.full((2, 2, 3), 1, np.float32)
+    values[0, 0, :2] = offset
+    found = stored(tmp_path, "flow_backward", values)
+    assert not found[0, 0].any()
+    assert np.array_equal(found[1], values[1])
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.coco import write_coco
+from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Occlusion, Sample
 from sim2cam.errors import InputError, OutputError
 from sim2cam.images import read_16bit, read_rgb
 
@@ -133,3 +135,47 @@ def test_a_failing_export_leaves_nothing(tmp_path, native, monkeypatch):
         write_coco(replace(dataset, samples=(*dataset.samples[:3], unlabelled)), tmp_path / "coco")
     assert str(caught.value) == f"{native}: image 000003 has no labels to export."
     assert [path.name for path in tmp_path.iterdir()] == ["native"]
+
+
+@pytest.fixture
+def labelled(native):
+    """The data set with whole masks, keypoints of two kinds of objects, and who hides whom."""
+    dataset = read_dataset(native)
+    first, second = dataset.samples[0].objects
+    mask = np.zeros((32, 48), bool)
+    mask[4:16, 6:18] = True
+    corners = (
+        Keypoint("a", (6.5, 4.25), 2, (0.0, 0.0, 0.0)),
+        Keypoint("b", (0.0, 0.0), 0, (1.0, 0.0, 0.0)),
+    )
+    whole = replace(first, amodal_mask=RunLengths.of(mask), keypoints=corners)
+    other = replace(first, keypoints=(Keypoint("c", (7.0, 5.0), 1, (0.0, 1.0, 0.0)),))
+    samples = (
+        replace(dataset.samples[0], objects=(whole, second), occlusions=(Occlusion(2, 1, 48),)),
+        replace(dataset.samples[1], objects=(other, second)),
+    )
+    return replace(dataset, samples=samples)
+
+
+def test_keypoints_are_those_of_coco(tmp_path, labelled):
+    write_coco(labelled, tmp_path / "coco")
+    loaded = load(tmp_path / "coco/annotations.json")
+    square, disc = loaded.loadCats([1, 2])
+    assert (square["keypoints"], square["skeleton"]) == (["a", "b", "c"], [])
+    assert "keypoints" not in disc
+    first, second, third, _ = loaded.loadAnns(loaded.getAnnIds())
+    assert first["keypoints"] == [6.5, 4.25, 2, 0, 0, 0, 0, 0, 0]
+    assert third["keypoints"] == [0, 0, 0, 0, 0, 0, 7, 5, 1]
+    assert (first["num_keypoints"], third["num_keypoints"]) == (1, 1)
+    assert "keypoints" not in second
+
+
+def test_whole_masks_and_occlusions_stand_beside(tmp_path, labelled):
+    write_coco(labelled, tmp_path / "coco")
+    tables = json.loads((tmp_path / "coco/annotations.json").read_text())
+    first, second = tables["annotations"][:2]
+    mask = coco_mask.decode(first["segmentation_amodal"])
+    assert np.array_equal(mask > 0, labelled.samples[0].objects[0].amodal_mask.mask())
+    assert "segmentation_amodal" not in second
+    assert tables["images"][0]["occlusions"] == [{"front": 2, "behind": 1, "pixels": 48}]
+    assert "occlusions" not in tables["images"][1]

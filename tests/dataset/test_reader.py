@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.reader import read_dataset, read_header
+from sim2cam.dataset.sample import Keypoint, Occlusion
 from sim2cam.errors import InputError
 
 
@@ -171,3 +175,65 @@ def test_a_data_set_without_samples_is_told(native):
     shutil.rmtree(native / "shards")
     with pytest.raises(InputError, match=r"holds no samples\. Run its command again with --resume"):
         read_dataset(native)
+
+
+def with_more(sample):
+    """A sample with everything beside boxes, and a right eye."""
+    mask = np.zeros((32, 48), bool)
+    mask[4:16, 6:18] = True
+    points = (Keypoint("a", (6.5, 4.25), 2, (0.0, 0.0, 0.1)),)
+    first, second = sample.objects
+    return replace(
+        sample,
+        objects=(replace(first, amodal_mask=RunLengths.of(mask), keypoints=points), second),
+        right=sample.jpeg,
+        facts={
+            **sample.facts,
+            "occlusions": (Occlusion(2, 1, 48),),
+            "depth_unit_m": 0.0005,
+            "baseline_m": 0.03,
+        },
+    )
+
+
+def test_labels_beyond_boxes_and_the_right_eye_are_read(tmp_path, tiny):
+    root = tiny.write_native(tmp_path / "more", with_more)
+    for index, sample in enumerate(read_dataset(root).samples):
+        made = with_more(tiny.new_sample(index))
+        assert sample.objects == made.objects
+        assert sample.occlusions == (Occlusion(2, 1, 48),)
+        assert (sample.depth_unit_m, sample.baseline_m) == (0.0005, 0.03)
+        assert sample.right == root / f"shards/{index // 2:06d}/right/{index:06d}.jpg"
+        assert sample.right.read_bytes() == made.jpeg
+
+
+def test_a_translated_sample_has_them_but_no_right_eye(tmp_path, tiny):
+    native = tiny.write_native(tmp_path / "more", with_more)
+    adapted = tiny.write_adapted(tmp_path / "adapted", native)
+    for sample in read_dataset(adapted).samples:
+        assert sample.objects[0].keypoints
+        assert (sample.occlusions, sample.right) == ((Occlusion(2, 1, 48),), None)
+        assert (sample.depth_unit_m, sample.baseline_m) == (0.0005, 0.03)
+
+
+def test_a_whole_mask_of_another_size_is_refused(tmp_path, tiny):
+    root = tiny.write_native(tmp_path / "more", with_more)
+    lines = root / "shards/000000/samples.jsonl"
+
+    def edit(line):
+        line["objects"][0]["amodal_mask"]["size"] = [10**9, 10**9]
+
+    tiny.edit_lines(lines, edit)
+    with pytest.raises(InputError) as caught:
+        read_dataset(root)
+    assert str(caught.value) == (
+        f"{lines}: sample 000000: an amodal mask of 1000000000x1000000000 pixels, not 48x32. {AGAIN}"
+    )
+
+
+def test_what_is_unknown_is_not_written(native):
+    line = json.loads((native / "shards/000000/samples.jsonl").read_text().splitlines()[0])
+    first, second = line["objects"]
+    assert "amodal_mask" not in first
+    assert "keypoints" not in first
+    assert "pose" not in second

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.reader import read_lines
+from sim2cam.dataset.reader import read_header, read_lines
 from sim2cam.errors import OutputError, SceneError
 from sim2cam.pipeline import generate as module
 from sim2cam.pipeline.generate import estimate, generate, settled_scene
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
+from sim2cam.render.frame import FLOWS
 
 RECIPE = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
 COUNT = 36  # two whole shards and a short one
@@ -127,3 +129,25 @@ def test_the_estimate_counts_shards_and_bytes():
     assert plan["shards"] == 7
     assert 0 < plan["gigabytes"] < 0.1
     assert plan["seconds"] > 0
+
+
+def test_everything_that_stills_have_passes_its_check(tmp_path):
+    full = load_recipe("dice-full")
+    small = replace(full, render=replace(full.render, width=96, height=80, views=2))
+    dataset = generate(
+        small, tmp_path / "d", count=2, seed=1, workers=1, resume=False, overwrite=False,
+        progress=lambda *_: None,
+    )  # fmt: skip
+    assert check_dataset(tmp_path / "d").problems == ()
+    for sample in dataset.samples:
+        assert set(sample.channels) == set(CHANNELS) - {"coverage", *FLOWS}
+        assert sample.right.is_file()
+        assert (sample.depth_unit_m, sample.occlusions is None) == (1e-4, False)
+        assert 0.015 <= sample.baseline_m <= 0.03
+        for label in sample.objects:
+            assert [point.name for point in label.keypoints] != []
+            assert label.amodal_mask.mask().any()
+    (die,) = read_header(tmp_path / "d")["objects"].values()
+    assert die["categories"] == list("123456")
+    assert len(die["shape_symmetries"]["rotations_wxyz"]) == 23
+    assert die["symmetries"] == {"axes": [], "rotations_wxyz": []}

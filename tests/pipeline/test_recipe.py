@@ -21,6 +21,13 @@ def test_the_digest_tells_rendering_apart_and_nothing_else(tmp_path):
     assert load_recipe(str(tmp_path / "b.toml")).digest() != plain.digest()
 
 
+def test_groups_that_are_left_out_leave_no_trace_in_the_facts():
+    facts = load_recipe("dice").rendering_facts()
+    assert not {"stereo", "depth_camera"} & facts["domain"].keys()
+    full = load_recipe("dice-full").rendering_facts()
+    assert "speckle_contrast" not in full["domain"]["depth_camera"]
+
+
 def test_a_distribution_is_replaced_whole(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text('base = "dice"\n[domain.light]\nwarmth = { kind = "constant", value = 0.0 }\n')
@@ -45,6 +52,18 @@ BAD = [
     ("base = 'dice'\n[domain.die.mirrored]\nkind='constant'\nvalue='yes'", "'domain.die.mirrored' cannot be 'yes'. Allowed: true, false."),
     ("base = 'dice'\n[render]\nviews = 3", "'render': views must divide 16, not 3"),
     ("base = 'dice'\n[train]\nsteps = 0", "steps must be 1 or more, not 0"),
+    ("base = 'dice'\n[render]\nchannels = ['sensor_depht']", "'render.channels.0': Input should be 'depth', 'ids', "),
+    ("base = 'dice'\n[render]\nchannels = ['sensor_depth']", "channel 'sensor_depth' needs a [domain.depth_camera]."),
+    ("base = 'dice'\n[render]\nchannels = ['right']", "channel 'right' needs a [domain.stereo]."),
+    ("base = 'dice'\n[render]\nchannels = ['shared']\n[domain.stereo.baseline_m]\nkind='constant'\nvalue=0.1", "channel 'shared' needs a pinhole lens: k1, k2, p1, p2 of [domain.lens] must be the constant 0."),
+    ("base = 'dice-full'\n[domain.stereo.baseline_m]\nkind='constant'\nvalue=0", "'domain.stereo.baseline_m' cannot be 0. Allowed: numbers from 0.001 to 10."),
+    ("base = 'dice-full'\n[domain.stereo]\nbasline_m = 1", "unknown key 'domain.stereo.basline_m'. Did you mean 'baseline_m'? Allowed: baseline_m"),
+    ("base = 'dice-full'\n[domain.depth_camera.blur_px]\nkind='unifrom'", "unknown kind 'unifrom'. Did you mean 'uniform'?"),
+    ("base = 'dice-full'\n[domain.depth_camera.kind]\nkind='constant'\nvalue='stereo'", "'domain.depth_camera.kind' cannot be 'stereo'. Did you mean 'active_stereo'? Allowed: active_stereo, structured_light, time_of_flight."),
+    ("base = 'dice-full'\n[domain.depth_camera.speckle_contrast]\nkind='constant'\nvalue=2", "'domain.depth_camera.speckle_contrast' cannot be 2. Allowed: numbers from 0 to 1."),
+    ("base = 'dice-full'\n[domain.depth_camera.signal_e]\nkind='constant'\nvalue=1000", "'domain.depth_camera.signal_e': active_stereo has none. Leave it out."),
+    ("base = 'dice-full'\n[domain.depth_camera.baseline_m]\nkind='uniform'\nlow=0.005\nhigh=0.1", "'domain.depth_camera': active_stereo: the projector stands between the cameras, so projector_m must be 0 to baseline_m = 0.005, not 0.009."),
+    ("base = 'dice-full'\n[domain.depth_camera.min_range_m]\nkind='uniform'\nlow=0.1\nhigh=1.2", "'domain.depth_camera': active_stereo: min_range_m must be less than max_range_m = 1, not 1.2."),
     ("base = 'r.toml'", "its bases lead back to itself."),
     ("= 3", "not TOML: "),
     ("name = 'x'", "key 'categories' is missing."),

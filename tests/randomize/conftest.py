@@ -1,4 +1,4 @@
-"""A domain that is as small as one can be, and the one that ships."""
+"""A shipped domain that has every group."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from sim2cam.pipeline.recipe import load_recipe
 
 @pytest.fixture(scope="session")
 def domain():
-    """The domain of the recipe ``dice``."""
-    return load_recipe("dice").domain
+    """The domain of the recipe ``dice-full``."""
+    return load_recipe("dice-full").domain

@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 
 from sim2cam.randomize.compose import compose
-from sim2cam.randomize.distributions import Constant
+from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
+from sim2cam.randomize.domain import DepthFactors, Motion, Shutter
 from sim2cam.randomize.draw import draw
+from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Sphere
+from sim2cam.scene.depth_camera import DEPTH_CAMERAS, TimeOfFlight
 from sim2cam.scene.scene import Scene
 
 INDICES = range(12)
@@ -180,3 +183,55 @@ def test_rotations_are_uniform(domain):
     assert len(ups) > 500
     assert np.abs(ups.mean(axis=0)).max() < 0.1
     assert np.allclose(ups.T @ ups / len(ups), np.eye(3) / 3, atol=0.06)
+
+
+def test_cameras_have_the_drawn_depth_camera_and_eye(domain):
+    drawn, scene = composed(domain, 0)
+    for view, camera in enumerate(scene.cameras):
+        path = f"depth_camera/{view}"
+        assert camera.depth.kind == "active_stereo"
+        assert camera.depth.noise_seed == drawn.values[f"{path}/noise_seed"]
+        assert camera.depth.ambient_share == drawn.values[f"{path}/ambient_share"]
+        assert camera.baseline_m == drawn.values[f"stereo/{view}/baseline_m"]
+    seeds = [camera.depth.noise_seed for camera in scene.cameras]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_a_domain_without_them_gives_cameras_without_them(domain):
+    _, scene = composed(replace(domain, stereo=None, depth_camera=None), 0)
+    assert {(camera.depth, camera.baseline_m) for camera in scene.cameras} == {(None, None)}
+
+
+def test_every_kind_of_depth_camera_takes_its_own_factors(domain):
+    factors = DepthFactors(
+        kind=Choice(tuple(DEPTH_CAMERAS)),
+        noise_seed=Uniform(0, 100),
+        modulation_hz=Constant(60e6),
+        baseline_m=Uniform(0.05, 0.06),
+        min_range_m=Integers(1, 2),
+    )
+    kinds = {}
+    for index in INDICES:
+        _, scene = composed(replace(domain, depth_camera=factors), index)
+        for camera in scene.cameras:
+            kinds[camera.depth.kind] = camera.depth
+            assert type(camera.depth.noise_seed) is int
+            assert camera.depth.min_range_m in (1, 2)
+    assert set(kinds) == set(DEPTH_CAMERAS)
+    assert kinds["time_of_flight"].modulation_hz == 60e6
+    assert kinds["time_of_flight"].signal_e == TimeOfFlight().signal_e
+    assert 0.05 <= kinds["structured_light"].baseline_m <= 0.06
+
+
+def test_a_camera_moves_along_its_own_axes_only_where_that_is_drawn(domain):
+    motion = Motion(*(Constant(value) for value in (0.1, 0.2, 0.3, 1.0, 2.0, 3.0)))
+    shutter = Shutter(Constant(0.01), Constant(-0.02))
+    moving = compose(draw(replace(domain, motion=motion, shutter=shutter), 0, 3, views=1), 640, 480)
+    still = compose(draw(domain, 0, 3, views=1), 640, 480)
+    (camera,) = moving.cameras
+    own = camera.twist.seen_from(camera.pose)
+    assert own.velocity_m_s == pytest.approx((0.1, 0.2, 0.3))
+    assert own.spin_rad_s == pytest.approx((1.0, 2.0, 3.0))
+    assert camera.shutter == scene_camera.Shutter(0.01, -0.02)
+    assert replace(moving, cameras=(replace(camera, shutter=None, twist=None),)) == still
+    assert Scene.from_json(moving.to_json()) == moving

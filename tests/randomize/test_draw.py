@@ -5,7 +5,7 @@ import pytest
 
 from sim2cam.errors import UsageError
 from sim2cam.randomize.distributions import Constant, Uniform
-from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.domain import Domain, Shutter
 from sim2cam.randomize.draw import ONCE, PER_DIE, PER_DISTRACTOR, PER_VIEW, draw
 from sim2cam.seeds import stream
 
@@ -39,6 +39,7 @@ def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
         **dict.fromkeys(PER_VIEW, 3),
     }
     assert {f.name for f in fields(Domain)} == {*counts, *ONCE}
+    counts |= {"shutter": 0, "motion": 0}  # of groups that this domain does not have
     for name, count in counts.items():
         found = {p.split("/")[1] for p in values if p.split("/")[0] == name}
         assert found == {str(i) for i in range(count)}
@@ -62,7 +63,18 @@ def test_more_views_change_nothing_else(domain):
     few, many = drawn(domain, views=2), drawn(domain, views=4)
     assert few.values.items() <= many.values.items()
     added = many.values.keys() - few.values.keys()
-    assert {tuple(p.split("/")[:2]) for p in added} == {(n, i) for n in PER_VIEW for i in "23"}
+    there = [name for name in PER_VIEW if getattr(domain, name)]
+    assert {tuple(p.split("/")[:2]) for p in added} == {(n, i) for n in there for i in "23"}
+
+
+def test_a_group_that_is_added_changes_nothing_else(domain):
+    shutter = Shutter(exposure_s=Uniform(0.001, 0.02), readout_s=Constant(0.0))
+    before, after = drawn(domain), drawn(replace(domain, shutter=shutter))
+    assert changed(before, after) == {
+        f"shutter/{i}/{name}" for i in "01" for name in ("exposure_s", "readout_s")
+    }
+    assert after.has("shutter/1")
+    assert not before.has("shutter/1")
 
 
 @pytest.mark.parametrize("group", ["light", "layout", "die", "die/1", "view/0", "sensor", "table"])
@@ -117,3 +129,12 @@ def test_values_are_read_by_kind(domain):
     assert isinstance(found.flag("layout/same_look"), bool)
     with pytest.raises(KeyError):
         found.number("light/lumens")
+
+
+def test_groups_and_factors_that_are_left_out_change_no_other(domain):
+    bare = replace(domain, stereo=None, depth_camera=None)
+    paths = changed(drawn(domain), drawn(bare))
+    assert {p.split("/")[0] for p in paths} == {"stereo", "depth_camera"}
+    assert "depth_camera/0/speckle_contrast" not in drawn(domain).values
+    assert not drawn(bare).has("stereo/0")
+    assert drawn(domain).has("stereo/0")

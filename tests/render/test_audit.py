@@ -7,19 +7,31 @@ import numpy as np
 import pytest
 
 from sim2cam.dataset.audit import audit
-from sim2cam.dataset.channels import CHANNELS, encode, read
+from sim2cam.dataset.channels import encode, read
+from sim2cam.dataset.label_audit import audit_labels
+from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Sample
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import write_bytes
 from sim2cam.render.frame import shoot
+from sim2cam.scene.depth_camera import ActiveStereo
 
+ANY_LENS = ("depth", "ids", "parts", "normals", "coordinates", "sensor_depth")
+PAIR = ("disparity", "shared")
+EXTRAS = ("amodal_masks", "keypoints", "occlusions")
+CAMERA = ActiveStereo(min_range_m=0.1, depth_unit_m=0.0005)
 LENSES = {
     "pinhole": BrownConrady(400.0, 400.0, 159.5, 119.5),
     "barrel": BrownConrady(300.0, 300.0, 159.5, 119.5, k1=-0.25, k2=0.05, p1=0.002, p2=-0.001),
     "fisheye": KannalaBrandt(250.0, 250.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0),
 }
+
+
+def problems(sample, channels):
+    yield from audit(sample, channels)
+    yield from audit_labels(sample, channels)
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +42,18 @@ def rendered(egl, make, tmp_path_factory):
     def render(lens):
         scene = make.thrown()
         of = replace(make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08)), lens=LENSES[lens])
+        of = replace(of, depth=CAMERA, baseline_m=0.03)
         egl.load(scene)
-        frame = shoot(scene, of, egl, CHANNELS)
+        pair = PAIR if lens == "pinhole" else ()
+        frame = shoot(scene, of, egl, (*ANY_LENS, *pair, *EXTRAS))
         channels = {}
         for name, values in frame.channels.items():
             write_bytes(folder / f"{lens}-{name}.png", encode(name, values))
             channels[name] = read(name, folder / f"{lens}-{name}.png")
         sample = Sample(
-            lens, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=of.lens
-        )
+            lens, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=of.lens,
+            occlusions=frame.occlusions, depth_unit_m=CAMERA.depth_unit_m, baseline_m=0.03,
+        )  # fmt: skip
         return sample, channels
 
     return {lens: render(lens) for lens in LENSES}
@@ -48,14 +63,14 @@ def rendered(egl, make, tmp_path_factory):
 def test_what_was_rendered_passes(rendered, lens):
     sample, channels = rendered[lens]
     assert len(sample.objects) == 5
-    assert list(audit(sample, channels)) == []
+    assert list(problems(sample, channels)) == []
 
 
-@pytest.mark.parametrize("left_out", CHANNELS)
+@pytest.mark.parametrize("left_out", [*ANY_LENS, *PAIR])
 def test_less_is_audited_too(rendered, left_out):
-    sample, channels = rendered["barrel"]
+    sample, channels = rendered["pinhole"]
     fewer = {name: values for name, values in channels.items() if name != left_out}
-    assert list(audit(sample, fewer)) == []
+    assert list(problems(sample, fewer)) == []
 
 
 def with_objects(change):
@@ -71,6 +86,25 @@ def with_channel(name, change):
 
 def moved(by):
     return with_objects(lambda label: replace(label, pose=Pose(position_m=by) @ label.pose))
+
+
+def with_keypoints(change):
+    return with_objects(
+        lambda label: replace(label, keypoints=tuple(change(point) for point in label.keypoints))
+    )
+
+
+def with_amodal(change):
+    return with_objects(
+        lambda label: replace(
+            label, amodal_mask=RunLengths.of(change(label.amodal_mask.mask(), label))
+        )
+    )
+
+
+def without_last_columns(mask, label):
+    mask[:, int(label.box_xyxy[2]) - 2 :] = False
+    return mask
 
 
 def larger(label):
@@ -119,17 +153,113 @@ FAULTS = {
         "degrees off the surface that depth makes",
     ),
     "labels of another lens": (other_lens, "beside their pixels"),
+    "a whole mask cut": (with_amodal(without_last_columns), "are outside its amodal mask"),
+    "a whole mask moved": (with_amodal(lambda mask, _: np.roll(mask, 1, 1)), "is not that of its"),
+    "a whole mask that is broken": (
+        with_objects(lambda o: replace(o, amodal_mask=RunLengths(o.amodal_mask.size, "0"))),
+        "amodal mask: run lengths that make no mask",
+    ),
+    "a fraction of the box": (
+        with_objects(lambda label: replace(label, visible_fraction=label.visible_fraction * 0.99)),
+        "is not that of its masks",
+    ),
+    "keypoints as boxes have pixels": (
+        with_keypoints(lambda p: replace(p, xy=(p.xy[0] + 0.5, p.xy[1] + 0.5))),
+        "is 0.50 px beside its point",
+    ),
+    "keypoints of the other chirality": (
+        with_keypoints(lambda p: replace(p, point_m=(-p.point_m[0], *p.point_m[1:]))),
+        "px beside its point",
+    ),
+    "hidden keypoints called seen": (
+        with_keypoints(lambda p: replace(p, visibility=max(p.visibility * 2, 2))),
+        "is called seen, but the point seen there is",
+    ),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(rendered, fault):
     plant, words = FAULTS[fault]
-    found = list(audit(*plant(*rendered["barrel"])))
+    found = list(problems(*plant(*rendered["barrel"])))
     assert any(words in what for what in found), found
-    assert all(what.startswith("object ") for what in found)
+    assert all(what.startswith(("object ", "occlusion of ", "half of the ")) for what in found)
 
 
 def test_captures_are_not_audited(rendered):
     sample, channels = rendered["pinhole"]
-    assert list(audit(replace(sample, lens=None), channels)) == []
+    assert list(problems(replace(sample, lens=None), channels)) == []
+
+
+def with_occlusions(change):
+    return lambda sample, channels: (
+        replace(sample, occlusions=tuple(change(o) for o in sample.occlusions)),
+        channels,
+    )
+
+
+def swapped(occlusion):
+    return replace(occlusion, front=occlusion.behind, behind=occlusion.front)
+
+
+def of_the_sample(**facts):
+    return lambda sample, channels: (replace(sample, **facts), channels)
+
+
+def all_shared(sample, channels):
+    inside = np.arange(sample.width) - channels["disparity"] >= 0
+    return sample, {**channels, "shared": inside.astype(np.uint16)}
+
+
+PICTURE_FAULTS = {
+    "who hides whom the wrong way round": (with_occlusions(swapped), "but their masks share"),
+    "an occlusion of nobody": (
+        with_occlusions(lambda o: replace(o, front=99)),
+        "no object has the instance_id 99",
+    ),
+    "pixels of another picture": (
+        with_occlusions(lambda o: replace(o, pixels=o.pixels + 1)),
+        "but their masks share",
+    ),
+    "another baseline": (of_the_sample(baseline_m=0.031), "disparity and depth differ"),
+    "no baseline": (of_the_sample(baseline_m=None), "disparity without a baseline"),
+    "disparity to the right": (
+        with_channel("disparity", lambda d: np.roll(d, 1, 1)),
+        "disparity and depth differ",
+    ),
+    "disparity along the ray": (
+        along_the_ray,
+        "disparity and depth differ",
+    ),
+    "disparity left out": (
+        with_channel("disparity", lambda d: np.where(d > np.median(d), 0, d)),
+        "disparity and depth differ",
+    ),
+    "all is shared": (all_shared, "pixels that the right eye cannot see are called shared"),
+    "shared beyond the frame": (
+        with_channel("shared", np.ones_like),
+        "shared pixels are outside the right picture",
+    ),
+    "readings in another unit": (of_the_sample(depth_unit_m=0.001), "of the sensor_depth is more"),
+    "readings without a unit": (of_the_sample(depth_unit_m=None), "without depth_unit_m"),
+}
+
+
+@pytest.mark.parametrize("fault", PICTURE_FAULTS)
+def test_a_fault_of_the_whole_picture_is_found(rendered, fault):
+    plant, words = PICTURE_FAULTS[fault]
+    sample, channels = rendered["pinhole"]
+    assert sample.occlusions
+    found = list(problems(*plant(sample, channels)))
+    assert any(words in what for what in found), found
+
+
+def test_disparity_nearer_than_16_bits_reach_may_be_missing(rendered):
+    sample, channels = rendered["pinhole"]
+    depth = channels["depth"]
+    near = replace(sample, baseline_m=256 * float(np.median(depth)) / sample.lens.fx_px)
+    disparity = (sample.lens.fx_px * near.baseline_m / depth).astype(np.float32)
+    cut = np.where(disparity < 256, disparity, 0)
+    assert 0 < (cut == 0).mean() < 1
+    fewer = {"depth": depth, "disparity": cut}
+    assert list(problems(near, fewer)) == []

@@ -3,8 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.errors import UsageError
-from sim2cam.render.depth_camera import from_uint16, measure_depth, to_uint16
+from sim2cam.errors import BackendError, LensError, UsageError
+from sim2cam.geometry.fisheye import KannalaBrandt
+from sim2cam.render.depth_camera import from_uint16, measure_depth, sensor_depth, to_uint16
+from sim2cam.render.frame import shoot
 from sim2cam.render.infrared import Seen, flashlit, returned_light
 from sim2cam.scene.depth_camera import ActiveStereo, StructuredLight, TimeOfFlight
 
@@ -69,3 +71,95 @@ def test_no_reading_and_what_16_bits_cannot_hold_are_zero():
     depth = np.float32([[0.0, 65.535, 65.5357, 1e6, np.inf]])
     assert to_uint16(depth, 0.001).tolist() == [[0, 65535, 0, 0, 0]]
     assert from_uint16(np.uint16([[0, 65535]]), 0.001).tolist() == [[0.0, pytest.approx(65.535)]]
+
+
+NEAR = ActiveStereo(min_range_m=0.1, max_range_m=2.0, depth_unit_m=0.0005)
+WANTED = ("depth", "ids", "sensor_depth")
+
+
+@pytest.fixture
+def table(make):
+    """Dice on a table, and a camera with a depth camera."""
+    scene = make.thrown(4)
+    return scene, replace(make.camera((0.05, -0.3, 0.4)), depth=NEAR)
+
+
+def off_m(frame, unit_m=NEAR.depth_unit_m):
+    """How far readings are off, where there are any, and how many there are."""
+    read = from_uint16(frame.channels["sensor_depth"], unit_m)
+    seen = read > 0
+    return np.abs(read - frame.channels["depth"])[seen], seen.mean()
+
+
+def test_a_frame_holds_what_its_depth_camera_reads(egl, make, table):
+    scene, of = table
+    egl.load(scene)
+    frame = shoot(scene, of, egl, WANTED)
+    view = make.view(of)
+    egl.load(flashlit(scene, view))
+    drawn = egl.draw(view, {"radiance", "depth_m", "normals"})
+    seen = Seen(drawn["depth_m"], returned_light(drawn["radiance"]), drawn["normals"])
+    expected = to_uint16(measure_depth(view, seen, NEAR), NEAR.depth_unit_m)
+    assert np.array_equal(frame.channels["sensor_depth"], expected)
+    off, share = off_m(frame)
+    assert share > 0.7
+    assert np.median(off) < 0.002
+    assert off.max() > 0.005  # it errs as cameras do
+
+
+def test_the_scene_is_lit_again_as_it_was(egl, table):
+    scene, of = table
+    egl.load(scene)
+    before = shoot(scene, of, egl, ("depth",)).jpeg
+    sensor_depth(scene, of, egl)
+    assert shoot(scene, of, egl, ("depth",)).jpeg == before
+
+
+@pytest.mark.parametrize(
+    "bend", [{"k1": -0.2, "k2": 0.03, "p1": 0.002}, {"focal_px": 410.0, "k1": 0.1}]
+)
+def test_readings_lie_under_the_lens_s_pixels(egl, make, table, bend):
+    scene, _ = table
+    of = replace(make.camera((0.05, -0.3, 0.4), **bend), depth=NEAR)
+    egl.load(scene)
+    frame = shoot(scene, of, egl, WANTED)
+    off, share = off_m(frame)
+    assert share > 0.7
+    assert np.median(off) < 0.002
+    on_dice = frame.channels["ids"] > 0
+    read = from_uint16(frame.channels["sensor_depth"], NEAR.depth_unit_m)
+    inside = on_dice & (read > 0)
+    assert (np.abs(read - frame.channels["depth"])[inside] < 0.01).mean() > 0.8
+
+
+def test_along_the_ray_where_depth_is(egl, make, table):
+    scene, of = table
+    lens = KannalaBrandt(400.0, 400.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0)
+    egl.load(scene)
+    off, share = off_m(shoot(scene, replace(of, lens=lens), egl, WANTED))
+    assert share > 0.7
+    assert np.median(off) < 0.002
+
+
+def test_a_lens_that_one_view_does_not_show_is_refused(egl, table):
+    scene, of = table
+    wide = KannalaBrandt(90.0, 90.0, 159.5, 119.5, 0.0, 0.0, 0.0, 0.0)
+    egl.load(scene)
+    with pytest.raises(LensError, match="the lens sees too wide for a depth camera"):
+        shoot(scene, replace(of, lens=wide), egl, WANTED)
+
+
+def test_a_camera_without_one_is_refused(egl, table):
+    scene, of = table
+    egl.load(scene)
+    with pytest.raises(UsageError, match=r"^the camera has no depth camera\. Give it one, or its"):
+        shoot(scene, replace(of, depth=None), egl, WANTED)
+
+
+def test_a_rasterizer_without_normals_is_refused_and_keeps_its_scene(tiny, table):
+    scene, of = table
+    tiny.load(scene)
+    before = shoot(scene, of, tiny, ("depth",)).jpeg
+    with pytest.raises(BackendError, match="has no channel normals"):
+        shoot(scene, of, tiny, WANTED)
+    assert shoot(scene, of, tiny, ("depth",)).jpeg == before

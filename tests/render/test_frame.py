@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.dataset.channels import CHANNELS
+from sim2cam.dataset.channels import FLOW_HIDDEN, FLOW_SEEN
 from sim2cam.errors import BackendError
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
-from sim2cam.render.frame import annotate, shoot
+from sim2cam.render.frame import annotate, flow_channel, shoot, tracks_of
 from sim2cam.render.physics import settle
 from sim2cam.render.rasterizer import label_numbers
 
+DRAWN = ("depth", "ids", "parts", "normals", "coordinates", "coverage")
 LENSES = {
     "pinhole": None,
     "barrel": BrownConrady(400.0, 400.0, 159.5, 119.5, k1=-0.2, k2=0.03, p1=0.002, p2=-0.001),
@@ -105,8 +106,9 @@ def test_every_channel_agrees_with_pose_and_depth(egl, make, lens):
     of = make.camera((0.05, -0.3, 0.4))
     of = replace(of, lens=LENSES[lens] or of.lens)
     egl.load(scene)
-    frame = shoot(scene, of, egl, CHANNELS)
-    assert tuple(frame.channels) == CHANNELS
+    frame = shoot(scene, of, egl, DRAWN)
+    assert tuple(frame.channels) == DRAWN
+    assert np.array_equal(frame.channels["coverage"], frame.shot.drawn["bodies"] > 0)
     ids, depth = frame.channels["ids"], frame.channels["depth"]
     assert len(frame.objects) == 5
     for label in frame.objects:
@@ -124,6 +126,55 @@ def test_every_channel_agrees_with_pose_and_depth(egl, make, lens):
     ground = (ids == 0) & (depth > 0)
     up = of.pose.inverse().rotation().apply((0.0, 0.0, 1.0))
     assert np.abs(frame.channels["normals"][ground] - up).max() < 1e-5
+
+
+def test_an_object_s_motion_is_told_along_the_camera_s_axes(tiny, make):
+    spin, velocity = (0.0, 0.0, 3.0), (0.1, 0.0, 0.0)
+    falling = make.body(
+        "die", make.die(), (0.0, 0.0, 0.008), velocity_m_s=velocity, spin_rad_s=spin
+    )
+    scene = make.scene(falling, make.body("other", make.die(), (0.05, 0.0, 0.008)))
+    of = make.camera(
+        (0.0, -0.3, 0.001), (0.0, 0.0, 0.001)
+    )  # its x is the world's, its -y the world's z
+    tiny.load(scene)
+    moving, still = shoot(scene, of, tiny, ()).objects
+    assert moving.twist.velocity_m_s == pytest.approx((0.1, 0.0, 0.0))
+    assert moving.twist.spin_rad_s == pytest.approx((0.0, -3.0, 0.0))
+    assert still.twist is None
+
+
+def test_a_flow_tells_what_is_seen_there_from_what_is_hidden(egl, make):
+    def shot(x):
+        lid = make.body("lid", make.box((0.04, 0.04, 0.002)), (x, 0.0, 0.06))
+        scene = make.scene(make.body("die", make.die(0.02), (0.0, 0.0, 0.01)), lid)
+        egl.load(scene)
+        return shoot(scene, make.camera((0.0, 0.001, 0.4)), egl, ("ids",)).shot
+
+    beside, over = shot(0.06), shot(0.0)
+    found = flow_channel(beside, over)
+    ids = beside.drawn["bodies"]
+    assert (found[ids == 2][:, 2] == FLOW_HIDDEN).all()
+    assert (found[ids == 3][:, 2] == FLOW_SEEN).mean() > 0.95
+    nothing = replace(beside, drawn={**beside.drawn, "bodies": np.zeros_like(ids)})
+    assert not flow_channel(nothing, over).any()
+
+
+def test_tracks_follow_points_of_labelled_bodies(egl, make):
+    scene = make.scene(
+        make.body("box", make.box((0.01, 0.01, 0.01)), (0.05, 0.0, 0.005), is_target=False),
+        make.body("one", make.die(0.02), (0.0, 0.0, 0.01)),
+        make.body("two", make.die(0.02), (0.0, 0.05, 0.01)),
+    )
+    of = make.camera((0.0, 0.001, 0.4))
+    egl.load(scene)
+    points = {name: np.array([[0.0, 0.002, 0.01], [0.0, 0.0, -0.01]]) for name in ("one", "two")}
+    found = tracks_of(points, shoot(scene, of, egl, ()).shot)
+    assert found.instance_id.tolist() == [1, 1, 2, 2]
+    assert found.visible.tolist() == [True, False, True, False]
+    place = of.pose.inverse().apply(scene.bodies[3].pose.apply(points["two"]))
+    assert np.allclose(found.pixel[2:], of.lens.project(place))
+    assert np.array_equal(found.point_m[2:], points["two"])
 
 
 def test_a_channel_that_the_rasterizer_lacks_is_refused(tiny, make):

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from sim2cam.render.mesh import mesh_of
+from sim2cam.render.mesh import mesh_of, surface_points
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Pips, Sphere
 
 DIE = Die(0.016, 0.1, 0.5, Pips("round", 0.09, 0.25, 0.02, (0.0, 0.0, 0.0)), mirrored=True)
@@ -104,3 +104,27 @@ def test_u_grows_along_the_tangent(asset):
 def test_a_ground_has_its_side():
     mesh = mesh_of(Ground(2.0))
     assert np.ptp(mesh.vertices_m, axis=0).tolist() == [2.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("asset", SOLIDS, **KIND)
+def test_points_of_a_surface_lie_on_it_evenly(asset):
+    points = surface_points(asset, 4000, np.random.default_rng(0))
+    assert points.shape == (4000, 3)
+    a, b, c = corners(mesh_of(asset))
+    normals = np.cross(b - a, c - a)
+    areas = np.linalg.norm(normals, axis=1) / 2
+    mean = ((a + b + c) / 3 * areas[:, None]).sum(axis=0) / areas.sum()
+    extent = np.ptp(mesh_of(asset).vertices_m, axis=0)
+    assert np.abs((points.mean(axis=0) - mean) / extent).max() < 0.03
+    for point in points[:20]:
+        whole = areas > 1e-12
+        off = np.abs(((point - a) * normals).sum(axis=1)[whole] / (2 * areas[whole]))
+        assert off.min() < 1e-9
+
+
+def test_points_of_a_surface_are_those_of_their_stream():
+    first, again, other = (
+        surface_points(Sphere(0.02), 5, np.random.default_rng(seed)) for seed in (3, 3, 4)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)

@@ -7,6 +7,7 @@ import pytest
 
 from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
+from sim2cam.geometry.poses import Pose
 from sim2cam.render.optics import blind_spot, optics_of
 
 WIDTH, HEIGHT = 160, 120
@@ -131,3 +132,34 @@ def test_a_lens_that_folds_back_in_the_picture_is_told(make):
     assert problem.startswith("pixel (0.0, 0.0) lies outside the domain of BrownConrady(")
     with pytest.raises(LensError, match=r"folds back 46\.5 degrees off the axis"):
         optics_of(folding)
+
+
+@EVERY
+def test_bands_of_rows_from_elsewhere_show_what_the_whole_picture_does(make, name):
+    of = camera_with(make, BENDING[name])
+    there = replace(of, pose=Pose.looking_at((0.1, 0.2, 0.3), (0.0, 0.0, 0.0), 0.7))
+    whole, seen = optics_of(there), optics_of(of).seen_from(there.pose)
+    spots = _spots(whole, 0)
+    for first, last in ((0, 1), (37, 90), (90, HEIGHT)):
+        band = seen.of_rows(first, last)
+        assert (band.width, band.height) == (WIDTH, last - first)
+        assert np.abs(_spots(band, first)[first:last] - spots[first:last]).max() < 1e-9
+
+
+def _spots(optics, first):
+    """Returns, for each pixel (h, w) of rows from the first, the ray in the world that it looks along."""
+    rays = np.full((HEIGHT, WIDTH, 3), np.nan)
+    for face in optics.faces:
+        ahead = np.concatenate([face.spots, np.ones((1, face.spots.shape[1]))])
+        ahead = face.pose.matrix()[:3, :3] @ (ahead / np.linalg.norm(ahead, axis=0))
+        rays[first : first + optics.height].reshape(-1, 3)[face.pixels] = ahead.T
+    return rays
+
+
+def test_bands_of_a_pinhole_are_its_rows(make):
+    of = make.camera(width=WIDTH, height=HEIGHT)
+    optics = optics_of(of)
+    band = optics.of_rows(30, 50).pinhole
+    assert (band.width, band.height) == (WIDTH, 20)
+    assert band.cy_px == optics.pinhole.cy_px - 30
+    assert optics.of_rows(0, HEIGHT) is optics

@@ -8,10 +8,11 @@ import pytest
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.disparity import disparity_of
 from sim2cam.render.frame import LABEL_CHANNELS
 from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import instance_ids
-from sim2cam.render.truth import Shot, disparity, flow, object_points, occlusions, track
+from sim2cam.render.truth import Shot, flow, object_points, occlusions, track
 from sim2cam.render.warp import labels_through
 
 EYE = (0.0, 0.001, 0.4)
@@ -106,7 +107,7 @@ def test_flow_of_a_camera_that_moves_sideways_is_the_disparity(shoot, make):
     pose = Pose(left.camera.pose.rotation_wxyz, tuple(map(float, right)))
     stereo = Shot(left.scene, replace(left.camera, pose=pose), left.drawn)
     found = flow(left, stereo).offset_px
-    expected = disparity(left.drawn["depth_m"], 400.0, baseline)
+    expected = disparity_of(left.drawn["depth_m"], 400.0, baseline)
     assert np.abs(found[..., 0] + expected).max() < 1e-2
     assert np.abs(found[..., 1]).max() < 1e-2
 
@@ -140,8 +141,3 @@ def test_who_hides_whom_is_counted_in_pixels(shoot, make):
     assert set(found) == {(2, 1)}
     # of a die of 20 mm half is hidden: 10 mm x 20 mm, 0.38 m away
     assert found[2, 1] == pytest.approx((400 / 0.38) ** 2 * 0.01 * 0.02, rel=0.3)
-
-
-def test_nothing_has_no_disparity():
-    depth = np.array([[0.0, 0.5]], np.float32)
-    assert np.allclose(disparity(depth, 100.0, 0.1), [[0.0, 20.0]])

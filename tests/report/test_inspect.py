@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.dataset.masks import RunLengths
+from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
 from sim2cam.report import inspect
@@ -29,7 +31,9 @@ def test_a_rendered_set(make_dataset, label, tmp_path, read_page):
         write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=None)
     )
     assert "3 samples (sim), 3 objects in 2 categories, 64 × 48 pixels" in page.text
-    assert len(page.all("img")) == 6
+    layers = [a["data-layer"] for a in page.all("img") if a.get("class") == "layer"]
+    assert layers == ["depth", "ids"] * 3
+    assert len(page.all("img")) == 9
     boxes = [a for a in page.all("rect") if a.get("class") == "box"]
     amodal = [a for a in page.all("rect") if a.get("class") == "amodal"]
     assert [(b["x"], b["y"], b["width"], b["height"]) for b in boxes[:1]] == [
@@ -44,10 +48,42 @@ def test_a_rendered_set(make_dataset, label, tmp_path, read_page):
     figures = [a for a in page.all("figure") if a.get("class") == "sample"]
     assert [f["data-objects"] for f in figures] == ["2", "1", "0"]
     ids = {a["id"] for _, a in page.tags if "id" in a}
-    assert ids >= {"show-boxes", "show-amodal", "show-masks", "show-depth", "category", "origin"}
-    assert "depth 0.31–0.89 m" in page.text
+    assert ids >= {"show-boxes", "show-amodal", "show-masks", "layer", "category", "origin"}
+    assert not ids & {"show-amodal-masks", "show-keypoints"}
+    assert "depth: near yellow, far violet 0.89 m 0.31 m" in page.text
     assert "0.50 m" in page.text
     assert "50 %" in page.text
+
+
+def test_every_layer_can_be_chosen(make_dataset, label, tmp_path, read_page):
+    page = read_page(
+        write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=None)
+    )
+    options = [a["value"] for a in page.all("option")]
+    for name in ("depth", "ids"):
+        assert name in options
+        rule = f'body:has(#layer option[value="{name}"]:checked) .layer[data-layer="{name}"]'
+        assert rule in page.source
+
+
+def test_whole_masks_and_keypoints(make_dataset, label, tmp_path, read_page):
+    mask = np.zeros((48, 64), bool)
+    mask[10:25, 10:40] = True
+    points = (
+        Keypoint("1", (12.0, 20.0), 2, (0.0, 0.0, 0.1)),
+        Keypoint("2", (30.0, 20.0), 1, (0.0, 0.1, 0.0)),
+        Keypoint("3", (0.0, 0.0), 0, (0.1, 0.0, 0.0)),
+    )
+    first = label("a", instance_id=1, amodal_mask=RunLengths.of(mask), keypoints=points)
+    page = read_page(write_inspect_page(make_dataset([(first,)]), tmp_path / "p.html", limit=None))
+    assert {"show-amodal-masks", "show-keypoints"} <= {a["id"] for _, a in page.tags if "id" in a}
+    (whole,) = [a["d"] for a in page.all("path") if a.get("class") == "whole"]
+    assert whole == outline(mask)
+    circles = [(a["cx"], a["cy"], a["class"]) for a in page.all("circle")]
+    assert circles == [
+        ("12.5", "20.5", "keypoint"),
+        ("30.5", "20.5", "keypoint hidden-point"),
+    ]
 
 
 def test_captures(make_dataset, label, tmp_path, read_page):
@@ -59,7 +95,9 @@ def test_captures(make_dataset, label, tmp_path, read_page):
     assert "001 · stand-in · not labelled" in page.text
     assert not re.search(r"\breal\b", page.text)
     ids = {a["id"] for _, a in page.tags if "id" in a}
-    assert not ids & {"show-amodal", "show-masks", "show-depth"}
+    assert not ids & {"show-amodal", "show-masks", "show-amodal-masks", "show-keypoints"}
+    assert [a["value"] for a in page.all("option")][:1] == [""]
+    assert not [a for a in page.all("img") if a.get("class") == "layer"]
     assert "Settling" not in page.text
 
 
@@ -106,7 +144,7 @@ def test_many_pictures_lie_beside_the_page(make_dataset, label, tmp_path, read_p
     out = tmp_path / "page" / "p.html"
     page = read_page(write_inspect_page(rendered(make_dataset, label), out, limit=None))
     addresses = page.addresses()
-    assert len(set(addresses)) == 6
+    assert len(set(addresses)) == 9
     assert all((out.parent / a).read_bytes()[:2] == b"\xff\xd8" for a in addresses)
     assert {a.split("/")[0] for a in addresses} == {"p-images"}
 

@@ -11,6 +11,7 @@ from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.asset import DIE_FACES, Box, Cylinder, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.depth_camera import ActiveStereo, StructuredLight, TimeOfFlight
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture
 from sim2cam.scene.scene import Body, Scene
@@ -43,7 +44,12 @@ def scene():
     fisheye = replace(camera, lens=KannalaBrandt(300.0, 301.0, 319.5, 239.5, 0.01))
     table = replace(camera, lens=RadialTable(319.5, 239.5, (0.0, 1.0), (0.0, 400.0)))
     environment = Environment((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), (lamp,))
-    return Scene(bodies, environment, (camera, fisheye, table))
+    cameras = (
+        replace(camera, baseline_m=0.06, depth=ActiveStereo(noise_seed=3)),
+        replace(fisheye, depth=TimeOfFlight()),
+        replace(table, depth=StructuredLight()),
+    )
+    return Scene(bodies, environment, cameras)
 
 
 def test_json_brings_back_an_equal_scene():
@@ -73,6 +79,8 @@ def test_an_empty_scene_is_a_scene():
         ('"radius_m":0.04,', ""),
         ('"family":"marble"', '"family":"marbel"'),
         ('"kind":"kannala_brandt"', '"kind":"omni"'),
+        ('"kind":"time_of_flight"', '"kind":"sonar"'),
+        ('"projector_m":0.0275', '"projector_m":0.2'),
         ("{", ""),
     ],
 )

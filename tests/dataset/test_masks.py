@@ -1,0 +1,39 @@
+"""Run lengths hold a mask whole, and COCO's own tools read them."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from pycocotools import mask as coco
+
+from sim2cam.dataset.masks import RunLengths
+from sim2cam.errors import UsageError
+
+MASKS = {
+    "random": np.random.default_rng(0).random((31, 47)) < 0.4,
+    "empty": np.zeros((5, 9), bool),
+    "full": np.ones((5, 9), bool),
+    "one pixel": np.eye(1, 40, 7, dtype=bool).reshape(8, 5),
+    "first pixel": np.eye(1, 40, 0, dtype=bool).reshape(8, 5),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_comes_back(name):
+    mask = MASKS[name]
+    lengths = RunLengths.of(mask)
+    assert lengths.size == mask.shape
+    assert np.array_equal(lengths.mask(), mask)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_pycocotools_reads_its_json(name):
+    table = json.loads(json.dumps(asdict(RunLengths.of(MASKS[name]))))
+    assert np.array_equal(coco.decode(table) == 1, MASKS[name])
+
+
+@pytest.mark.parametrize("counts", ["", "zzzz", "0", "R", "é"])
+def test_broken_runs_are_refused(counts):
+    with pytest.raises(UsageError, match=r"^run lengths that make no mask "):
+        RunLengths((6, 7), counts).mask()

@@ -1,0 +1,69 @@
+"""Courses agree with poses at every time, with one another, and with their own derivatives."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim2cam.geometry.motion import STILL, Course, Twist
+from sim2cam.geometry.poses import Pose
+
+numbers = st.floats(-3, 3)
+vectors = st.tuples(numbers, numbers, numbers)
+quaternions = (
+    st.tuples(*[st.floats(-1, 1)] * 4)
+    .filter(lambda q: np.linalg.norm(q) > 0.1)
+    .map(lambda q: tuple(float(v) for v in np.array(q) / np.linalg.norm(q)))
+)
+poses = st.builds(Pose, quaternions, vectors)
+courses = st.builds(Course, poses, st.builds(Twist, vectors, vectors))
+times = st.floats(-0.5, 0.5)
+POINTS = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.3, -2.0, 0.7]])
+
+
+def close(a, b):
+    return bool(np.abs(a.matrix() - b.matrix()).max() < 1e-9)
+
+
+@given(course=courses, first=times, second=times)
+def test_a_course_goes_on_from_where_it_is(course, first, second):
+    onward = Course(course.at(first), course.twist)
+    assert close(onward.at(second), course.at(first + second))
+
+
+@given(course=courses, seconds=st.tuples(times, times, times))
+def test_points_move_with_their_frame_and_back(course, seconds):
+    when = np.array(seconds)
+    found = course.to_parent(POINTS, when)
+    each = [course.at(t).apply(p[None])[0] for t, p in zip(seconds, POINTS, strict=True)]
+    assert np.allclose(found, each, atol=1e-9)
+    assert np.allclose(course.from_parent(found, when), POINTS, atol=1e-9)
+
+
+@given(course=courses)
+def test_velocities_are_derivatives(course):
+    step = 1e-5
+    there, here = course.at(step).apply(POINTS), course.at(-step).apply(POINTS)
+    spin, velocity = np.array(course.twist.spin_rad_s), np.array(course.twist.velocity_m_s)
+    arms = course.pose.apply(POINTS) - course.pose.position_m
+    assert np.allclose((there - here) / (2 * step), velocity + np.cross(spin, arms), atol=1e-6)
+
+
+@given(course=courses, seconds=times)
+def test_a_twist_seen_from_the_frame_itself_moves_it_alike(course, seconds):
+    own = Course(Pose(), course.twist.seen_from(course.pose))
+    assert close(course.pose @ own.at(seconds), course.at(seconds))
+
+
+def test_what_is_still_stays_to_the_bit():
+    pose = Pose((0.6, 0.0, 0.8, 0.0), (0.1, 0.2, 0.3))
+    assert Course(pose).at(0.7) is pose
+    assert Course(pose, Twist((1.0, 0.0, 0.0))).at(0.0) is pose
+    found = Course(pose).to_parent(POINTS, np.full(3, 0.7))
+    assert np.array_equal(found, pose.apply(POINTS))
+
+
+def test_half_a_turn_in_a_second():
+    course = Course(Pose(position_m=(1.0, 0.0, 0.0)), Twist((0.0, 2.0, 0.0), (0.0, 0.0, np.pi)))
+    assert course.at(1.0).apply(np.array([[1.0, 0.0, 0.0]]))[0] == pytest.approx((0.0, 2.0, 0.0))
+    assert Twist((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)) == STILL

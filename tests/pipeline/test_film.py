@@ -1,0 +1,189 @@
+"""Films: small ones are rendered whole, agree with themselves, and tell what is planted in them."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.dataset import tracks
+from sim2cam.dataset.channels import CHANNELS, read
+from sim2cam.dataset.check import check_dataset
+from sim2cam.dataset.reader import read_lines
+from sim2cam.dataset.writer import digest_of
+from sim2cam.pipeline.generate import generate, settled_scene
+from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
+from sim2cam.randomize.distributions import Constant
+from sim2cam.randomize.domain import Motion, Shutter
+from sim2cam.scene.scene import Scene
+
+FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
+CHOSEN = ("depth", "ids", "coverage", "flow_forward", "flow_backward")
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    dice = load_recipe("dice")
+    drift, none = Constant(0.05), Constant(0.0)
+    domain = replace(
+        dice.domain,
+        layout=replace(dice.domain.layout, die_count=Constant(6), distractor_count=Constant(0)),
+        shutter=Shutter(Constant(0.004), Constant(0.004)),
+        motion=Motion(drift, none, none, none, none, Constant(0.2)),
+    )
+    film = FilmOptions(FRAMES, INTERVAL_S, tracks=8)
+    render = RenderOptions(96, 80, VIEWS, CHOSEN, film)
+    return replace(dice, domain=domain, render=render)
+
+
+def make(recipe, root, count):
+    return generate(
+        recipe, root, count=count, seed=2, workers=1, resume=False, overwrite=False,
+        progress=lambda *_: None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def film(recipe, tmp_path_factory):
+    return make(recipe, tmp_path_factory.mktemp("film") / "d", FRAMES * VIEWS)
+
+
+def test_it_agrees_with_itself(film):
+    report = check_dataset(film.root)
+    assert report.problems == ()
+    assert report.samples == FRAMES * VIEWS
+    assert report.objects > 20
+
+
+def test_each_camera_takes_its_pictures_one_after_another(film):
+    for index, (sample, raw) in enumerate(zip(film.samples, read_lines(film.root), strict=True)):
+        view, frame = divmod(index, FRAMES)
+        assert raw.line["view"] == view
+        assert sample.scene_index == 0
+        assert sample.moment.frame == frame
+        assert set(sample.channels) == {
+            *CHOSEN[:3],
+            *(["flow_forward"] if frame < FRAMES - 1 else []),
+            *(["flow_backward"] if frame > 0 else []),
+        }
+        later = sample.moment.first_row_s - film.samples[view * FRAMES].moment.first_row_s
+        assert later == pytest.approx(frame * INTERVAL_S)
+        assert sample.moment.exposure_s == 0.004
+        assert sample.moment.row_s == pytest.approx(0.004 / 80)
+        assert sample.moment.twist.velocity_m_s == pytest.approx((0.05, 0.0, 0.0), abs=0.02)
+
+
+def test_it_ends_with_the_still_of_the_same_scene(recipe, film):
+    settled = settled_scene(recipe, 2, 0)
+    still = settled_scene(
+        replace(recipe, render=replace(recipe.render, channels=(), film=None)), 2, 0
+    )
+    assert settled.scene == still.scene
+    assert settled.film[-1].scene == still.scene
+    assert still.film[-1].seconds == settled.film[-1].seconds == settled.certificate.seconds
+    assert len(still.film) == 1
+    (line,) = (film.root / "shards/000000/scenes.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    assert Scene.from_json(json.dumps(record["scene"])) == settled.scene
+    assert [entry["seconds"] for entry in record["film"]] == [i.seconds for i in settled.film]
+    first = record["film"][0]["bodies"]["die/0"]
+    assert first["pose"]["position_m"] == list(settled.film[0].scene.bodies[-6].pose.position_m)
+
+
+def test_tracks_follow_the_same_points_through_it(film):
+    for view in range(VIEWS):
+        found = [tracks.read(s.tracks) for s in film.samples[view * FRAMES : (view + 1) * FRAMES]]
+        assert all(np.array_equal(t.point_m, found[0].point_m) for t in found)
+        assert all(np.array_equal(t.instance_id, np.repeat(range(1, 7), 8)) for t in found)
+    moved = np.linalg.norm(found[-1].pixel - found[0].pixel, axis=1)
+    assert np.nanmax(moved) > 2
+
+
+def test_less_of_it_is_the_same_bytes(recipe, film, tmp_path):
+    shorter = make(recipe, tmp_path / "d", 3)
+    assert [s.digest for s in shorter.samples] == [s.digest for s in film.samples[:3]]
+    assert check_dataset(shorter.root).problems == ()
+
+
+def plant(root, name, change):
+    """Writes another channel over one, as if it had been rendered so."""
+    path = root / "shards/000000/samples.jsonl"
+    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    for line in lines:
+        if line["name"] == name:
+            change(line)
+            line["digest"] = digest_of(line)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture
+def copied(film, tmp_path):
+    shutil.copytree(film.root, tmp_path / "d")
+    return tmp_path / "d"
+
+
+def test_a_flow_of_another_picture_is_found(copied):
+    def other_flow(line):
+        files = line["files"]
+        there = "flow_forward/000001.png"
+        files[there] = files.pop("flow_forward/000000.png")
+        files[there] = next(
+            raw.line["files"][there] for raw in read_lines(copied) if there in raw.line["files"]
+        )
+
+    plant(copied, "000000", other_flow)
+    whats = [p.what for p in check_dataset(copied).problems if p.sample == "000000"]
+    assert any(re.search(r"flow_forward( is up to|: \d+ of)", what) for what in whats), whats
+
+
+def test_tracks_of_another_picture_are_found(copied):
+    path = copied / "shards/000000/tracks/000000.json"
+    path.write_bytes(path.with_name("000004.json").read_bytes())
+    whats = [p.what for p in check_dataset(copied).problems if p.sample == "000000"]
+    assert any("its tracks are up to" in what for what in whats), whats
+
+
+def test_broken_tracks_are_told(copied):
+    path = copied / "shards/000000/tracks/000000.json"
+    path.write_text("{}")
+    whats = [p.what for p in check_dataset(copied).problems if p.sample == "000000"]
+    assert f"{path}: instance_id is missing. Generate the data set again." in whats
+
+
+def test_coverage_is_whole_only_where_nothing_moves(film):
+    found = [read("coverage", sample.channels["coverage"]) for sample in film.samples]
+    assert min(values.min() for values in found) < 1
+    assert all(values.max() == 1 for values in found)
+    assert set(CHOSEN) <= set(CHANNELS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"frames": 3}, "views x film.frames must divide 16, not 2 x 3"),
+        ({"frames": 0}, "views x film.frames must divide 16, not 2 x 0"),
+        ({"interval_s": 0.0}, "interval_s must be 0.0001 to 10, not 0.0"),
+        ({"tracks": -1}, "tracks must be 0 to 4096, not -1"),
+    ],
+)
+def test_an_impossible_film_is_refused(options, message):
+    given = {"frames": 4, "interval_s": 0.1} | options
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        RenderOptions(views=2, film=FilmOptions(**given))
+
+
+def test_flow_without_a_film_is_refused():
+    with pytest.raises(
+        ValueError, match=r"^flow_forward leads to another picture: it needs a table"
+    ):
+        RenderOptions(channels=("ids", "flow_forward"))
+
+
+def test_a_recipe_without_film_and_shutter_keeps_its_digest(recipe):
+    dice = load_recipe("dice")
+    facts = dice.rendering_facts()
+    assert "film" not in facts["render"]
+    assert not {"shutter", "motion"} & facts["domain"].keys()
+    assert recipe.digest() != dice.digest()

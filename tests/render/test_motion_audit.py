@@ -1,0 +1,213 @@
+"""The audit of films passes what was rendered and finds every fault planted in it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.dataset import tracks
+from sim2cam.dataset.audit import audit
+from sim2cam.dataset.channels import encode, read
+from sim2cam.dataset.motion_audit import audit_flow, audit_tracks
+from sim2cam.dataset.sample import Moment, Sample
+from sim2cam.geometry.fisheye import KannalaBrandt
+from sim2cam.geometry.motion import Twist
+from sim2cam.geometry.perspective import BrownConrady
+from sim2cam.geometry.poses import Pose
+from sim2cam.images import write_bytes
+from sim2cam.render import shutter
+from sim2cam.render.frame import flow_channel, shoot, tracks_of
+from sim2cam.render.mesh import surface_points
+from sim2cam.scene.camera import Shutter
+
+CAMERAS = {
+    "pinhole, in an instant": (BrownConrady(400.0, 400.0, 159.5, 119.5), None),
+    "barrel, rolling": (
+        BrownConrady(300.0, 300.0, 159.5, 119.5, k1=-0.25, k2=0.05, p1=0.002, p2=-0.001),
+        Shutter(0.002, 0.03),
+    ),
+    "fisheye, rolling upwards": (
+        KannalaBrandt(250.0, 250.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0),
+        Shutter(0.002, -0.02),
+    ),
+}
+CHANNELS = ("depth", "ids", "coordinates", "normals")
+INTERVAL_S = 0.03
+
+
+@pytest.fixture(scope="module")
+def rendered(egl, make, tmp_path_factory):
+    """A function that gives two samples, one after the other, with channels and tracks of the first."""
+    folder = tmp_path_factory.mktemp("film")
+    rng = np.random.default_rng(1)
+
+    def stored(name, values):
+        write_bytes(folder / f"{name}.png", encode(name, values))
+        return read(name, folder / f"{name}.png")
+
+    def taken(name, seconds):
+        lens, timing = CAMERAS[name]
+        scene = make.thrown()
+        bodies = [
+            replace(body, velocity_m_s=(0.2, -0.2, -0.1), spin_rad_s=(2.0, 3.0, -4.0))
+            if body.is_target
+            else body
+            for body in scene.bodies
+        ]
+        scene = replace(scene, bodies=tuple(bodies)).after(seconds)
+        of = replace(make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08)), lens=lens, shutter=timing)
+        of = replace(of, twist=Twist((-0.1, 0.1, 0.2), (0.3, 0.5, -1.0))).after(seconds)
+        egl.load(scene)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shutter, "MAX_SLICES", 1)  # light is not audited
+            frame = shoot(scene, of, egl, CHANNELS)
+        twist = of.twist.seen_from(of.pose)
+        moment = Moment(0, seconds, of.row_s(), 0.002, of.pose, twist)
+        sample = Sample(
+            name, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=lens, moment=moment
+        )
+        return sample, frame
+
+    def film(name):
+        (sample, frame), (other, then) = taken(name, 0.0), taken(name, INTERVAL_S)
+        channels = {key: stored(key, values) for key, values in frame.channels.items()}
+        flow = flow_channel(frame.shot, then.shot)
+        channels["flow_forward"] = stored("flow_forward", flow)
+        targets = [body for body in frame.shot.scene.bodies if body.is_target]
+        points = {body.name: surface_points(body.asset, 50, rng) for body in targets}
+        write_bytes(folder / "tracks.json", tracks.encode(tracks_of(points, frame.shot)))
+        return Film(
+            sample, channels, other, then.channels["ids"], tracks.read(folder / "tracks.json")
+        )
+
+    return {name: film(name) for name in CAMERAS}
+
+
+class Film:
+    """What an audit is given, with changes."""
+
+    def __init__(self, sample, channels, other, ids, points):
+        self.sample, self.channels, self.other = sample, channels, other
+        self.ids, self.points = ids, points
+
+    def but(self, **changes):
+        return Film(**{
+            "sample": self.sample, "channels": self.channels, "other": self.other,
+            "ids": self.ids, "points": self.points, **changes,
+        })  # fmt: skip
+
+    def with_flow(self, change):
+        flow = change(self.channels["flow_forward"].copy())
+        return self.but(channels={**self.channels, "flow_forward": flow})
+
+    def problems(self):
+        yield from audit(self.sample, self.channels)
+        yield from audit_flow("flow_forward", self.sample, self.channels, self.other, self.ids)
+        yield from audit_tracks(self.points, self.sample, self.channels)
+
+
+@pytest.mark.parametrize("name", CAMERAS)
+def test_what_was_rendered_passes(rendered, name):
+    film = rendered[name]
+    assert len(film.sample.objects) == 5
+    on_dice = film.channels["ids"] > 0
+    assert np.abs(film.channels["flow_forward"][on_dice][:, :2]).max() > 5
+    assert film.points.visible.sum() > 50
+    assert list(film.problems()) == []
+
+
+def with_objects(sample, change):
+    return replace(sample, objects=tuple(change(label) for label in sample.objects))
+
+
+def moved(label):
+    return replace(label, pose=Pose(position_m=(0.004, 0.0, 0.0)) @ label.pose)
+
+
+def with_moment(sample, **changes):
+    return replace(sample, moment=replace(sample.moment, **changes))
+
+
+def reversed_flow(flow):
+    flow[..., :2] *= -1
+    return flow
+
+
+def scaled_flow(flow):
+    flow[..., :2] *= 1.1
+    return flow
+
+
+def exchanged(flow):
+    flow[..., 2] = np.where(flow[..., 2] > 0, 3 - flow[..., 2], 0)
+    return flow
+
+
+def turned(points):
+    return replace(points, pixel=points.pixel[:, ::-1])
+
+
+def shown(points):
+    return replace(points, visible=~points.visible)
+
+
+FLOW = "flow_forward is up to"
+FAULTS = {
+    "a flow backwards": (lambda f: f.with_flow(reversed_flow), FLOW),
+    "a flow of another interval": (lambda f: f.with_flow(scaled_flow), FLOW),
+    "a flow of the pixel beside": (lambda f: f.with_flow(lambda v: np.roll(v, 3, 1)), FLOW),
+    "y before x": (lambda f: f.with_flow(lambda v: v[..., [1, 0, 2]]), FLOW),
+    "hidden for seen": (lambda f: f.with_flow(exchanged), "that are seen are not in its mask"),
+    "the same picture again": (lambda f: f.but(other=f.sample), FLOW),
+    "a pose moved there": (lambda f: f.but(other=with_objects(f.other, moved)), FLOW),
+    "depth of another scale": (
+        lambda f: f.but(channels={**f.channels, "depth": f.channels["depth"] * 1.02}),
+        FLOW,
+    ),
+    "a global shutter here": (
+        lambda f: f.but(sample=with_moment(f.sample, row_s=0.0)),
+        "beside their pixels",
+    ),
+    "a global shutter there": (lambda f: f.but(other=with_moment(f.other, row_s=0.0)), FLOW),
+    "rows from below": (
+        lambda f: f.but(sample=with_moment(f.sample, row_s=-f.sample.moment.row_s)),
+        FLOW,
+    ),
+    "a camera said to be still": (
+        lambda f: f.but(sample=with_moment(f.sample, twist=Twist())),
+        "beside their pixels",
+    ),
+    "objects said to be still": (
+        lambda f: f.but(sample=with_objects(f.sample, lambda o: replace(o, twist=None))),
+        "beside their pixels",
+    ),
+    "a camera that stands elsewhere": (
+        lambda f: f.but(other=with_moment(f.other, camera=f.sample.moment.camera)),
+        "of what has no label is what depth and the places of the camera have, of at least 25%",
+    ),
+    "tracks with y before x": (lambda f: f.but(points=turned(f.points)), "tracks are up to"),
+    "tracks seen when hidden": (
+        lambda f: f.but(points=shown(f.points)),
+        "its tracks: ",
+    ),
+    "tracks of a pose moved": (
+        lambda f: f.but(sample=with_objects(f.sample, moved)),
+        "tracks are up to",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(rendered, fault):
+    plant, words = FAULTS[fault]
+    found = list(plant(rendered["barrel, rolling"]).problems())
+    assert any(words in what for what in found), found
+    assert all(what.startswith(("object ", "flow_forward of ")) for what in found)
+
+
+def test_what_left_the_picture_and_captures_are_not_audited(rendered):
+    film = rendered["pinhole, in an instant"].with_flow(reversed_flow)
+    gone = film.but(other=replace(film.other, objects=()))
+    assert not any(what.startswith("object ") for what in gone.problems())
+    assert list(film.but(sample=replace(film.sample, lens=None)).problems()) == []

@@ -1,0 +1,51 @@
+"""Shutters that cannot be are refused; rows are exposed one after another."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.motion import Twist
+from sim2cam.geometry.poses import Pose
+from sim2cam.scene.camera import Camera, Sensor, Shutter
+
+SENSOR = Sensor(0.0, 1.0, 1.0, 0.0, 0.0, 1e4, 0.0, 0.0, 1.0, 1.0, 0.0, 90, 0)
+CAMERA = Camera(Pose(), 6, 4, BrownConrady(5.0, 5.0, 2.5, 1.5), SENSOR)
+
+
+@pytest.mark.parametrize(
+    ("exposure_s", "readout_s", "message"),
+    [
+        (0.0, 0.0, "exposure_s must be above 0 and at most 10, not 0.0"),
+        (-0.1, 0.0, "exposure_s must be above 0 and at most 10, not -0.1"),
+        (float("nan"), 0.0, "exposure_s must be above 0 and at most 10, not nan"),
+        (11.0, 0.0, "exposure_s must be above 0 and at most 10, not 11.0"),
+        (0.1, 20.0, "readout_s must be -10 to 10, not 20.0"),
+        (0.1, float("nan"), "readout_s must be -10 to 10, not nan"),
+    ],
+)
+def test_an_impossible_shutter_is_refused(exposure_s, readout_s, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Shutter(exposure_s, readout_s)
+
+
+def test_rows_are_exposed_one_after_another_around_the_middle():
+    rolling = replace(CAMERA, shutter=Shutter(0.01, 0.04))
+    assert rolling.row_s() == pytest.approx(0.01)
+    assert rolling.row_seconds() == pytest.approx([-0.015, -0.005, 0.005, 0.015])
+    upwards = replace(CAMERA, shutter=Shutter(0.01, -0.04))
+    assert upwards.row_seconds() == pytest.approx([0.015, 0.005, -0.005, -0.015])
+
+
+def test_rows_are_exposed_at_once_otherwise():
+    assert not CAMERA.row_seconds().any()
+    assert not replace(CAMERA, shutter=Shutter(0.01)).row_seconds().any()
+
+
+def test_a_moving_camera_is_elsewhere_later():
+    moving = replace(CAMERA, twist=Twist((1.0, 0.0, 0.0)))
+    assert moving.after(0.5).pose.position_m == (0.5, 0.0, 0.0)
+    assert CAMERA.after(0.5) == CAMERA
+    assert np.array_equal(moving.after(0.0).pose.matrix(), moving.pose.matrix())
