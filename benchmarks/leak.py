@@ -21,12 +21,13 @@ from pathlib import Path
 import tyro
 from rendering.memory import SIZES_PX, draw_curve, watch_memory
 
-from sim2cam.dataset.channels import CHANNELS
+from sim2cam.dataset.channels import ChannelName
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.rasterizer import rasterizer
 
+CHANNELS: tuple[ChannelName, ...] = ("depth", "ids", "parts", "normals", "coordinates")
 VIEWS = 8
 """Frames of a scene."""
 
