@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
+from sim2cam.scene.scene import Body, Scene
 
 Floats = NDArray[np.float64]
 
@@ -151,6 +153,38 @@ def ground_irradiance(environment: Environment) -> Floats:
             continue
         total = total + beam.power * max(0.0, _arriving(beam)[2])
     return total
+
+
+def ground_color(scene: Scene, centre: Floats) -> Floats:
+    """Returns the mean linear colour (3,) of the highest fixed surface below a point (3,).
+
+    A mat hides the table. Black where there is none.
+    """
+    tops = [
+        (top, body.material.texture)
+        for body in scene.bodies
+        if body.is_fixed and (top := _top_below(body, centre)) is not None
+    ]
+    if not tops:
+        return np.zeros(3)
+    texture = max(tops, key=lambda found: found[0])[1]
+    a, b = np.array(texture.color_a), np.array(texture.color_b)
+    return np.asarray(a + texture.contrast * (b - a) / 2)
+
+
+def _top_below(body: Body, point: Floats) -> float | None:
+    """Returns the height at which a plumb line from a point meets a table or a box; None beside."""
+    match body.asset:
+        case Ground():
+            half = np.array([body.asset.side_m / 2] * 2 + [0.0])
+        case Box():
+            half = np.array(body.asset.size_m) / 2
+        case _:
+            return None
+    local = body.pose.inverse().apply(point[None])[0]
+    if (np.abs(local[:2]) > half[:2]).any():
+        return None
+    return float(body.pose.apply(np.array([[local[0], local[1], half[2]]]))[0, 2])
 
 
 def sky_harmonics(environment: Environment) -> Floats:

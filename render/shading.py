@@ -20,6 +20,7 @@ from sim2cam.render.light import (
     sky_harmonics,
     sky_radiance,
 )
+from sim2cam.render.microfacets import hidden, split_sum_at
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
 
@@ -141,11 +142,18 @@ def _f0(points: Points) -> Floats:
     return points.specular[:, None] * (1 - metallic) + points.colors * metallic
 
 
+def _edge(f0: Floats) -> Floats:
+    """Returns what mirrors reflect (n, 3) at grazing angles.
+
+    All light, or less where no real dielectric reflects as little straight back.
+    """
+    return np.clip(50 * f0, 0, 1)
+
+
 def _glint(points: Points, to_light: Floats, radius: NDArray[Any]) -> NDArray[np.float64]:
     """Returns the radiance (n, 3) that lights reflect to the eye for each irradiance facing them.
 
-    GGX (Walter et al. 2007), as wide as to blur the radii (n,) in, radians, and masking and
-    shadowing by height (Heitz 2014).
+    The facets look as far around as to blur the radii (n,) in, radians.
     """
     middle = points.to_eye + to_light
     middle = middle / np.linalg.norm(middle, axis=1, keepdims=True)
@@ -154,24 +162,20 @@ def _glint(points: Points, to_light: Floats, radius: NDArray[Any]) -> NDArray[np
     nh = (points.normals * middle).sum(axis=1)
     away = 1 - (points.to_eye * middle).sum(axis=1)
     wide = np.minimum(points.roughness**4 + 0.25 * radius**2, 1)
-    hidden = nl * np.sqrt(nv**2 * (1 - wide) + wide) + nv * np.sqrt(nl**2 * (1 - wide) + wide)
     density = wide / (np.pi * (1 - nh**2 * (1 - wide)) ** 2)
     f0 = _f0(points)
-    fresnel = f0 + (1 - f0) * (away**5)[:, None]  # Schlick 1994
-    return np.asarray(fresnel * (density * nl / (2 * np.maximum(hidden, 1e-5)))[:, None])
+    fresnel = f0 + (_edge(f0) - f0) * (away**5)[:, None]  # Schlick 1994
+    return np.asarray(
+        fresnel * (density * nl / (2 * np.maximum(hidden(nl, nv, wide), 1e-5)))[:, None]
+    )
 
 
 def _mirrored_share(points: Points) -> Floats:
-    """Returns the shares (n, 3) of an even environment that the points reflect.
-
-    Karis 2014, "Physically based shading on mobile".
-    """
+    """Returns the shares (n, 3) of an even environment that the points reflect."""
     nv = (points.normals * points.to_eye).sum(axis=1).clip(0, 1)
-    x, y, z, w = np.outer([-1, -0.0275, -0.572, 0.022], points.roughness) + np.array(
-        [[1], [0.0425], [1.04], [-0.04]]
-    )
-    a = np.minimum(x * x, np.exp2(-9.28 * nv)) * x + y
-    return np.asarray(_f0(points) * (z - 1.04 * a)[:, None] + (w + 1.04 * a)[:, None], np.float32)
+    factor, added = split_sum_at(points.roughness, nv).T
+    f0 = _f0(points)
+    return np.asarray(f0 * factor[:, None] + _edge(f0) * added[:, None], np.float32)
 
 
 def _arriving(points: Points, beam: Beam) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import silent_output
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
-from sim2cam.render.light import Beam, beams_of, shadow_view
+from sim2cam.render.light import Beam, beams_of, ground_color, shadow_view
 from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import PinholeView, check_channels, cover_words, label_numbers
 from sim2cam.render.shading import Lighting, Points, ShadowMap, shade
@@ -191,7 +191,7 @@ class TinyRasterizer:
         centre, radius = self._bounding_sphere(casters)
         beams = beams_of(environment, centre, radius)
         shadows = tuple(self._shadow_map(beam, centre, radius) for beam in beams)
-        ground = np.array(self._scene.bodies[0].material.texture.color_a, np.float32)
+        ground = ground_color(self._scene, centre).astype(np.float32)
         self._lighting = Lighting(environment, beams, shadows, ground)
 
     def _shadow_map(self, beam: Beam, centre: NDArray[np.float64], radius: float) -> ShadowMap:

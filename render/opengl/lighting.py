@@ -16,6 +16,7 @@ from sim2cam.render.light import (
     MAX_PLACED,
     Beam,
     ShadowView,
+    ground_color,
     ground_irradiance,
     lamp_parts,
     parallel_beams,
@@ -23,14 +24,17 @@ from sim2cam.render.light import (
     shadow_view,
     sky_harmonics,
 )
+from sim2cam.render.microfacets import TABLE_SIZE, split_sum
 from sim2cam.render.opengl.program import Program
 from sim2cam.render.opengl.shadows import SHADOW_PX, shadow_matrix
 from sim2cam.render.rasterizer import PinholeView
+from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 
 Floats = NDArray[np.float64]
 
 _PARALLEL = np.dtype([(axis, np.float32, 4) for axis in ("x", "y", "z")])
+_SPLIT_SUM_UNIT = 5  # of textures, as ``light.frag`` has it
 _PLACED = np.dtype(
     [
         *((name, np.float32, 4) for name in ("place", "power", "axis", "cone")),
@@ -64,6 +68,7 @@ class Light:
         self._gl = gl
         self._block = int(gl.glGenBuffers(1))
         self._screen = int(gl.glGenVertexArrays(1))
+        self._split_sum = _upload_table(gl, split_sum())
         self._programs: dict[tuple[int | str, ...], Program] = {}
         self._counts = (0, 0, 0)
 
@@ -85,7 +90,7 @@ class Light:
         views = [shadow_view(beam, centre, radius) for beam in (*parallel, *placed)]
         block = np.zeros(1, _LIGHT)
         light = block[0]
-        _fill_sky(light, scene)
+        _fill_sky(light, environment, ground_color(scene, centre))
         light["sphere"] = (*centre, 1 / views[0].half)
         for slot, beam, view in zip(light["parallel"], parallel, views, strict=False):
             _fill_parallel(slot, beam, view)
@@ -108,6 +113,8 @@ class Light:
             samples: a pixel, of the attributes.
         """
         gl = self._gl
+        gl.glActiveTexture(gl.GL_TEXTURE0 + _SPLIT_SUM_UNIT)
+        gl.glBindTexture(gl.GL_TEXTURE_2D, self._split_sum)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glDepthFunc(gl.GL_ALWAYS)
         self._draw(self._program(samples), view, to_clip)
@@ -137,9 +144,27 @@ class Light:
                 self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, N_DOME=DOME_BEAMS,
                 N_PARALLEL=parallel, N_PLACED=placed, N_LAMPS=lamps, SHADOW_PX=SHADOW_PX,
                 PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS, LAMP_PARTS=lamp_parts(lamps),
+                TABLE_SIZE=TABLE_SIZE,
                 **defines,
             )  # fmt: skip
         return self._programs[key]
+
+
+def _upload_table(gl: Any, table: NDArray[np.float32]) -> int:
+    """Returns a texture of two numbers a texel, interpolated between their middles."""
+    texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_2D
+    gl.glBindTexture(kind, texture)
+    height, width = table.shape[:2]
+    content = np.ascontiguousarray(table)
+    gl.glTexImage2D(kind, 0, gl.GL_RG32F, width, height, 0, gl.GL_RG, gl.GL_FLOAT, content)
+    for name, value in (
+        (gl.GL_TEXTURE_MIN_FILTER, gl.GL_LINEAR),
+        (gl.GL_TEXTURE_MAG_FILTER, gl.GL_LINEAR),
+        (gl.GL_TEXTURE_WRAP_S, gl.GL_CLAMP_TO_EDGE),
+        (gl.GL_TEXTURE_WRAP_T, gl.GL_CLAMP_TO_EDGE),
+    ):
+        gl.glTexParameteri(kind, name, value)
+    return texture
 
 
 def _check_counts(lamps: int, placed: int) -> None:
@@ -150,11 +175,9 @@ def _check_counts(lamps: int, placed: int) -> None:
         )
 
 
-def _fill_sky(light: Any, scene: Scene) -> None:
-    environment = scene.environment
+def _fill_sky(light: Any, environment: Environment, albedo: Floats) -> None:
     light["zenith"][:3] = environment.zenith
     light["horizon"][:3] = environment.horizon
-    albedo = np.array(scene.bodies[0].material.texture.color_a)
     light["ground_radiance"][:3] = albedo * ground_irradiance(environment) / math.pi
     light["harmonics"][:, :3] = sky_harmonics(environment)
 

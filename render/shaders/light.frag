@@ -19,6 +19,7 @@ layout(binding = 1) uniform Samples reliefs;
 layout(binding = 2) uniform Samples matters;
 layout(binding = 3) uniform Samples depths;
 layout(binding = 4) uniform sampler2DArrayShadow shadow_maps;
+layout(binding = 5) uniform sampler2D split_sum;
 
 struct Parallel {
     vec4 x, y, z;  // xyz: axes of its shadow map, z away from it; w: irradiance facing it
@@ -58,6 +59,10 @@ struct Surface {
     float roughness, metallic;
 };
 
+// What a mirror of the surface reflects at grazing angles: all light, or, where no real dielectric
+// reflects as little straight back, less.
+vec3 edge(Surface s) { return clamp(50.0 * s.f0, 0.0, 1.0); }
+
 // Radiance that a lamp or light of a radius, in radians, reflects to the eye for each irradiance that
 // it would shed on a surface that faces it: GGX (Walter et al. 2007), as wide as to blur the radius
 // in, and masking and shadowing by height (Heitz 2014).
@@ -68,17 +73,16 @@ vec3 glint(Surface s, vec3 to_light, float radius) {
     float wide = min(s.alpha * s.alpha + 0.25 * radius * radius, 1.0), rest = 1.0 - wide;
     float d = 1.0 - nh * nh * rest;
     float hidden = nl * sqrt(nv * nv * rest + wide) + nv * sqrt(nl * nl * rest + wide);
-    vec3 fresnel = s.f0 + (1.0 - s.f0) * away * away * away * away * away;  // Schlick 1994
+    vec3 fresnel = s.f0 + (edge(s) - s.f0) * away * away * away * away * away;  // Schlick 1994
     return fresnel * (wide * nl / (2.0 * PI * d * d * max(hidden, 1e-5)));
 }
 
-// Share of an even environment that a surface reflects (Karis 2014, "Physically based shading on
-// mobile").
+// Share of an even environment that a surface reflects (Karis 2013).
 vec3 mirrored_share(Surface s) {
     float nv = clamp(dot(s.normal, s.to_eye), 0.0, 1.0);
-    vec4 r = s.roughness * vec4(-1.0, -0.0275, -0.572, 0.022) + vec4(1.0, 0.0425, 1.04, -0.04);
-    float a = min(r.x * r.x, exp2(-9.28 * nv)) * r.x + r.y;
-    return s.f0 * (r.z - 1.04 * a) + (r.w + 1.04 * a);
+    vec2 at = (vec2(nv, s.roughness) * (TABLE_SIZE - 1.0) + 0.5) / TABLE_SIZE;
+    vec2 split = textureLod(split_sum, at, 0.0).xy;
+    return s.f0 * split.x + edge(s) * split.y;
 }
 
 // Share of its intensity that a placed beam sends towards a point, over the squared distance.

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,14 +8,17 @@ from sim2cam.render.light import (
     CUBE_BEAMS,
     DOME_BEAMS,
     LAMP_BEAMS,
-    MAX_LOBES,
+    MAX_PARALLEL,
     beams_of,
+    ground_color,
     ground_irradiance,
-    lobes_of,
+    lamp_parts,
     shadow_view,
     sky_radiance,
 )
 from sim2cam.scene.light import AreaLight, Environment, Lamp, PointLight, SpotLight
+from sim2cam.scene.material import Texture
+from sim2cam.scene.scene import Scene
 
 MAX_LAMPS = 4
 BLACK = (0.0, 0.0, 0.0)
@@ -122,10 +127,36 @@ def test_a_light_among_the_bodies_has_a_map_for_each_side(beams):
     assert all(np.allclose(beam.power, 1) for beam in found)  # each lights its own share
 
 
-def test_every_light_has_one_lobe():
-    lights = tuple(light for light, _ in LOCAL.values())
-    lobes = lobes_of(Environment(BLACK, BLACK, (lamp(),), lights))
-    assert len(lobes) == 1 + len(lights) <= MAX_LOBES
-    assert np.allclose(lobes[2].beam.place, (0.3, 0.0, 0.4))
-    assert np.allclose(lobes[2].beam.power, (2.0, 1.0, 0.5))
-    assert lobes[5].radius == pytest.approx(np.sqrt(0.001 / np.pi))
+@pytest.mark.parametrize("name", LOCAL)
+def test_the_parts_of_a_local_light_show_as_much_as_it(beams, name):
+    light, _ = LOCAL[name]
+    parts = beams(lights=(light,))[DOME_BEAMS:]
+    if name == "area":
+        assert sum(part.radius_m**2 * np.pi for part in parts) == pytest.approx(0.02 * 0.05)
+    if name == "ball":
+        assert sum(part.radius_m**2 for part in parts) == pytest.approx(light.radius_m**2)
+    assert all(part.radius_m > 0 for part in parts)
+
+
+@pytest.mark.parametrize("count", range(MAX_LAMPS + 1))
+def test_lamps_have_as_many_beams_as_are_told(beams, count):
+    found = beams(*(lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count)))
+    assert len(found) == DOME_BEAMS + count * lamp_parts(count) <= MAX_PARALLEL
+
+
+def test_the_ground_is_what_lies_highest_below(make):
+    table = make.scene().bodies[0]
+    red, blue = (
+        replace(
+            make.body("x", make.box((1.0,) * 3), (0.0,) * 3).material,
+            texture=Texture("plain", c, c, 1.0, 0.0, 0.0, 0),
+        )
+        for c in ((0.8, 0.1, 0.1), (0, 0, 0.5))
+    )
+    mat = make.body("mat", make.box((0.2, 0.2, 0.002)), (0.0, 0.0, 0.001), is_fixed=True)
+    mat, table = replace(mat, material=red), replace(table, material=blue)
+    loose = replace(mat, name="loose", is_fixed=False, pose=Pose((1.0, 0, 0, 0), (0.0, 0.0, 0.1)))
+    scene = Scene((table, mat, loose), make.sky, ())
+    assert ground_color(scene, CENTRE) == pytest.approx([0.8, 0.1, 0.1])
+    assert ground_color(scene, CENTRE + np.array([0.3, 0.0, 0.0])) == pytest.approx([0.0, 0.0, 0.5])
+    assert not ground_color(Scene((loose,), make.sky, ()), CENTRE).any()

@@ -1,11 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.light import Beam
+from sim2cam.render.light import LAMP_BEAMS, Beam
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.render.shading import Lighting, Points, ShadowMap, shade
-from sim2cam.scene.light import Environment
+from sim2cam.scene.light import Environment, Lamp
 
 DARK = Environment((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), ())
 DOWN = Pose.looking_at((0.0, 0.0, 10.0), (0.0, 0.0, 0.0), 0.0)
@@ -30,7 +32,7 @@ def lighting(depth_m=0.0, environment=DARK, power=3.0):
     view = PinholeView(DOWN, 20, 20, 10000.0, 9.5, 9.5)
     shadow = ShadowMap(view, np.full((20, 20), depth_m, np.float32))
     beam = Beam(np.array([0.0, 0.0, 1.0]), False, np.full(3, power), np.array([0.0, 0.0, -1.0]))
-    return Lighting(environment, (beam,), (), (shadow,), np.zeros(3, np.float32))
+    return Lighting(environment, (beam,), (shadow,), np.zeros(3, np.float32))
 
 
 def test_a_matt_surface_sends_its_share_of_the_irradiance():
@@ -80,3 +82,31 @@ def test_radiance_is_linear_in_the_light():
     double = Environment((1.0, 1.0, 1.0), (0.4, 0.4, 0.4), ())
     once = shade(many, lighting(environment=sky, power=1.0))
     assert np.allclose(shade(many, lighting(environment=double, power=2.0)), 2 * once, rtol=1e-3)
+
+
+@pytest.mark.parametrize("roughness", [0.3, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("degrees", [0, 40, 70])
+def test_a_lamp_sheds_on_all_eyes_what_one_eye_sees_of_an_even_sky(roughness, degrees):
+    """Reflection is the same both ways (Helmholtz), so the shine adds up to the mirrored share."""
+    angle, n = np.radians(degrees), 20000
+    towards = np.array([np.sin(angle), 0.0, np.cos(angle)])
+    metal = {"color": 1.0, "metallic": np.ones(n), "roughness": np.full(n, roughness)}
+    lamp = Lamp(tuple(towards), 0.01, (1.0, 1.0, 1.0))
+    beams = (Beam(towards, False, np.zeros(3), -towards),) * LAMP_BEAMS
+    nothing = ShadowMap(PinholeView(DOWN, 2, 2, 1.0, 0.5, 0.5), np.zeros((2, 2), np.float32))
+    lit = Lighting(replace(DARK, lamps=(lamp,)), beams, (nothing,) * LAMP_BEAMS, np.zeros(3))
+    eyes = hemisphere(n)
+    shine = shade(points(n, to_eye=eyes, **metal), lit)[:, 0]
+    total = (shine * eyes[:, 2]).mean() * 2 * np.pi / np.cos(angle)
+    even = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
+    around = replace(lighting(environment=even, power=0.0), ground_color=np.ones(3))
+    seen = shade(
+        points(1, to_eye=[towards], color=1.0, metallic=[1.0], roughness=[roughness]), around
+    )
+    assert total == pytest.approx(seen[0, 0], rel=0.02)
+
+
+def hemisphere(n):
+    z, turn = (np.arange(n) + 0.5) / n, np.arange(n) * np.pi * (3 - np.sqrt(5))
+    level = np.sqrt(1 - z * z)
+    return np.stack([level * np.cos(turn), level * np.sin(turn), z], axis=1)
