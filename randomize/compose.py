@@ -8,14 +8,14 @@ from dataclasses import fields
 
 import numpy as np
 
-from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Pips, Sphere
 from sim2cam.scene.camera import Camera, Sensor, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
-from sim2cam.scene.light import Environment, Lamp
+from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
 from sim2cam.scene.material import Color, Material, Texture
 from sim2cam.scene.scene import Body, Scene
 
@@ -23,6 +23,7 @@ _GROUND_SIDE_M = 6.0
 _WALL_THICKNESS_M = 0.004
 _MAT_THICKNESS_M = 0.002
 _MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
+_LEAST_PANEL_M = 0.005
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
@@ -241,7 +242,28 @@ def _environment(drawn: Draw) -> Environment:
     zenith = _tint(drawn.number("light/warmth"), drawn.number("light/sky_level"))
     horizon = drawn.number("light/horizon")
     lamps = tuple(_lamp(drawn, f"lamp/{i}") for i in range(drawn.count("light/lamp_count")))
-    return Environment(zenith, vec3(np.multiply(zenith, horizon)), lamps)
+    near = drawn.count("light/near_count") if drawn.has("near_light") else 0
+    lights = tuple(_near_light(drawn, f"near_light/{i}") for i in range(near))
+    return Environment(zenith, vec3(np.multiply(zenith, horizon)), lamps, lights)
+
+
+def _near_light(drawn: Draw, path: str) -> LocalLight:
+    up, turn = drawn.number(f"{path}/elevation_rad"), drawn.number(f"{path}/azimuth_rad")
+    away, size = drawn.number(f"{path}/distance_m"), drawn.number(f"{path}/size_m")
+    towards = (math.cos(up) * math.cos(turn), math.cos(up) * math.sin(turn), math.sin(up))
+    place, axis = vec3(np.multiply(towards, away)), vec3(np.multiply(towards, -1))
+    tint = np.array(_tint(drawn.number(f"{path}/warmth"), drawn.number(f"{path}/level")))
+    intensity = vec3(tint * away**2)
+    match drawn.text(f"{path}/kind"):
+        case "point":
+            return PointLight(place, intensity, size / 2)
+        case "spot":
+            edge = drawn.number(f"{path}/cone_rad")
+            return SpotLight(place, axis, intensity, 0.8 * edge, edge, size / 2)
+        case _:
+            side = max(size, _LEAST_PANEL_M)
+            pose = Pose.looking_at(place, (0.0, 0.0, 0.0), 0.0)
+            return AreaLight(pose, side, side, vec3(tint * (away / side) ** 2))
 
 
 def _lamp(drawn: Draw, path: str) -> Lamp:
@@ -260,7 +282,8 @@ def _tint(warmth: float, level: float) -> Color:
 
 def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
     path = f"view/{view}"
-    focal_px = width / 2 / math.tan(drawn.number(f"{path}/fov_rad") / 2)
+    half = drawn.number(f"{path}/fov_rad") / 2
+    focal_px = width / 2 / (half if drawn.has(f"fisheye/{view}") else math.tan(half))
     die_px = drawn.number(f"{path}/die_px") * width / _REFERENCE_WIDTH_PX
     distance = focal_px * _REFERENCE_DIE_M / die_px
     tilt, turn = drawn.number(f"{path}/tilt_rad"), drawn.number(f"{path}/azimuth_rad")
@@ -321,12 +344,15 @@ def _baseline_m(drawn: Draw, view: int) -> float | None:
     return drawn.number(f"{path}/baseline_m") if drawn.has(path) else None
 
 
-def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> BrownConrady:
-    path = f"lens/{view}"
+def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> Lens:
+    path, fisheye = f"lens/{view}", f"fisheye/{view}"
     centre = (
         (width - 1) / 2 + width * drawn.number(f"{path}/shift_x"),
         (height - 1) / 2 + width * drawn.number(f"{path}/shift_y"),
     )
+    if drawn.has(fisheye):
+        k1, k2, k3, k4 = (drawn.number(f"{fisheye}/{name}") for name in ("k1", "k2", "k3", "k4"))
+        return KannalaBrandt(focal_px, focal_px, *centre, k1, k2, k3, k4)
     k1, k2, p1, p2 = (drawn.number(f"{path}/{name}") for name in ("k1", "k2", "p1", "p2"))
     return BrownConrady(focal_px, focal_px, *centre, k1, k2, p1, p2)
 

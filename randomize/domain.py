@@ -140,12 +140,14 @@ class Light:
         sky_level: radiance of the zenith.
         horizon: radiance of the horizon over that of the zenith.
         warmth: -1 blue to 1 orange.
+        near_count: number of near lights; none when it is left out.
     """
 
     lamp_count: Distribution
     sky_level: Distribution
     horizon: Distribution
     warmth: Distribution
+    near_count: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,29 @@ class LampPlace:
     elevation_rad: Distribution
     azimuth_rad: Distribution
     radius_rad: Distribution
+    warmth: Distribution
+
+
+@dataclass(frozen=True)
+class NearLight:
+    """One light in the room, which shines at the middle of the table; see ``scene.light``.
+
+    Attributes:
+        kind: ``point``, ``spot`` or ``area``.
+        level: irradiance there, on a surface that faces it.
+        distance_m, elevation_rad, azimuth_rad: where it is, from the middle of the table.
+        size_m: diameter of a point or spot, side of a square area.
+        cone_rad: angle off its axis at which a spot ends; it shines fully up to four fifths of it.
+        warmth: -1 blue to 1 orange.
+    """
+
+    kind: Distribution
+    level: Distribution
+    distance_m: Distribution
+    elevation_rad: Distribution
+    azimuth_rad: Distribution
+    size_m: Distribution
+    cone_rad: Distribution
     warmth: Distribution
 
 
@@ -190,6 +215,16 @@ class Lens:
     p2: Distribution
     shift_x: Distribution
     shift_y: Distribution
+
+
+@dataclass(frozen=True)
+class Fisheye:
+    """Kannala-Brandt coefficients; with them ``lens`` moves the principal point and bends nothing."""
+
+    k1: Distribution
+    k2: Distribution
+    k3: Distribution
+    k4: Distribution
 
 
 @dataclass(frozen=True)
@@ -297,11 +332,12 @@ class Motion:
 class Domain:
     """All groups of a tabletop scene with dice.
 
-    ``die``, ``die_color``, ``die_surface``, ``distractor``, ``distractor_surface`` and ``lamp`` are
-    drawn for each instance, ``view``, ``lens``, ``exposure``, ``sensor``, ``shutter``, ``motion``,
-    ``stereo`` and ``depth_camera`` for each view. Without ``shutter`` pictures are taken in an
-    instant, without ``motion`` cameras stand still, without ``stereo`` they have one eye, and
-    without ``depth_camera`` they measure no depth.
+    ``die``, ``die_color``, ``die_surface``, ``distractor``, ``distractor_surface``, ``lamp`` and
+    ``near_light`` are drawn for each instance, ``view``, ``lens``, ``fisheye``, ``exposure``,
+    ``sensor``, ``shutter``, ``motion``, ``stereo`` and ``depth_camera`` for each view. Without
+    ``fisheye`` lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant,
+    without ``motion`` cameras stand still, without ``stereo`` they have one eye, and without
+    ``depth_camera`` they measure no depth.
     """
 
     layout: Layout
@@ -319,6 +355,8 @@ class Domain:
     lens: Lens
     exposure: Exposure
     sensor: SensorFactors
+    near_light: NearLight | None = None
+    fisheye: Fisheye | None = None
     shutter: Shutter | None = None
     motion: Motion | None = None
     stereo: Stereo | None = None

@@ -14,7 +14,7 @@ from sim2cam.seeds import stream
 PER_DIE = ("die", "die_color", "die_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
-    "view", "lens", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
+    "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
 )  # fmt: skip
 ONCE = ("layout", "table", "mat", "wall", "light")
 
@@ -92,6 +92,7 @@ def draw(
         (PER_DIE, values["layout/die_count"]),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
+        (("near_light",), values.get("light/near_count", 0)),
         (PER_VIEW, views),
     )
     for names, count in repeats:

@@ -25,6 +25,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "pip_tone": _TONES,
     "shape": ("box", "cylinder", "sphere"),
     "kind": tuple(DEPTH_CAMERAS),
+    "near_light.kind": ("point", "spot", "area"),
 }
 _FLAGS = ("same_look", "mirrored")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
@@ -32,6 +33,10 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "die_count": (1, MAX_DICE),
     "distractor_count": (0, MAX_DICE),
     "lamp_count": (0, 4),
+    "near_count": (0, 4),
+    "near_light.distance_m": (0.3, 100),
+    "near_light.size_m": (0, 2),
+    "cone_rad": (0.02, 1.5),
     "region_m": _POSITIVE,
     "drop_height_m": (0, 2),
     "surface_side_m": (0.02, 5),
@@ -111,6 +116,10 @@ def check_domain(domain: Domain) -> None:
                 if problem:
                     place = f"domain.{group.name}.{factor}"
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
+    if domain.light.near_count is not None and domain.near_light is None:
+        raise ValueError(
+            "'domain.light.near_count' asks for lights, and 'domain.near_light' is missing"
+        )
     if domain.depth_camera is not None:
         _check_depth_camera(domain.depth_camera)
 
@@ -147,8 +156,9 @@ def _extremes(distribution: Distribution) -> tuple[Value, ...]:
 
 
 def _problem(group: str, factor: str, value: Value) -> str | None:
-    if factor in _WORDS:
-        return None if value in _WORDS[factor] else did_you_mean(str(value), _WORDS[factor])
+    words = _WORDS.get(f"{group}.{factor}") or _WORDS.get(factor)
+    if words:
+        return None if value in words else did_you_mean(str(value), words)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
     low, high = _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor, _ANY)

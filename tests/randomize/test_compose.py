@@ -4,13 +4,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.geometry.lens import KannalaBrandt
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
-from sim2cam.randomize.domain import DepthFactors, Motion, Shutter
+from sim2cam.randomize.domain import DepthFactors, Fisheye, Motion, NearLight, Shutter
 from sim2cam.randomize.draw import draw
+from sim2cam.render.light import ground_irradiance
 from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Sphere
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, TimeOfFlight
+from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 
 INDICES = range(12)
@@ -235,3 +238,40 @@ def test_a_camera_moves_along_its_own_axes_only_where_that_is_drawn(domain):
     assert camera.shutter == scene_camera.Shutter(0.01, -0.02)
     assert replace(moving, cameras=(replace(camera, shutter=None, twist=None),)) == still
     assert Scene.from_json(moving.to_json()) == moving
+
+
+def near(kind, **changes):
+    factors = {
+        "kind": kind, "level": 2.0, "distance_m": 0.8, "elevation_rad": 1.0, "azimuth_rad": 0.5,
+        "size_m": 0.1, "cone_rad": 0.5, "warmth": 0.0,
+    }  # fmt: skip
+    return NearLight(**{name: Constant(value) for name, value in (factors | changes).items()})
+
+
+@pytest.mark.parametrize("kind", ["point", "spot", "area"])
+def test_near_lights_shed_their_level_on_the_middle_of_the_table(domain, kind):
+    light = replace(domain.light, near_count=Constant(2))
+    _, scene = composed(replace(domain, light=light, near_light=near(kind)), 0)
+    one, other = scene.environment.lights
+    assert one == other
+    assert one.kind == kind
+    place = np.array(one.pose.position_m if kind == "area" else one.position_m)
+    assert np.linalg.norm(place) == pytest.approx(0.8)
+    dark = Environment((0.0,) * 3, (0.0,) * 3, (), (one,))
+    level = np.array(ground_irradiance(dark)) / np.sin(1.0)
+    assert level[1] == pytest.approx(2.0, rel=0.02)
+
+
+def test_without_their_count_near_lights_are_not_drawn(domain):
+    assert composed(replace(domain, near_light=near("spot")), 0)[1].environment.lights == ()
+
+
+def test_a_fisheye_takes_the_place_of_the_lens_and_sees_as_far_to_the_side(domain):
+    bends = Fisheye(*(Constant(k) for k in (0.01, -0.002, 0.0, 0.0)))
+    view = replace(domain.view, fov_rad=Constant(2.6))
+    _, scene = composed(replace(domain, fisheye=bends, view=view), 0)
+    lens = scene.cameras[0].lens
+    assert lens == KannalaBrandt(
+        lens.fx_px, lens.fx_px, lens.cx_px, lens.cy_px, 0.01, -0.002, 0.0, 0.0
+    )
+    assert lens.fx_px == pytest.approx(320 / 1.3)
