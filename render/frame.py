@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sim2cam.dataset.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, ChannelName, Wanted
 from sim2cam.dataset.sample import ObjectLabel, Occlusion
 from sim2cam.dataset.tracks import Tracks
-from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.boxes import Box, box_of_mask
 from sim2cam.geometry.motion import STILL
 from sim2cam.render.depth_camera import sensor_depth
-from sim2cam.render.gbuffer import Channel, behind
+from sim2cam.render.gbuffer import Channel, behind, boxes_behind
 from sim2cam.render.labels import occlusions_among, with_amodal_masks, with_keypoints
 from sim2cam.render.mesh import extent_of
 from sim2cam.render.physics import upward_face
@@ -198,9 +198,11 @@ def annotate(
         cover: (h, w, words) as the G-buffer has it.
     """
     bodies = {body.name: body for body in scene.bodies}
+    boxes = boxes_behind(cover)
     found = [
-        _label(bodies[name], number, camera, ids == number, behind(cover, number))
+        _label(bodies[name], number, camera, ids, cover, boxes[number])
         for name, number in label_numbers(scene).items()
+        if number in boxes
     ]
     return tuple(label for label in found if label is not None)
 
@@ -209,9 +211,12 @@ def _label(
     body: Body,
     number: int,
     camera: Camera,
-    visible: NDArray[np.bool_],
-    whole: NDArray[np.bool_],
+    ids: NDArray[np.uint16],
+    cover: NDArray[np.uint32],
+    box_amodal: Box,
 ) -> ObjectLabel | None:
+    x0, y0, x1, y1 = (int(side) for side in box_amodal)
+    visible = ids[y0:y1, x0:x1] == number
     box = box_of_mask(visible)
     if box is None:
         return None
@@ -219,10 +224,10 @@ def _label(
     twist = body.course().twist
     return ObjectLabel(
         category=_category(body),
-        box_xyxy=box,
+        box_xyxy=(box[0] + x0, box[1] + y0, box[2] + x0, box[3] + y0),
         area_px=area,
-        box_amodal_xyxy=box_of_mask(whole),
-        visible_fraction=area / int(whole.sum()),
+        box_amodal_xyxy=box_amodal,
+        visible_fraction=area / int(behind(cover[y0:y1, x0:x1], number).sum()),
         instance_id=number,
         pose=camera.pose.inverse() @ body.pose,
         extent_m=extent_of(body.asset),

@@ -25,6 +25,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.geometry.boxes import Box, box_of_lines
+
 Channel = Literal["radiance", "depth_m", "bodies", "parts", "normals", "cover"]
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 BITS_PER_WORD = 32
@@ -37,3 +39,15 @@ def behind(cover: NDArray[np.uint32], number: int) -> NDArray[np.bool_]:
     """Returns the pixels (h, w) behind which a labelled body lies, seen or not."""
     word, bit = divmod(number - 1, BITS_PER_WORD)
     return np.asarray((cover[..., word] >> np.uint32(bit)) & 1 > 0)
+
+
+def boxes_behind(cover: NDArray[np.uint32]) -> dict[int, Box]:
+    """Returns the boxes of the pixels behind which each labelled body lies, by its number."""
+    rows, columns = (np.bitwise_or.reduce(cover, axis=axis) for axis in (1, 0))  # (h or w, words)
+    found = {}
+    for number in range(1, BITS_PER_WORD * cover.shape[2] + 1):
+        lines = (behind(line[None], number)[0] for line in (rows, columns))
+        box = box_of_lines(*lines)
+        if box is not None:
+            found[number] = box
+    return found

@@ -10,11 +10,13 @@ Box = tuple[float, float, float, float]
 
 def box_of_mask(mask: NDArray[np.bool_]) -> Box | None:
     """Returns the tight (x0, y0, x1, y1) of a mask (height, width), None when it is empty."""
-    rows = np.flatnonzero(mask.any(axis=1))
-    if not len(rows):
-        return None
-    columns = np.flatnonzero(mask.any(axis=0))
-    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+    return box_of_lines(np.asarray(mask.any(axis=1)), np.asarray(mask.any(axis=0)))
+
+
+def box_of_lines(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Box | None:
+    """Returns the tight box of a mask that has pixels in these rows (height,) and columns (width,)."""
+    y, x = np.flatnonzero(rows), np.flatnonzero(columns)
+    return (float(x[0]), float(y[0]), float(x[-1] + 1), float(y[-1] + 1)) if len(y) else None
 
 
 def xyxy_to_xywh(box: Box) -> Box:
