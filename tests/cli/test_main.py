@@ -151,7 +151,8 @@ def test_export_and_inspect(rendered, tmp_path):
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     (tmp_path / "r.toml").write_text(SMALL)
-    render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "64"]
+    render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "48"]
+    render += ["--size", "320x240"]  # which takes long enough to be interrupted in
     command = [sys.executable, "-m", "sim2cam", *render, "--workers", workers]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not list((tmp_path / "d").glob("shards/*.part/rgb/*.jpg")) and child.poll() is None:

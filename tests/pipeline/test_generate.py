@@ -64,7 +64,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
-    assert len(list(root.glob("shards/*.part"))) == 1
+    assert list(root.glob("shards/*.part"))
     assert [problem.what for problem in check_dataset(root).problems] == [
         "incomplete: 0 of 36 samples are there. Run its command again with --resume."
     ]

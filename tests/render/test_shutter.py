@@ -65,7 +65,8 @@ def test_the_blur_keeps_the_light(egl, card):
     sharp = exposed(egl, scene, of).radiance
     blurred = exposed(egl, scene, replace(of, shutter=Shutter(0.02))).radiance
     assert np.abs(blurred - sharp).max() > 0.2
-    assert blurred.mean() == pytest.approx(sharp.mean(), rel=2e-3)
+    # but for what the table reflects of where the shadow goes
+    assert blurred.mean() == pytest.approx(sharp.mean(), rel=4e-3)
 
 
 def test_coverage_falls_evenly_over_the_way(egl, card):
