@@ -12,10 +12,12 @@ from sim2cam.scene.asset import Die, Pips
 from sim2cam.scene.material import Texture
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 TILE_PX = 72
 _PADDING_PX = 3
 _COLUMNS, _ROWS = 3, 2
+_TEXEL = 2 / (TILE_PX - 2 * _PADDING_PX)  # of half an edge
 
 _SPOTS: dict[str, tuple[tuple[int, int], ...]] = {
     "1": ((0, 0),),
@@ -71,25 +73,20 @@ def die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.
 
     Row 0 is v = 0. The pattern is solid: it runs on over the edges.
     """
-    colors = np.zeros((_ROWS * TILE_PX, _COLUMNS * TILE_PX, 3))
-    normals = np.zeros_like(colors)
-    inner = TILE_PX - 2 * _PADDING_PX
-    line = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) / inner * 2 - 1
-    u, v = np.meshgrid(line, line)
+    body = np.zeros((_ROWS * TILE_PX, _COLUMNS * TILE_PX, 3), np.float32)
+    line = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) * _TEXEL - 1
     color_at, half = paint(texture), die.edge_m / 2
     for value, normal in die.face_normals().items():
         tangent, bitangent = _axes(np.array(normal))
-        cover, height = _marks(value, u, v, die.pips, 2 / inner)
         x, y, z = (
             half * (line * t if t else line[:, None] * b if b else np.array([n]))
             for n, t, b in zip(normal, tangent, bitangent, strict=True)
         )
-        body = color_at((x, y, z))
         left, top = _tile_corner(value)
-        window = np.s_[top : top + TILE_PX, left : left + TILE_PX]
-        colors[window] = body + cover[..., None] * (np.array(die.pips.color) - body)
-        normals[window] = _normals_of(height, 2 / inner)
-    return encode_srgb(colors), np.round((normals + 1) * 127.5).astype(np.uint8)
+        body[top : top + TILE_PX, left : left + TILE_PX] = color_at((x, y, z))
+    cover, height = _marks(die.pips)
+    colors = body + cover[..., None] * (np.array(die.pips.color, np.float32) - body)
+    return encode_srgb(colors), np.round((_normals_of(height) + 1) * 127.5).astype(np.uint8)
 
 
 def _axes(normal: Floats) -> tuple[Floats, Floats]:
@@ -120,28 +117,39 @@ def _tile_corner(value: str) -> tuple[int, int]:
 
 def _atlas_uv(value: str, u: Floats, v: Floats) -> Floats:
     left, top = _tile_corner(value)
-    inner = TILE_PX - 2 * _PADDING_PX
-    x = left + _PADDING_PX + (u + 1) / 2 * inner
-    y = top + _PADDING_PX + (v + 1) / 2 * inner
+    x = left + _PADDING_PX + (u + 1) / _TEXEL
+    y = top + _PADDING_PX + (v + 1) / _TEXEL
     return np.stack([x / (_COLUMNS * TILE_PX), y / (_ROWS * TILE_PX)], axis=1)
 
 
-def _marks(value: str, u: Floats, v: Floats, pips: Pips, texel: float) -> tuple[Floats, Floats]:
-    """Returns how much of each texel is mark (0 to 1) and its height, both over the half edge."""
-    cover, height = np.zeros_like(u), np.zeros_like(u)
+def _marks(pips: Pips) -> tuple[Singles, Singles]:
+    """Returns how much of each texel (h, w) of the atlas is mark, 0 to 1, and its height.
+
+    Heights are over half an edge.
+    """
+    cover = np.zeros((_ROWS * TILE_PX, _COLUMNS * TILE_PX), np.float32)
+    height = np.zeros_like(cover)
     radius = 2 * pips.radius
-    for x, y in _SPOTS[value]:
-        du, dv = u - 2 * pips.spread * x, v - 2 * pips.spread * y
-        away = np.maximum(abs(du), abs(dv)) if pips.shape == "square" else np.hypot(du, dv)
-        disc = np.clip((radius - away) / texel + 0.5, 0, 1)
-        if pips.shape == "ring":
-            disc *= np.clip((away - 0.45 * radius) / texel + 0.5, 0, 1)
-        cover = np.maximum(cover, disc)
-        height -= 2 * pips.depth * np.clip(1 - (away / radius) ** 2, 0, None)
+    reach = math.ceil(radius / _TEXEL) + 1
+    for value, spots in _SPOTS.items():
+        left, top = (corner + TILE_PX / 2 - 0.5 for corner in _tile_corner(value))
+        for x, y in spots:
+            column, row = (c + 2 * pips.spread * s / _TEXEL for c, s in ((left, x), (top, y)))
+            columns, rows = (
+                np.arange(round(c) - reach, round(c) + reach + 1) for c in (column, row)
+            )
+            du, dv = (columns - column) * _TEXEL, (rows[:, None] - row) * _TEXEL
+            away = np.maximum(abs(du), abs(dv)) if pips.shape == "square" else np.hypot(du, dv)
+            disc = np.clip((radius - away) / _TEXEL + 0.5, 0, 1)
+            if pips.shape == "ring":
+                disc *= np.clip((away - 0.45 * radius) / _TEXEL + 0.5, 0, 1)
+            window = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+            cover[window] = np.maximum(cover[window], disc)
+            height[window] -= 2 * pips.depth * np.clip(1 - (away / radius) ** 2, 0, None)
     return cover, height
 
 
-def _normals_of(height: Floats, texel: float) -> Floats:
-    down, right = np.gradient(height, texel)
+def _normals_of(height: Singles) -> Singles:
+    down, right = np.gradient(height, _TEXEL)
     normals = np.stack([-right, -down, np.ones_like(height)], axis=-1)
-    return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
+    return np.asarray(normals / np.sqrt(right * right + down * down + 1)[..., None])

@@ -7,14 +7,18 @@ beyond, the faces of a cube do where they have fewer pixels, or where one view c
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import LensError
+from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.perspective import Perspective
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.rasterizer import PinholeView
@@ -26,6 +30,8 @@ Singles = NDArray[np.float32]
 
 _NARROW_COSINE = math.cos(math.radians(55))
 _WIDEST_COSINE = math.cos(math.radians(85))  # no view is asked to see more
+_NODE_PX, _LEAST_NODES = 8, 4
+_SPLINE_PX = 1e-4  # that splines may be off a lens
 _MOST_PX = 16384  # a side of what OpenGL drivers draw
 _CUBE: Floats = np.concatenate(
     [
@@ -199,13 +205,45 @@ def _cube(field: _Field, pose: Pose) -> tuple[Face, ...]:
 
 
 def _field(camera: Camera) -> _Field:
-    x, y = np.meshgrid(np.arange(camera.width), np.arange(camera.height))
-    pixels = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float64)
-    rays = np.ascontiguousarray(camera.lens.unproject(pixels).T)
+    rays = _rays(camera.lens, camera.width, camera.height).reshape(3, -1)
     picture = rays.astype(np.float32).reshape(3, camera.height, camera.width)
     across, down = (step.reshape(3, -1) for step in np.gradient(picture, axis=(2, 1), edge_order=2))
     depth = np.ones_like(rays[2]) if camera.lens.depth_along == "ray" else rays[2]
     return _Field(rays, across, down, depth)
+
+
+def _rays(lens: Lens, width: int, height: int) -> Floats:
+    """Returns the unit rays (3, h, w) of all pixels.
+
+    A smooth lens is asked at nodes, between which cubic splines are as good: at pixels half-way
+    between nodes they are held against the lens.
+    """
+    (x, across), (y, down) = _splines(width), _splines(height)
+    known = np.moveaxis(_unprojected(lens, x, y), -1, 0)
+    rays = np.matmul(np.matmul(down, known), across.T)
+    columns, rows = (np.arange(_NODE_PX // 2, n, _NODE_PX) for n in (width, height))
+    if len(columns) and len(rows):
+        off = rays[:, rows][:, :, columns] - np.moveaxis(_unprojected(lens, columns, rows), -1, 0)
+        step = np.abs(np.diff(rays, axis=2)).max(axis=0).min()
+        if np.abs(off).max() > _SPLINE_PX * step:
+            everywhere = _unprojected(lens, np.arange(width), np.arange(height))
+            return np.ascontiguousarray(np.moveaxis(everywhere, -1, 0))
+    return np.asarray(rays)
+
+
+def _unprojected(lens: Lens, columns: NDArray[Any], rows: NDArray[Any]) -> Floats:
+    """Returns the unit rays (h, w, 3) of pixels in columns (w,) and rows (h,)."""
+    pixels = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2).astype(np.float64)
+    return lens.unproject(pixels).reshape(len(rows), len(columns), 3)
+
+
+@functools.lru_cache(maxsize=16)
+def _splines(n: int) -> tuple[Floats, Floats]:
+    """Returns nodes (m,) along n pixels, and what each adds (n, m) to what lies at the pixels."""
+    nodes = np.linspace(0, n - 1, max(_LEAST_NODES, math.ceil((n - 1) / _NODE_PX) + 1))
+    if n <= _LEAST_NODES:
+        return np.arange(n, dtype=np.float64), np.eye(n)
+    return nodes, np.asarray(make_interp_spline(nodes, np.eye(len(nodes)), k=3)(np.arange(n)))
 
 
 def _turned(pose: Pose, turn: Floats) -> Pose:

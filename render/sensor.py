@@ -24,6 +24,7 @@ _METERED_QUANTILE = 0.6
 _HIGHLIGHT_QUANTILE = 0.99
 _HIGHLIGHT_LEVEL = 0.95  # the meter darkens rather than lose more than the brightest per cent
 _MIDDLE_GREY = 0.18
+_SHOULDER = 0.8  # brighter levels are rolled off
 _SHARPENING_SIGMA_PX = 1.0
 
 
@@ -91,10 +92,12 @@ def _filtered(noisy: Floats, strength: float) -> Floats:
 
 def _toned(linear: Floats, contrast: float, saturation: float) -> Floats:
     """Applies a power law through middle grey, rolled off at white, and scales colour strength."""
-    curved = _MIDDLE_GREY * (np.maximum(linear, 0) / _MIDDLE_GREY) ** np.float32(contrast)
-    rolled = np.where(curved < 0.8, curved, 0.8 + 0.2 * (1 - np.exp(-(curved - 0.8) / 0.2)))
-    grey = rolled.mean(axis=-1, keepdims=True)
-    return np.asarray(np.clip(grey + saturation * (rolled - grey), 0, 1), dtype=np.float32)
+    curved = _MIDDLE_GREY * cv2.pow(np.maximum(linear, 0) / np.float32(_MIDDLE_GREY), contrast)
+    bright = curved > _SHOULDER
+    room = np.float32(1 - _SHOULDER)
+    curved[bright] = 1 - room * np.exp((_SHOULDER - curved[bright]) / room)
+    grey = cv2.transform(curved, np.full((1, 3), 1 / 3, np.float32))[..., None]
+    return np.asarray(np.clip(grey + np.float32(saturation) * (curved - grey), 0, 1))
 
 
 def _sharpened(picture: NDArray[np.uint8], weight: float) -> NDArray[np.uint8]:

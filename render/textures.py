@@ -98,8 +98,10 @@ def _is_grid(points: Sequence[Floats]) -> bool:
 
 def _on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
     """Returns the lattice at points each of whose coordinates runs along an axis of its own."""
-    along = [_weights(c.ravel()) for c in points]
-    values = np.einsum("ai,bj,ck,ijk->abc", *along, lattice, optimize="optimal")
+    values = lattice
+    for axis in sorted(range(3), key=lambda i: points[i].size):  # so that it shrinks at first
+        weights = _weights(points[axis].ravel())
+        values = np.moveaxis(np.tensordot(values, weights, (axis, 1)), -1, axis)
     shape = np.broadcast_shapes(*(c.shape for c in points))
     axes = [_axis(c, len(shape)) for c in points]
     order = sorted(range(3), key=lambda i: axes[i])
