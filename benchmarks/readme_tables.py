@@ -35,7 +35,10 @@ RENDERERS = (
     "MuJoCo",
     "Blender Cycles, 16 samples",
 )
-COMPARED = ("RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples")
+COMPARED = (
+    "RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples",
+    "all channels, one hard light", "all channels, 4 samples, one hard light",
+)  # fmt: skip
 SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, any face"}
 
 

@@ -158,18 +158,26 @@ def processor() -> str:
 
 
 def aims(results: dict[str, Any]) -> list[dict[str, str]]:
-    """Returns what was aimed at beside what was measured; on the tabletop with most triangles."""
+    """Returns what was aimed at beside what was measured; on the tabletop with most triangles.
+
+    Where the aim is one light with shadows, as peers have, that is what ours is measured in, too.
+    """
     tabletop = results["tabletops"][-1]
     cpu = {result["name"]: _cpu_ms(result) for result in tabletop["renderers"]}
     ours = cpu[SIM2CAM.name]
     objects = f"{tabletop['objects']} objects"
-    plain, smooth = ours["all channels"], ours["all channels, 4 samples"]
+    plain = ours["all channels, one hard light"]
+    smooth = ours["all channels, 4 samples, one hard light"]
     pyrender = cpu["pyrender"].get("RGB, depth")
     cycles = cpu["Blender Cycles, 16 samples"].get("RGB, depth, ids")
     two = results["end_to_end"]["workers"]["2"]["pictures_per_s"]["value"]
     rows = [
-        (f"all channels, one sample, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
-        (f"all channels, 4 samples, {objects}, CPU-ms", "at most 180", f"{smooth:.0f}"),
+        (f"all channels, one hard light, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
+        (
+            f"all channels, one hard light, 4 samples, {objects}, CPU-ms",
+            "at most 180",
+            f"{smooth:.0f}",
+        ),
         (
             "pyrender's RGB and depth over all our channels",
             "at least 4",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ TILE_PX = 72
 _PADDING_PX = 3
 _COLUMNS, _ROWS = 3, 2
 _TEXEL = 2 / (TILE_PX - 2 * _PADDING_PX)  # of half an edge
+
+_LINES = 12  # of vertices on a face, both ways
+_SHADOW_LINES = (0, 1, 2, 4, 7, 9, 10, 11)
 
 _SPOTS: dict[str, tuple[tuple[int, int], ...]] = {
     "1": ((0, 0),),
@@ -41,14 +45,8 @@ def die_surface(
     half = np.array([0.2, 0.5, 0.75, 1 - bend, 1 - 0.3 * bend, 1.0])
     line = np.concatenate([-half, half])
     u, v = (g.ravel() for g in np.meshgrid(np.sort(line), np.sort(line)))
-    n = len(line)
-    row, column = np.mgrid[: n - 1, : n - 1]
-    low = (row * n + column).ravel()
-    grid = np.concatenate(
-        [np.stack([low, low + 1, low + n + 1], 1), np.stack([low, low + n + 1, low + n], 1)]
-    )
-    points, normals, tangents, uvs, faces, values = [], [], [], [], [], []
-    for number, (value, normal) in enumerate(die.face_normals().items()):
+    points, normals, tangents, uvs, values = [], [], [], [], []
+    for value, normal in die.face_normals().items():
         tangent, bitangent = _axes(np.array(normal))
         cube = np.array(normal) + u[:, None] * tangent + v[:, None] * bitangent  # (n * n, 3)
         on_die, outward = _rounded(cube, die)
@@ -56,16 +54,32 @@ def die_surface(
         normals.append(outward)
         tangents.append(np.tile(tangent, (len(u), 1)))
         uvs.append(_atlas_uv(value, u, v))
-        faces.append(grid + number * len(u))
         values.append(np.full(len(u), int(value), np.uint32))
     return (
         np.vstack(points),
         np.vstack(normals),
         np.vstack(tangents),
         np.vstack(uvs),
-        np.vstack(faces),
+        _cells(range(len(line))),
         np.concatenate(values),
     )
+
+
+def die_shadow_faces() -> NDArray[np.int64]:
+    """Returns the fewer faces (k, 3) of any die's surface that cast its shadow."""
+    return _cells(_SHADOW_LINES)
+
+
+def _cells(lines: Sequence[int]) -> NDArray[np.int64]:
+    """Returns two triangles for each cell between some of the lines of all six faces."""
+    at = np.array(lines)
+    rows = at[:, None] * _LINES
+    low, right = rows[:-1] + at[:-1], rows[:-1] + at[1:]
+    above, across = rows[1:] + at[:-1], rows[1:] + at[1:]
+    corners = [np.stack(c, axis=-1) for c in ((low, right, across), (low, across, above))]
+    one = np.concatenate([c.reshape(-1, 3) for c in corners])
+    first = np.arange(6)[:, None, None] * _LINES**2
+    return (one + first).reshape(-1, 3).astype(np.int64)
 
 
 def die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -8,6 +8,7 @@ what an open sky sheds is known from spherical harmonics, and does not depend on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +42,7 @@ _HARMONIC_SCALES = np.array(
         15 / (16 * math.pi) * (math.pi / 4),
     ]
 )
+_HARD_RAD = 0.01  # the shadow of such a lamp is as sharp as the sun's
 _WIDEST_RAD = 1.3  # half angle that one shadow map may see
 _SMALLEST_SPOT_M = 0.005  # a point's reflection would be brighter than any picture holds
 _NEAR = 0.02  # of the bodies' sphere: nearer to a light among them nothing casts a shadow
@@ -111,18 +113,20 @@ def placed_beams(environment: Environment, centre: Floats, radius: float) -> tup
 
 
 def parallel_beams(environment: Environment) -> tuple[Beam, ...]:
-    """Returns the sky as ``DOME_BEAMS`` beams and each lamp as a few around its middle."""
+    """Returns the sky as ``DOME_BEAMS`` beams, unless it is dark, and each lamp as a few."""
     beams = list(_dome(environment))
-    share = lamp_parts(len(environment.lamps))
+    share = lamp_parts(environment.lamps)
     for lamp in environment.lamps:
         power = np.divide(lamp.irradiance, share)
         beams += [_parallel(d, power) for d in _cone(lamp, share)]
     return tuple(beams)
 
 
-def lamp_parts(lamps: int) -> int:
-    """Returns of how many beams each of so many lamps is made."""
-    return max(1, LAMP_BEAMS // max(1, lamps))
+def lamp_parts(lamps: Sequence[Lamp]) -> int:
+    """Returns of how many beams each of these lamps is made: of one when all are hard."""
+    if all(lamp.radius_rad < _HARD_RAD for lamp in lamps):
+        return 1
+    return max(1, LAMP_BEAMS // len(lamps))
 
 
 def shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
@@ -243,6 +247,8 @@ def _dome(environment: Environment) -> tuple[Beam, ...]:
     """Returns the sky as beams from all around, each for the same solid angle."""
     directions = _hemisphere(DOME_BEAMS)
     power = sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
+    if not power.any():
+        return ()
     beams = (_parallel(d, p) for d, p in zip(directions, power, strict=True))
     return tuple(replace(beam, is_sky=True) for beam in beams)
 

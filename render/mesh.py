@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Vec3, vec3
-from sim2cam.render.dice import die_surface
+from sim2cam.render.dice import die_shadow_faces, die_surface
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
 
 Floats = NDArray[np.float64]
@@ -30,6 +30,8 @@ class Mesh:
         faces: (m, 3) indices.
         parts: (n,) number of the part, from 1: the value of a die's face, the side of a box (-x, +x,
             -y, ...), the lower, the upper end and the side of a cylinder.
+        shadow_faces: (k, 3) indices of fewer triangles that cast the same shadow, but for the width
+            of a hair; None where there are none.
     """
 
     vertices_m: Floats
@@ -38,6 +40,7 @@ class Mesh:
     uvs: Floats
     faces: NDArray[np.int64]
     parts: NDArray[np.uint32]
+    shadow_faces: NDArray[np.int64] | None = None
 
 
 def mesh_of(asset: Asset) -> Mesh:
@@ -48,7 +51,7 @@ def mesh_of(asset: Asset) -> Mesh:
     """
     match asset:
         case Die():
-            return Mesh(*die_surface(asset))
+            return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces())
         case Box():
             return _box(asset)
         case Cylinder():
@@ -139,18 +142,22 @@ def _sphere(sphere: Sphere) -> Mesh:
     )
     tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
     uvs = np.stack([around, math.pi - down], axis=1) * sphere.radius_m
-    faces = _grid_faces(_SPHERE_RINGS + 1, _ROUND_SEGMENTS + 1)
+    grid_size = (_SPHERE_RINGS + 1, _ROUND_SEGMENTS + 1)
     points = normals * sphere.radius_m
-    return Mesh(points, normals, tangents, uvs, faces, _one_part(len(points)))
+    return Mesh(
+        points, normals, tangents, uvs, _grid_faces(*grid_size), _one_part(len(points)),
+        _grid_faces(*grid_size, step=2),
+    )  # fmt: skip
 
 
-def _grid_faces(rows: int, columns: int) -> NDArray[np.int64]:
-    """Returns two triangles for each cell of a grid of vertices, row by row."""
-    row, column = np.mgrid[: rows - 1, : columns - 1]
+def _grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
+    """Returns two triangles for each cell of a grid of vertices, or for each so many both ways."""
+    row, column = np.mgrid[: rows - 1 : step, : columns - 1 : step]
     corner = (row * columns + column).ravel()
-    near, far = corner + 1, corner + columns + 1
+    near, across = corner + step, corner + step * columns
+    far = across + step
     return np.concatenate(
-        [np.stack([corner, near, far], 1), np.stack([corner, far, corner + columns], 1)]
+        [np.stack([corner, near, far], 1), np.stack([corner, far, across], 1)]
     ).astype(np.int64)
 
 

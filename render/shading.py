@@ -113,7 +113,7 @@ def _direct(points: Points, lighting: Lighting) -> _Direct:
     sky = np.full((2, count), 1e-6)  # light that arrives, and that would if all were open
     lamps = lighting.environment.lamps
     seen = np.zeros((len(lamps), count))
-    parts, part = lamp_parts(len(lamps)), 0
+    parts, part = lamp_parts(lamps), 0
     for beam, shadow in zip(lighting.beams, lighting.shadows, strict=True):
         to_beam, share = _arriving(points, beam)
         received = (points.normals * to_beam).sum(axis=1).clip(0) * share

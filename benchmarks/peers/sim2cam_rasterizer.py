@@ -19,6 +19,7 @@ from sim2cam.render.gbuffer import Channel
 from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import rasterizer
 from sim2cam.render.textures import encode_srgb
+from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 
 RGB_DEPTH: frozenset[Channel] = frozenset({"radiance", "depth_m"})
@@ -42,17 +43,22 @@ def main() -> None:
     drawing = rasterizer()
     every = drawing.channels
 
-    def timed(what: str, channels: frozenset[Channel], samples: int = 1) -> measure.Timing:
+    def timed(
+        what: str, channels: frozenset[Channel], samples: int = 1, lit: list[Scene] = scenes
+    ) -> measure.Timing:
         def frame(number: int) -> Any:
-            drawing.load(scenes[number % len(scenes)])
+            drawing.load(lit[number % len(lit)])
             return drawing.draw(view, channels & every, samples=samples)
 
         return measure.timed(what, frame, asked)
 
     def prepare(number: int) -> None:
         drawing.load(scenes[number % len(scenes)])
-        drawing.draw(replace(view, width=16, height=16), {"depth_m"})  # waits for the shadow maps
+        drawing.draw(
+            replace(view, width=16, height=16), {"radiance"}
+        )  # which needs the shadow maps
 
+    sunlit = [sunlit_alone(scene) for scene in scenes]
     prepare(0)
     seen = drawing.draw(view, every, samples=4)
     before = measure.resident_mb()
@@ -61,6 +67,8 @@ def main() -> None:
         timed("RGB, depth, ids", RGB_DEPTH | {"bodies"}),
         timed("all channels", every),
         timed("all channels, 4 samples", every, 4),
+        timed("all channels, one hard light", every, 1, sunlit),
+        timed("all channels, 4 samples, one hard light", every, 4, sunlit),
         measure.timed("shadow maps", prepare, asked),
         *_channels(prepare, lambda channels: drawing.draw(view, channels, samples=1), every, asked),
     ]
@@ -69,6 +77,13 @@ def main() -> None:
     )
     version = f"sim2cam {__version__}, {drawing.name}"
     measure.report(asked, version, timings, picture, before)
+
+
+def sunlit_alone(scene: Scene) -> Scene:
+    """Returns the scene in one hard light, as its peers are lit but for their ambient light."""
+    lamp = replace(scene.environment.lamps[0], radius_rad=0.005)
+    black = (0.0, 0.0, 0.0)
+    return replace(scene, environment=Environment(black, black, (lamp,)))
 
 
 def _channels(

@@ -33,9 +33,17 @@ class Batch:
 
     def draw(self, gl: Any) -> None:
         """Draws all of them."""
+        self._draw(gl, self.mesh.n_indices, None)
+
+    def cast(self, gl: Any) -> None:
+        """Draws what casts the shadows of all of them."""
+        first = ctypes.c_void_p(self.mesh.n_indices * np.uint32().nbytes)
+        self._draw(gl, self.mesh.n_shadow_indices, first)
+
+    def _draw(self, gl: Any, count: int, first: ctypes.c_void_p | None) -> None:
         gl.glBindVertexArray(self.attributes)
         gl.glDrawElementsInstanced(
-            gl.GL_TRIANGLES, self.mesh.n_indices, gl.GL_UNSIGNED_INT, None, len(self.bodies)
+            gl.GL_TRIANGLES, count, gl.GL_UNSIGNED_INT, first, len(self.bodies)
         )
 
     def release(self, gl: Any) -> None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
 from sim2cam.render.light import (
-    DOME_BEAMS,
     MAX_LAMPS,
     MAX_PARALLEL,
     MAX_PLACED,
@@ -69,8 +68,8 @@ class Light:
         self._block = int(gl.glGenBuffers(1))
         self._screen = int(gl.glGenVertexArrays(1))
         self._split_sum = _upload_table(gl, split_sum())
-        self._programs: dict[tuple[int | str, ...], Program] = {}
-        self._counts = (0, 0, 0)
+        self._programs: dict[tuple[Any, ...], Program] = {}
+        self._counts: dict[str, int] = {}
 
     def load(self, scene: Scene, centre: Floats, radius: float) -> list[Floats]:
         """Uploads the light of a scene and returns world to clip (4, 4) of each shadow map.
@@ -101,7 +100,13 @@ class Light:
             slot["power"][:3] = lamp.irradiance
         gl.glBindBufferBase(gl.GL_UNIFORM_BUFFER, 0, self._block)
         gl.glBufferData(gl.GL_UNIFORM_BUFFER, block.nbytes, block, gl.GL_DYNAMIC_DRAW)
-        self._counts = (len(parallel), len(placed), len(environment.lamps))
+        self._counts = {
+            "N_DOME": sum(beam.is_sky for beam in parallel),
+            "N_PARALLEL": len(parallel),
+            "N_PLACED": len(placed),
+            "N_LAMPS": len(environment.lamps),
+            "LAMP_PARTS": lamp_parts(environment.lamps),
+        }
         return [shadow_matrix(view, is_placed=i >= len(parallel)) for i, view in enumerate(views)]
 
     def shed(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
@@ -137,15 +142,13 @@ class Light:
         self._gl.glDrawArrays(self._gl.GL_TRIANGLES, 0, 3)
 
     def _program(self, samples: int, **defines: int) -> Program:
-        key: tuple[int | str, ...] = (samples, *self._counts, *defines)
+        defines |= self._counts
+        key = (samples, *defines.items())
         if key not in self._programs:
-            parallel, placed, lamps = self._counts
             self._programs[key] = Program(
-                self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, N_DOME=DOME_BEAMS,
-                N_PARALLEL=parallel, N_PLACED=placed, N_LAMPS=lamps, SHADOW_PX=SHADOW_PX,
-                PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS, LAMP_PARTS=lamp_parts(lamps),
-                TABLE_SIZE=TABLE_SIZE,
-                **defines,
+                self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, SHADOW_PX=SHADOW_PX,
+                PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS,
+                TABLE_SIZE=TABLE_SIZE, **defines,
             )  # fmt: skip
         return self._programs[key]
 

@@ -222,7 +222,7 @@ class OpenGLRasterizer:
             self._shadow_maps.bind(layer)
             self._shadow.matrix("world_to_clip", to_shadow)
             for batch in casters:
-                batch.draw(gl)
+                batch.cast(gl)
         gl.glDisable(gl.GL_POLYGON_OFFSET_FILL)
 
 

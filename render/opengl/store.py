@@ -64,6 +64,7 @@ class DeviceMesh:
     Attributes:
         vertices, faces: OpenGL's names of the buffers.
         n_indices: three for each face.
+        n_shadow_indices: three for each face that casts shadows; these lie behind the others.
         corners_m: (8, 3) of its box, in the object's frame.
         nbytes: memory.
     """
@@ -71,6 +72,7 @@ class DeviceMesh:
     vertices: int
     faces: int
     n_indices: int
+    n_shadow_indices: int
     corners_m: NDArray[np.float64]
     nbytes: int
 
@@ -116,7 +118,8 @@ def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
     columns = (mesh.vertices_m, mesh.normals, mesh.tangents, mesh.uvs, mesh.parts)
     for name, values in zip(VERTEX.names or (), columns, strict=True):
         vertices[name] = values
-    faces = np.ascontiguousarray(mesh.faces, np.uint32)
+    casting = mesh.faces if mesh.shadow_faces is None else mesh.shadow_faces
+    faces = np.concatenate([mesh.faces, casting]).astype(np.uint32)
     buffers = gl.glGenBuffers(2)
     for buffer, content in zip(buffers, (vertices, faces), strict=True):
         gl.glBindBuffer(gl.GL_COPY_WRITE_BUFFER, buffer)
@@ -126,7 +129,9 @@ def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
     ends = np.stack([mesh.vertices_m.min(axis=0), mesh.vertices_m.max(axis=0)])
     corners = np.stack(np.meshgrid(*ends.T, indexing="ij"), axis=-1).reshape(-1, 3)
     size = vertices.nbytes + faces.nbytes
-    return DeviceMesh(int(buffers[0]), int(buffers[1]), faces.size, corners, size)
+    vertex_buffer, face_buffer = (int(buffer) for buffer in buffers)
+    counts = (mesh.faces.size, casting.size)
+    return DeviceMesh(vertex_buffer, face_buffer, *counts, corners, size)
 
 
 def upload_skin(gl: Any, skin: Skin) -> DeviceSkin:

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.render.dice import TILE_PX, die_maps, die_surface
+from sim2cam.render.dice import TILE_PX, die_maps, die_shadow_faces, die_surface
 from sim2cam.render.textures import encode_srgb
 from sim2cam.scene.asset import Die, Pips
 from sim2cam.scene.material import Texture
@@ -166,3 +166,11 @@ def test_the_pattern_runs_on_over_the_edges():
     spread = [np.ptp(found, axis=0).max() for found in shared]
     assert len(shared) > 100
     assert np.median(spread) < 40
+
+
+@pytest.mark.parametrize("changes", [{}, {"rounding": 0.3}, {"corner_cut": 1.0}])
+def test_what_casts_the_shadow_is_hardly_smaller(changes):
+    vertices, *_, faces, _ = die_surface(replace(DIE, **changes))
+    whole, casting = (np.linalg.det(vertices[f]).sum() / 6 for f in (faces, die_shadow_faces()))
+    assert 0.97 * whole < casting <= whole * (1 + 1e-9)
+    assert len(die_shadow_faces()) < len(faces) / 2

@@ -13,6 +13,7 @@ from sim2cam.render.light import (
     ground_color,
     ground_irradiance,
     lamp_parts,
+    parallel_beams,
     shadow_view,
     sky_radiance,
 )
@@ -140,8 +141,15 @@ def test_the_parts_of_a_local_light_show_as_much_as_it(beams, name):
 
 @pytest.mark.parametrize("count", range(MAX_LAMPS + 1))
 def test_lamps_have_as_many_beams_as_are_told(beams, count):
-    found = beams(*(lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count)))
-    assert len(found) == DOME_BEAMS + count * lamp_parts(count) <= MAX_PARALLEL
+    lamps = [lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count)]
+    assert len(beams(*lamps)) == DOME_BEAMS + count * lamp_parts(lamps) <= MAX_PARALLEL
+
+
+def test_hard_lamps_and_dark_skies_need_fewer_beams(beams):
+    assert len(beams(lamp(0.9, 0.005), lamp(0.5, 0.005))) == DOME_BEAMS + 2
+    assert len(beams(lamp(0.9, 0.005), lamp(0.5, 0.3))) == DOME_BEAMS + 2 * (LAMP_BEAMS // 2)
+    dark = Environment(BLACK, BLACK, (lamp(),))
+    assert len(parallel_beams(dark)) == LAMP_BEAMS
 
 
 def test_the_ground_is_what_lies_highest_below(make):
