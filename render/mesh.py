@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Mesh:
             -y, ...), the lower, the upper end and the side of a cylinder.
         shadow_faces: (k, 3) indices of fewer triangles that cast the same shadow, but for the width
             of a hair; None where there are none.
+        is_closed: whether it is the skin of a solid, so that nothing of it is seen from behind.
     """
 
     vertices_m: Floats
@@ -41,6 +42,7 @@ class Mesh:
     faces: NDArray[np.int64]
     parts: NDArray[np.uint32]
     shadow_faces: NDArray[np.int64] | None = None
+    is_closed: bool = False
 
 
 def mesh_of(asset: Asset) -> Mesh:
@@ -51,13 +53,13 @@ def mesh_of(asset: Asset) -> Mesh:
     """
     match asset:
         case Die():
-            return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces())
+            return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces(), is_closed=True)
         case Box():
-            return _box(asset)
+            return replace(_box(asset), is_closed=True)
         case Cylinder():
-            return _cylinder(asset)
+            return replace(_cylinder(asset), is_closed=True)
         case Sphere():
-            return _sphere(asset)
+            return replace(_sphere(asset), is_closed=True)
         case Ground():
             return _ground(asset)
         case MeshFile():

@@ -41,6 +41,7 @@ class Batch:
         self._draw(gl, self.mesh.n_shadow_indices, first)
 
     def _draw(self, gl: Any, count: int, first: ctypes.c_void_p | None) -> None:
+        (gl.glEnable if self.mesh.is_closed else gl.glDisable)(gl.GL_CULL_FACE)
         gl.glBindVertexArray(self.attributes)
         gl.glDrawElementsInstanced(
             gl.GL_TRIANGLES, count, gl.GL_UNSIGNED_INT, first, len(self.bodies)

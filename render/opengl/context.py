@@ -58,6 +58,7 @@ def open_context(name: PlatformName) -> Context:
         ) from error
     GL.glPixelStorei(GL.GL_UNPACK_ALIGNMENT, 1)  # rows of RGB bytes have any length
     GL.glPixelStorei(GL.GL_PACK_ALIGNMENT, 1)
+    GL.glFrontFace(GL.GL_CW)  # row 0 of our pictures is the bottom one of OpenGL's
     return Context(GL, platform)
 
 

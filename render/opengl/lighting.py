@@ -120,6 +120,7 @@ class Light:
         gl = self._gl
         gl.glActiveTexture(gl.GL_TEXTURE0 + _SPLIT_SUM_UNIT)
         gl.glBindTexture(gl.GL_TEXTURE_2D, self._split_sum)
+        gl.glDisable(gl.GL_CULL_FACE)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glDepthFunc(gl.GL_ALWAYS)
         self._draw(self._program(samples), view, to_clip)

@@ -65,6 +65,7 @@ class DeviceMesh:
         vertices, faces: OpenGL's names of the buffers.
         n_indices: three for each face.
         n_shadow_indices: three for each face that casts shadows; these lie behind the others.
+        is_closed: whether nothing can be seen of its faces from behind.
         corners_m: (8, 3) of its box, in the object's frame.
         nbytes: memory.
     """
@@ -73,6 +74,7 @@ class DeviceMesh:
     faces: int
     n_indices: int
     n_shadow_indices: int
+    is_closed: bool
     corners_m: NDArray[np.float64]
     nbytes: int
 
@@ -131,7 +133,7 @@ def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
     size = vertices.nbytes + faces.nbytes
     vertex_buffer, face_buffer = (int(buffer) for buffer in buffers)
     counts = (mesh.faces.size, casting.size)
-    return DeviceMesh(vertex_buffer, face_buffer, *counts, corners, size)
+    return DeviceMesh(vertex_buffer, face_buffer, *counts, mesh.is_closed, corners, size)
 
 
 def upload_skin(gl: Any, skin: Skin) -> DeviceSkin:
