@@ -87,9 +87,10 @@ def shade(points: Points, lighting: Lighting) -> Floats:
     light = _direct(points, lighting)
     normals = points.normals.astype(np.float64)
     of_sky = harmonic_irradiance(sky_harmonics(lighting.environment), normals)
-    from_below = np.pi * (0.5 - 0.5 * points.normals[:, 2])[:, None] * bounced
-    # what lies between a surface and the sky keeps the table's light from it, too
-    irradiance = light.irradiance + (of_sky + from_below) * light.openness[:, None]
+    # what hides the sky from a surface hides the table, too, as far as it faces the sky at all
+    down = 0.5 - 0.5 * points.normals[:, 2]
+    of_table = np.pi * down * (light.openness + (1 - light.openness) * down)
+    irradiance = light.irradiance + of_sky * light.openness[:, None] + of_table[:, None] * bounced
     share = _mirrored_share(points)
     around = _around(points, lighting.environment, bounced)
     shine = light.shine + share * around * (1 - _OCCLUDED_SHINE * (1 - light.openness))[:, None]

@@ -171,8 +171,10 @@ vec3 lit(Surface s) {
     UP_TO_24(ADD_PLACED)
     UP_TO_4(ADD_SHINE)
     float open = dome.x / dome.y;
-    // What lies between a surface and the sky keeps the table's light from it, too.
-    irradiance += (from_sky(s.normal) + ground_radiance.rgb * PI * (0.5 - 0.5 * s.normal.z)) * open;
+    // What hides the sky from a surface hides the table, too, as far as it faces the sky at all.
+    float down = 0.5 - 0.5 * s.normal.z;
+    vec3 from_table = ground_radiance.rgb * PI * down * mix(open, 1.0, down);
+    irradiance += from_sky(s.normal) * open + from_table;
     vec3 share = mirrored_share(s);
     shine += share * around(s, reflect(-s.to_eye, s.normal)) * mix(1.0, open, OCCLUDED_SHINE);
     return s.color * s.emission + s.color * (1.0 - s.metallic) * irradiance / PI * (1.0 - share) + shine;
