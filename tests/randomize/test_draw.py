@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 import pytest
 
 from sim2cam.errors import UsageError
+from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Constant, Uniform
 from sim2cam.randomize.domain import Domain, Shutter
 from sim2cam.randomize.draw import ONCE, PER_DIE, PER_DISTRACTOR, PER_VIEW, draw
@@ -36,13 +37,22 @@ def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
         **dict.fromkeys(PER_DIE, values["layout/die_count"]),
         **dict.fromkeys(PER_DISTRACTOR, values["layout/distractor_count"]),
         "lamp": values["light/lamp_count"],
+        "near_light": values.get("light/near_count", 0),
         **dict.fromkeys(PER_VIEW, 3),
     }
     assert {f.name for f in fields(Domain)} == {*counts, *ONCE}
-    counts |= {"shutter": 0, "motion": 0}  # of groups that this domain does not have
+    counts |= {"shutter": 0, "motion": 0, "fisheye": 0}  # of groups that this domain does not have
     for name, count in counts.items():
         found = {p.split("/")[1] for p in values if p.split("/")[0] == name}
         assert found == {str(i) for i in range(count)}
+
+
+def test_near_lights_are_drawn_as_often_as_their_count_says():
+    domain = load_recipe("dice-fisheye").domain
+    for index in range(6):
+        values = draw(domain, 0, index, views=1).values
+        found = {p.split("/")[1] for p in values if p.startswith("near_light/")}
+        assert len(found) == values["light/near_count"]
 
 
 def test_a_scene_depends_on_its_seed_index_and_attempt_alone(domain):
