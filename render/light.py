@@ -129,10 +129,15 @@ def lamp_parts(lamps: Sequence[Lamp]) -> int:
     return max(1, LAMP_BEAMS // len(lamps))
 
 
+def map_radius(radius: float) -> float:
+    """Returns the radius of what parallel beams' shadow maps show around a sphere of some radius."""
+    return _MAP_MARGIN * radius
+
+
 def shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
     """Returns what a beam's shadow map shows: all of a sphere (3,), () or, split, its share."""
     if not beam.is_placed:
-        shown = _MAP_MARGIN * radius
+        shown = map_radius(radius)
         return ShadowView(centre + beam.place * 2 * shown, centre, shown, shown, 3 * shown)
     away = float(np.linalg.norm(centre - beam.place))
     if beam.looks is not None:

@@ -18,6 +18,7 @@ from sim2cam.render.light import (
     ground_color,
     ground_irradiance,
     lamp_parts,
+    map_radius,
     parallel_beams,
     placed_beams,
     shadow_view,
@@ -90,7 +91,7 @@ class Light:
         block = np.zeros(1, _LIGHT)
         light = block[0]
         _fill_sky(light, environment, ground_color(scene, centre))
-        light["sphere"] = (*centre, 1 / views[0].half)
+        light["sphere"] = (*centre, 1 / map_radius(radius))
         for slot, beam, view in zip(light["parallel"], parallel, views, strict=False):
             _fill_parallel(slot, beam, view)
         for slot, beam, view in zip(light["placed"], placed, views[len(parallel) :], strict=False):

@@ -146,8 +146,8 @@ vec3 from_sky(vec3 n) {
 }
 
 #define UP_TO_4(f) f(0) f(1) f(2) f(3)
-#define UP_TO_24(f) UP_TO_4(f) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12) f(13) f(14) f(15) \
-    f(16) f(17) f(18) f(19) f(20) f(21) f(22) f(23)
+#define UP_TO_12(f) UP_TO_4(f) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
+#define UP_TO_24(f) UP_TO_12(f) f(12) f(13) f(14) f(15) f(16) f(17) f(18) f(19) f(20) f(21) f(22) f(23)
 #define ADD_PARALLEL(i) if (i < N_DOME) add_dome(i, s, at, dome); \
     else if (i < N_PARALLEL) add_lamp(i, s, at, irradiance, seen[LAMP_OF(i)]);
 #define LAMP_OF(i) clamp((i - N_DOME) / LAMP_PARTS, 0, LAMPS_LIMIT - 1)
@@ -167,7 +167,7 @@ vec3 lit(Surface s) {
     float seen[LAMPS_LIMIT];
     for (int i = 0; i < LAMPS_LIMIT; ++i) seen[i] = 0.0;
     vec3 irradiance = vec3(0.0), shine = vec3(0.0);
-    UP_TO_24(ADD_PARALLEL)
+    UP_TO_12(ADD_PARALLEL)
     UP_TO_24(ADD_PLACED)
     UP_TO_4(ADD_SHINE)
     float open = dome.x / dome.y;

@@ -152,6 +152,18 @@ def test_what_glows_is_brighter_by_its_own_light(drawing, make):
     assert np.allclose(radiance[1][:5], radiance[0][:5])
 
 
+def test_in_the_dark_only_what_glows_is_seen(drawing, make):
+    box = make.body("box", make.box((0.05, 0.05, 0.05)), (0.0, 0.0, 0.025))
+    lit = replace(box, material=replace(box.material, emission=2.0))
+    black = (0.0, 0.0, 0.0)
+    drawing.load(make.scene(lit, environment=Environment(black, black, ())))
+    view = make.view(make.camera((0.0, 0.001, 0.5)))
+    radiance = drawing.draw(view, ("radiance",))["radiance"]
+    color = np.array(box.material.texture.color_a)
+    assert radiance[view.height // 2, view.width // 2] == pytest.approx(2.0 * color, rel=0.02)
+    assert not radiance[:5].any()
+
+
 def test_a_body_casts_a_shadow(drawing, make):
     of = make.camera((0.0, 0.001, 0.5))
     dim = replace(make.sky, zenith=(0.1, 0.1, 0.1), horizon=(0.1, 0.1, 0.1))
