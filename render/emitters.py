@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.light import Beam, falloffs, sky_radiance
+from sim2cam.render.light import GOLDEN_ANGLE_RAD, Beam, falloffs, sky_radiance
 from sim2cam.scene.light import AreaLight, Environment, LocalLight, PointLight, SpotLight
 
 Floats = NDArray[np.float32]
@@ -18,7 +18,6 @@ _SKY_ROWS = 256  # 0.012 rad a texel; lamps are wider
 _SKY_TO_WORLD = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]])
 _CONE_PX = 512
 _ROUND_SPOTS = 32  # that stand for the disk as which a spot light's ball is seen
-_GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 
 def emitters_of(mi: Any, environment: Environment) -> list[dict[str, Any]]:
@@ -80,7 +79,7 @@ def _spots(mi: Any, light: SpotLight) -> list[dict[str, Any]]:
     target = vec3(np.add(light.position_m, light.direction))
     pose = Pose.looking_at(light.position_m, target, 0.0)
     i = np.arange(count)
-    away, angle = light.radius_m * np.sqrt((i + 0.5) / count), i * _GOLDEN_ANGLE
+    away, angle = light.radius_m * np.sqrt((i + 0.5) / count), i * GOLDEN_ANGLE_RAD
     offsets = np.stack([away * np.cos(angle), away * np.sin(angle), np.zeros(count)], axis=1)
     cone = {"type": "bitmap", "bitmap": mi.Bitmap(_cone(light)), "raw": True}
     edge = math.degrees(light.edge_rad)

@@ -29,7 +29,7 @@ MAX_LAMPS = 4
 MAX_PARALLEL = DOME_BEAMS + LAMP_BEAMS
 MAX_PLACED = 24
 
-_GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+GOLDEN_ANGLE_RAD = math.pi * (3 - math.sqrt(5))
 _SKY_POINTS = 1024
 # squared factors of the harmonics of degree 0, 1, 2, times what a cosine lobe leaves of each
 _HARMONIC_SCALES = np.array(
@@ -225,7 +225,7 @@ def _hemisphere(count: int) -> Floats:
     """Returns directions (count, 3) on a Fibonacci spiral, each for the same solid angle."""
     i = np.arange(count)
     z = (i + 0.5) / count
-    angle = i * _GOLDEN_ANGLE
+    angle = i * GOLDEN_ANGLE_RAD
     r = np.sqrt(1 - z * z)
     return np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
 
@@ -266,7 +266,7 @@ def _cone(lamp: Lamp, count: int) -> Floats:
     other = np.cross(axis, side)
     i = np.arange(count)
     reach = lamp.radius_rad * np.sqrt(-np.log(1 - (i + 0.5) / count)) if count > 1 else np.zeros(1)
-    angle = i * _GOLDEN_ANGLE
+    angle = i * GOLDEN_ANGLE_RAD
     offset = (np.cos(angle)[:, None] * side + np.sin(angle)[:, None] * other) * np.tan(reach)[
         :, None
     ]

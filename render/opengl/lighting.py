@@ -26,6 +26,7 @@ from sim2cam.render.light import (
 )
 from sim2cam.render.microfacets import TABLE_SIZE, split_sum
 from sim2cam.render.opengl.program import Program
+from sim2cam.render.opengl.sampling import interpolate
 from sim2cam.render.opengl.shadows import SHADOW_PX, shadow_matrix
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
@@ -119,25 +120,26 @@ class Light:
             samples: a pixel, of the attributes.
         """
         gl = self._gl
+        to_world = np.asarray(np.linalg.inv(to_clip))
         gl.glActiveTexture(gl.GL_TEXTURE0 + _SPLIT_SUM_UNIT)
         gl.glBindTexture(gl.GL_TEXTURE_2D, self._split_sum)
         gl.glDisable(gl.GL_CULL_FACE)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glDepthFunc(gl.GL_ALWAYS)
-        self._draw(self._program(samples), view, to_clip)
+        self._draw(self._program(samples), view, to_world)
         if samples > 1:
             gl.glDepthFunc(gl.GL_LESS)
             gl.glDepthMask(False)
             gl.glEnable(gl.GL_BLEND)
             gl.glBlendFunc(gl.GL_ONE, gl.GL_ONE)
-            self._draw(self._program(samples, REST=1), view, to_clip)
+            self._draw(self._program(samples, REST=1), view, to_world)
             gl.glDisable(gl.GL_BLEND)
             gl.glDepthMask(True)
         gl.glDepthFunc(gl.GL_LESS)
 
-    def _draw(self, program: Program, view: PinholeView, to_clip: Floats) -> None:
+    def _draw(self, program: Program, view: PinholeView, to_world: Floats) -> None:
         program.use()
-        program.matrix("clip_to_world", np.asarray(np.linalg.inv(to_clip)))
+        program.matrix("clip_to_world", to_world)
         program.vector("eye", (*view.pose.position_m, 1.0))
         program.vector("size", (view.width, view.height, 0, 0))
         self._gl.glBindVertexArray(self._screen)
@@ -162,13 +164,7 @@ def _upload_table(gl: Any, table: NDArray[np.float32]) -> int:
     height, width = table.shape[:2]
     content = np.ascontiguousarray(table)
     gl.glTexImage2D(kind, 0, gl.GL_RG32F, width, height, 0, gl.GL_RG, gl.GL_FLOAT, content)
-    for name, value in (
-        (gl.GL_TEXTURE_MIN_FILTER, gl.GL_LINEAR),
-        (gl.GL_TEXTURE_MAG_FILTER, gl.GL_LINEAR),
-        (gl.GL_TEXTURE_WRAP_S, gl.GL_CLAMP_TO_EDGE),
-        (gl.GL_TEXTURE_WRAP_T, gl.GL_CLAMP_TO_EDGE),
-    ):
-        gl.glTexParameteri(kind, name, value)
+    interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE)
     return texture
 
 

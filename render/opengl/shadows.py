@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.light import MAX_PARALLEL, MAX_PLACED, ShadowView
+from sim2cam.render.opengl.sampling import interpolate
 
 Floats = NDArray[np.float64]
 
@@ -31,15 +32,9 @@ class ShadowMaps:
             kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_PARALLEL + MAX_PLACED, 0,
             gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT, None,
         )  # fmt: skip
-        for name, value in (
-            (gl.GL_TEXTURE_MIN_FILTER, gl.GL_LINEAR),
-            (gl.GL_TEXTURE_MAG_FILTER, gl.GL_LINEAR),
-            (gl.GL_TEXTURE_WRAP_S, gl.GL_CLAMP_TO_EDGE),
-            (gl.GL_TEXTURE_WRAP_T, gl.GL_CLAMP_TO_EDGE),
-            (gl.GL_TEXTURE_COMPARE_MODE, gl.GL_COMPARE_REF_TO_TEXTURE),
-            (gl.GL_TEXTURE_COMPARE_FUNC, gl.GL_LEQUAL),
-        ):
-            gl.glTexParameteri(kind, name, value)
+        interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE)
+        gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_MODE, gl.GL_COMPARE_REF_TO_TEXTURE)
+        gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_FUNC, gl.GL_LEQUAL)
         self._buffer = gl.glGenFramebuffers(1)
 
     def bind(self, layer: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.mesh import Mesh
+from sim2cam.render.opengl.sampling import interpolate
 from sim2cam.render.skin import Skin
 
 _FLAT_NORMAL = np.full((1, 1, 3), (128, 128, 255), np.uint8)
@@ -157,11 +158,5 @@ def _upload_texture(gl: Any, picture: NDArray[np.uint8], stored: int) -> int:
     pixels = np.ascontiguousarray(picture)
     gl.glTexImage2D(kind, 0, stored, width, height, 0, gl.GL_RGB, gl.GL_UNSIGNED_BYTE, pixels)
     gl.glGenerateMipmap(kind)
-    for name, value in (
-        (gl.GL_TEXTURE_MIN_FILTER, gl.GL_LINEAR_MIPMAP_LINEAR),
-        (gl.GL_TEXTURE_MAG_FILTER, gl.GL_LINEAR),
-        (gl.GL_TEXTURE_WRAP_S, gl.GL_MIRRORED_REPEAT),
-        (gl.GL_TEXTURE_WRAP_T, gl.GL_MIRRORED_REPEAT),
-    ):
-        gl.glTexParameteri(kind, name, value)
+    interpolate(gl, kind, wrap=gl.GL_MIRRORED_REPEAT, shrunk=gl.GL_LINEAR_MIPMAP_LINEAR)
     return texture
