@@ -12,6 +12,7 @@ from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
+PER_OBJECT = ("object", "object_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
@@ -89,7 +90,8 @@ def draw(
     for name in ONCE:
         draw_group(name, getattr(domain, name))
     repeats = (
-        (PER_DIE, values["layout/die_count"]),
+        (PER_DIE, values.get("layout/die_count", 0)),
+        (PER_OBJECT, values.get("layout/object_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),

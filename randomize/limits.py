@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import fields
-from typing import get_args
+from typing import Any, get_args
 
 from sim2cam.errors import did_you_mean
 from sim2cam.randomize.distributions import Choice, Constant, Distribution, Value
@@ -15,7 +15,7 @@ from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS
 from sim2cam.scene.material import TEXTURE_FAMILIES
 
-MAX_DICE = 128
+MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
 _WORDS: dict[str, tuple[str, ...]] = {
     "surface": ("table", "mat", "tray"),
@@ -27,11 +27,18 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "kind": tuple(DEPTH_CAMERAS),
     "near_light.kind": ("point", "spot", "area"),
 }
+_NEEDED = {
+    "die_count": ("layout.same_look", "die", "die_color", "die_surface"),
+    "object_count": ("object", "object_surface"),
+    "near_count": ("near_light",),
+}
+"""What a count of things asks for."""
 _FLAGS = ("same_look", "mirrored")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _BOUNDS: dict[str, tuple[float, float]] = {
-    "die_count": (1, MAX_DICE),
-    "distractor_count": (0, MAX_DICE),
+    "die_count": (1, MAX_OBJECTS),
+    "object_count": (1, MAX_OBJECTS),
+    "distractor_count": (0, MAX_OBJECTS),
     "lamp_count": (0, 4),
     "near_count": (0, 4),
     "near_light.distance_m": (0.3, 100),
@@ -49,6 +56,9 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "pip_spread": (0, 0.4),
     "pip_depth": (0, 0.2),
     "density_kg_m3": _POSITIVE,
+    "mass_share": _SHARE,
+    "friction_share": _SHARE,
+    "restitution_share": _SHARE,
     "friction": (0, 2),
     "restitution": _SHARE,
     "throw_radius": (0, 5),
@@ -79,6 +89,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "elevation_rad": (0, math.pi / 2),
     "radius_rad": (1e-3, math.pi / 2),
     "die_px": _POSITIVE,
+    "object_px": (1, 600),
     "fov_rad": (0.05, 3.0),
     "tilt_rad": (0, 1.4),
     "red_gain": _POSITIVE,
@@ -116,12 +127,32 @@ def check_domain(domain: Domain) -> None:
                 if problem:
                     place = f"domain.{group.name}.{factor}"
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
-    if domain.light.near_count is not None and domain.near_light is None:
-        raise ValueError(
-            "'domain.light.near_count' asks for lights, and 'domain.near_light' is missing"
-        )
+    _check_presence(domain)
     if domain.depth_camera is not None:
         _check_depth_camera(domain.depth_camera)
+
+
+def _check_presence(domain: Domain) -> None:
+    """Refuses a domain that throws nothing, or lacks what its counts ask for."""
+    layout, view = domain.layout, domain.view
+    if layout.die_count is None and layout.object_count is None:
+        raise ValueError(
+            "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or "
+            "'domain.layout.die_count'"
+        )
+    if (view.die_px is None) == (view.object_px is None):
+        raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
+    given: dict[str, Any] = {
+        "layout.same_look": layout.same_look,
+        **{group.name: getattr(domain, group.name) for group in fields(domain)},
+    }
+    for owner in ("layout", "light"):
+        for factor, _ in factors_of(given[owner]):
+            for needed in _NEEDED.get(factor, ()):
+                if given[needed] is None:
+                    raise ValueError(
+                        f"'domain.{owner}.{factor}' asks for some, and 'domain.{needed}' is missing"
+                    )
 
 
 def _check_depth_camera(group: DepthFactors) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ Indices = NDArray[np.int64]
 
 SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf")
 MAX_TEXTURE_PX = 4096
+MAX_BYTES = 256 * 2**20
+"""Larger files are not opened."""
 
 _CREASE_RAD = np.radians(30)
 """Between faces that meet at more, normals that had to be made do not run on."""
@@ -46,11 +49,16 @@ class MeshContent:
 
     Attributes:
         mesh: in metres; uvs within 0 to 1 with a picture, in metres without.
-        colors: its picture, sRGB uint8 (h, w, 3), row 0 at v = 0; None when there is none.
+        colors: its picture, or one that holds the colours of its vertices, sRGB uint8 (h, w, 3), row
+            0 at v = 0; None when there is neither.
+        is_closed: whether it is the skin of a solid.
+        digest: SHA-256 over the file and all that was read of what it names.
     """
 
     mesh: Mesh
     colors: NDArray[np.uint8] | None
+    is_closed: bool
+    digest: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +71,7 @@ class _Raw:
         normals: (n, 3); None without.
         uvs: (n, 2), v upwards; None without a picture.
         picture: as Pillow opened it.
+        paint: sRGB (n, 3) of the vertices; None without.
     """
 
     vertices: Floats
@@ -70,6 +79,7 @@ class _Raw:
     normals: Floats | None
     uvs: Floats | None
     picture: Any
+    paint: NDArray[np.uint8] | None
 
 
 @functools.lru_cache(maxsize=64)
@@ -83,21 +93,25 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
         InputError: the file is missing, damaged, has no faces, too many, or numbers that are none.
     """
     path = Path(asset.path)
-    raw = _read(path, asset.max_faces)
+    raw, digest = _read(path, asset.max_faces)
     _check(raw, path)
     raw = _turned_outwards(_without_slivers(raw, path), path)
     if raw.normals is None:
         raw = _smoothed(raw)
     raw = replace(raw, vertices=raw.vertices * asset.unit_m)
-    if raw.uvs is None:
-        raw, colors = _wrapped(raw), None
-    else:
+    is_closed = bool(_welded(raw).is_watertight)
+    if raw.uvs is not None:
         raw, colors = _pictured(raw, raw.uvs, path)
+    elif raw.paint is not None:
+        raw, colors = _painted(raw, raw.paint)
+    else:
+        raw, colors = _wrapped(raw), None
     assert raw.normals is not None
     assert raw.uvs is not None
     tangents = _tangents(raw.vertices, raw.faces, raw.normals, raw.uvs)
     parts = np.ones(len(raw.vertices), np.uint32)
-    return MeshContent(Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, parts), colors)
+    mesh = Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, parts)
+    return MeshContent(mesh, colors, is_closed, digest)
 
 
 @functools.lru_cache(maxsize=64)
@@ -123,50 +137,67 @@ def collider_of(asset: MeshFile) -> tuple[Floats, Floats]:
         return points, (points.min(axis=0) + points.max(axis=0)) / 2
 
 
-def _read(path: Path, max_faces: int) -> _Raw:
+def _read(path: Path, max_faces: int) -> tuple[_Raw, str]:
+    """Returns what a file holds, and its digest."""
     import trimesh
 
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(path, f"no mesh of a kind that can be read ({', '.join(SUFFIXES)}).")
     if not path.is_file():
         raise InputError(path, "no such file. Check the path.")
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(path, f"larger than {MAX_BYTES >> 20} MiB. Simplify it.")
     try:
-        scene = _opened(path)
+        scene, digest = _opened(path)
         nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
         placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
         placed = [(solid, m) for solid, m in placed if isinstance(solid, trimesh.Trimesh)]
         _check_count(sum(len(solid.faces) for solid, _ in placed), max_faces, path)
         is_pictured = any(_is_real(_image(solid)) for solid, _ in placed)
         solids = [solid.copy(include_cache=True).apply_transform(m) for solid, m in placed]
-        return _joined(solids, is_pictured=is_pictured)
+        return _joined(solids, is_pictured=is_pictured), digest
     except _BROKEN as error:
         kind = path.suffix[1:].upper()
         problem = f"no {kind} that can be read ({type(error).__name__}: {error})."
         raise InputError(path, problem) from error
 
 
-def _opened(path: Path) -> Any:
-    """Returns a file as a scene of trimesh's; warns of what it names and its folder does not hold."""
+def _opened(path: Path) -> tuple[Any, str]:
+    """Returns a file as a scene of trimesh's, and its digest.
+
+    Warns of what it names and its folder does not hold.
+    """
     import trimesh
     from trimesh.resolvers import FilePathResolver
 
     missing: list[str] = []
+    found: dict[str, bytes] = {}
 
     class Resolver(FilePathResolver):  # type: ignore[misc]
-        """Remembers what was not found, of which trimesh says nothing."""
+        """Remembers what was asked for; trimesh says nothing of what was not found."""
+
+        def absolute(self, name: str) -> Path:
+            place: Path = super().absolute(name)
+            if place.exists() and not (place.is_file() and place.stat().st_size <= MAX_BYTES):
+                raise ValueError(f"'{name}' is no file of at most {MAX_BYTES >> 20} MiB")
+            return place
 
         def get(self, name: str) -> Any:
             try:
-                return super().get(name)
+                found[name] = super().get(name)
             except (OSError, ValueError):
                 missing.append(name.strip())
                 raise
+            return found[name]
 
     with images.opening_textures():
         scene = trimesh.load_scene(path, resolver=Resolver(str(path)), process=False)
     for name in missing:
         _warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
-    return scene
+    digest = hashlib.sha256(path.read_bytes())
+    for name in sorted(found):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(found[name]).digest())
+    return scene, digest.hexdigest()
 
 
 def _check_count(count: int, most: int, path: Path) -> None:
@@ -198,6 +229,7 @@ def _joined(solids: list[Any], *, is_pictured: bool) -> _Raw:
         np.vstack(normals) if has_normals else None,
         np.array(whole.visual.uv, np.float64) if is_pictured else None,
         _image(whole) if is_pictured else None,
+        None if is_pictured else _paint(solids),
     )
 
 
@@ -205,6 +237,31 @@ def _image(solid: Any) -> Any:
     """Returns the picture of a mesh of trimesh's, None without one."""
     material = getattr(solid.visual, "material", None)
     return getattr(material, "baseColorTexture", getattr(material, "image", None))
+
+
+def _paint(solids: list[Any]) -> NDArray[np.uint8] | None:
+    """Returns the colours (n, 3) of the vertices of all meshes; None where none has any."""
+    found = [_paint_of(solid) for solid in solids]
+    if all(paint is None for paint in found):
+        return None
+    grey = np.array(_GREY[:3], np.uint8)
+    return np.vstack(
+        [
+            np.tile(grey, (len(solid.vertices), 1)) if paint is None else paint
+            for solid, paint in zip(solids, found, strict=True)
+        ]
+    )
+
+
+def _paint_of(solid: Any) -> NDArray[np.uint8] | None:
+    """Returns the colours (n, 3) of the vertices of a mesh, or of all of it; None without."""
+    if solid.visual.kind in ("vertex", "face"):
+        return np.array(solid.visual.vertex_colors[:, :3], np.uint8)
+    material = getattr(solid.visual, "material", None)
+    flat = getattr(material, "baseColorFactor", None)
+    if flat is None:
+        flat = getattr(material, "kwargs", {}).get("kd") and material.diffuse
+    return None if flat is None else np.tile(np.array(flat[:3], np.uint8), (len(solid.vertices), 1))
 
 
 def _is_real(image: Any) -> bool:
@@ -242,15 +299,11 @@ def _turned_outwards(raw: _Raw, path: Path) -> _Raw:
 
     Faces of one surface are turned alike; a closed one so that its volume is positive.
     """
-    import trimesh
-
     welded = _welded(raw)
-    before = welded.faces.copy()
-    if not welded.is_winding_consistent:
-        trimesh.repair.fix_winding(welded)
+    turned = _against_most(welded)
+    welded.faces = np.where(turned[:, None], welded.faces[:, ::-1], welded.faces)
     if welded.is_watertight and welded.volume < 0:
-        welded.invert()
-    turned = (welded.faces != before).any(axis=1)
+        turned = ~turned
     if not turned.any():
         if raw.normals is None and path.suffix.lower() != ".stl":  # which never has any
             _warn(path, "has no normals. They are made from its faces.")
@@ -262,6 +315,31 @@ def _turned_outwards(raw: _Raw, path: Path) -> _Raw:
     )
     faces = np.where(turned[:, None], raw.faces[:, ::-1], raw.faces)
     return replace(raw, faces=faces, normals=None)
+
+
+def _against_most(welded: Any) -> NDArray[np.bool_]:
+    """Returns which faces (m,) of a mesh of trimesh's are turned unlike most of their surface."""
+    count = len(welded.faces)
+    if welded.is_winding_consistent:
+        return np.zeros(count, bool)
+    pairs, edges = welded.face_adjacency, welded.face_adjacency_edges
+    one, other = (_runs_along(welded.faces[pairs[:, side]], edges) for side in (0, 1))
+    unlike = one == other  # along an edge that they share, faces that are turned alike run apart
+    # each face twice, as it is and turned; joined is what belongs to one way of turning a surface
+    starts = np.concatenate([pairs[:, 0], pairs[:, 0] + count])
+    ends = np.concatenate([pairs[:, 1] + count * unlike, pairs[:, 1] + count * ~unlike])
+    links = coo_array((np.ones(len(starts)), (starts, ends)), shape=(2 * count, 2 * count))
+    way = connected_components(links, directed=False)[1]
+    surface = np.unique(np.minimum(way[:count], way[count:]), return_inverse=True)[1]
+    turned = way[:count] > way[count:]
+    share = np.bincount(surface, turned) / np.bincount(surface)
+    return turned ^ (share > 0.5)[surface]
+
+
+def _runs_along(faces: Indices, edges: Indices) -> NDArray[np.bool_]:
+    """Returns whether faces (n, 3) run along edges (n, 2) of theirs from the first end to the second."""
+    follows = np.roll(faces, -1, axis=1)
+    return np.asarray(((faces == edges[:, :1]) & (follows == edges[:, 1:])).any(axis=1))
 
 
 def _smoothed(raw: _Raw) -> _Raw:
@@ -304,6 +382,45 @@ def _pictured(raw: _Raw, uvs: Floats, path: Path) -> tuple[_Raw, NDArray[np.uint
     return replace(raw, uvs=moved / repeats), np.tile(tile, (repeats[1], repeats[0], 1))
 
 
+def _painted(raw: _Raw, paint: NDArray[np.uint8]) -> tuple[_Raw, NDArray[np.uint8]]:
+    """Returns the mesh with uvs within 0 to 1, and a picture for them of its vertices' colours.
+
+    Each face has four texels, three of them at its corners; between them bilinear interpolation is
+    that of the triangle. Faces that are near in space are so in the picture, so that what is seen
+    from afar, where texels of neighbours mix, keeps its colours.
+    """
+    order = np.argsort(_z_order(raw.vertices[raw.faces].mean(axis=1)))
+    row, column = _unfolded(np.arange(len(order)))
+    side = 1 << int(np.ceil(np.log2(max(row.max(), column.max()) + 1)))
+    a, b, c = paint[raw.faces[order]].swapaxes(0, 1).astype(int)
+    picture = np.full((2 * side, 2 * side, 3), _GREY[:3], np.uint8)
+    for dy, dx, texel in ((0, 0, a), (0, 1, b), (1, 0, c), (1, 1, (b + c - a).clip(0, 255))):
+        picture[2 * row + dy, 2 * column + dx] = texel
+    corners = np.array([[0.5, 0.5], [1.5, 0.5], [0.5, 1.5]])
+    split = _split(raw, np.arange(len(raw.faces)))
+    uvs = np.zeros((len(split.vertices), 2))
+    uvs[split.faces[order]] = (2 * np.stack([column, row], axis=1)[:, None] + corners) / (2 * side)
+    return replace(split, uvs=uvs), picture
+
+
+def _z_order(points: Floats) -> Indices:
+    """Returns numbers (n,) along a curve through space on which neighbours are near."""
+    low, size = points.min(axis=0), np.ptp(points, axis=0).max()
+    cells = ((points - low) / (size or 1) * 1023).astype(np.int64)
+    bits = np.arange(10)
+    spread = ((cells[..., None] >> bits) & 1) << (3 * bits)
+    return np.asarray(spread.sum(axis=-1) @ np.array([1, 2, 4]))
+
+
+def _unfolded(numbers: Indices) -> tuple[Indices, Indices]:
+    """Returns row and column (n,) of numbers along such a curve through a square."""
+    bits = np.arange(16)
+    row, column = (
+        (((numbers[:, None] >> (2 * bits + step)) & 1) << bits).sum(axis=1) for step in (1, 0)
+    )
+    return row, column
+
+
 def _tangents(vertices: Floats, faces: Indices, normals: Floats, uvs: Floats) -> Floats:
     """Returns unit vectors (n, 3) across the normals along which u grows."""
     a, b, c = vertices[faces].swapaxes(0, 1)
@@ -336,6 +453,7 @@ def _split(raw: _Raw, group: NDArray[Any]) -> _Raw:
         faces=corner.reshape(-1, 3).astype(np.int64),
         normals=None if raw.normals is None else raw.normals[old],
         uvs=None if raw.uvs is None else raw.uvs[old],
+        paint=None if raw.paint is None else raw.paint[old],
     )
 
 

@@ -129,7 +129,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         missing = sorted(DIE_FACES.keys() - set(self.categories))
-        if missing:
+        if self.domain.die is not None and missing:
             raise ValueError(
                 f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
             )
@@ -196,13 +196,14 @@ def load_recipe(name_or_path: str) -> Recipe:
     return recipe
 
 
-def _find(name_or_path: str) -> Path:
+def _find(name_or_path: str, places: str = "*.toml") -> Path:
+    """Returns the file of a recipe by its path, or by its name among shipped ones."""
     path = Path(name_or_path)
     if path.suffix == ".toml":
         if path.is_file():
             return path
         raise UsageError(f"{path}: no such recipe file.")
-    shipped = {p.stem: p for p in SHIPPED.glob("*.toml")}
+    shipped = {p.stem: p for p in SHIPPED.glob(places)}
     if name_or_path not in shipped:
         raise UsageError(
             f"no recipe '{name_or_path}'. {did_you_mean(name_or_path, shipped)}; or give a .toml file."
@@ -222,9 +223,8 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
     if base is None:
         return tables
     beside = path.parent / str(base)
-    return _overlaid(
-        _with_base(beside if beside.is_file() else _find(str(base)), seen | {path}), tables
-    )
+    found = beside if beside.is_file() else _find(str(base), "**/*.toml")
+    return _overlaid(_with_base(found, seen | {path}), tables)
 
 
 def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

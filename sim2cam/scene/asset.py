@@ -9,9 +9,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sim2cam.errors import SpecError
+from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.material import Color
 
 PipShape = Literal["round", "ring", "square"]
+LengthUnit = Literal["m", "cm", "mm", "in"]
+METRES: dict[LengthUnit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
+"""How long each unit is."""
 
 DIE_FACES: dict[str, tuple[float, float, float]] = {
     "1": (0.0, 0.0, 1.0),
@@ -121,20 +125,22 @@ class Ground:
 class MeshFile:
     """A shape from a file, in the file's own frame: OBJ with its MTL, PLY, STL, GLB or glTF.
 
-    It collides as its convex hull. Its colour is the file's texture, of the body's material where
-    the file has none; how it shines is the material's always.
+    It collides as its convex hull. Its colour is the file's texture or that of its vertices, of the
+    body's material where the file has neither; how it shines is the material's always.
 
     Attributes:
         path: of the file.
         category: what it is labelled as.
         unit_m: metres that one unit of the file stands for.
         max_faces: a file with more triangles is refused.
+        keypoints: named points of it, metres.
     """
 
     path: str
     category: str
     unit_m: float = 1.0
     max_faces: int = 200_000
+    keypoints: tuple[tuple[str, Vec3], ...] = ()
     kind: Literal["mesh"] = "mesh"
 
     def __post_init__(self) -> None:

@@ -63,7 +63,7 @@ BAD = [
     ("base = 'dice-full'\n[domain.depth_camera.speckle_contrast]\nkind='constant'\nvalue=2", "'domain.depth_camera.speckle_contrast' cannot be 2. Allowed: numbers from 0 to 1."),
     ("base = 'dice-fisheye'\n[domain.near_light.kind]\nkind='constant'\nvalue='spott'", "'domain.near_light.kind' cannot be 'spott'. Did you mean 'spot'? Allowed: area, point, spot."),
     ("base = 'dice-fisheye'\n[domain.near_light.distance_m]\nkind='constant'\nvalue=0.1", "'domain.near_light.distance_m' cannot be 0.1. Allowed: numbers from 0.3 to 100."),
-    ("base = 'dice'\n[domain.light.near_count]\nkind='constant'\nvalue=1", "'domain.light.near_count' asks for lights, and 'domain.near_light' is missing."),
+    ("base = 'dice'\n[domain.light.near_count]\nkind='constant'\nvalue=1", "'domain.light.near_count' asks for some, and 'domain.near_light' is missing."),
     ("base = 'dice-full'\n[domain.depth_camera.signal_e]\nkind='constant'\nvalue=1000", "'domain.depth_camera.signal_e': active_stereo has none. Leave it out."),
     ("base = 'dice-full'\n[domain.depth_camera.baseline_m]\nkind='uniform'\nlow=0.005\nhigh=0.1", "'domain.depth_camera': active_stereo: the projector stands between the cameras, so projector_m must be 0 to baseline_m = 0.005, not 0.009."),
     ("base = 'dice-full'\n[domain.depth_camera.min_range_m]\nkind='uniform'\nlow=0.1\nhigh=1.2", "'domain.depth_camera': active_stereo: min_range_m must be less than max_range_m = 1, not 1.2."),
