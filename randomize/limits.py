@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -114,16 +115,23 @@ _JOINT = (
 """Numbers of a depth camera that bound one another."""
 
 
-def check_domain(domain: Domain) -> None:
+def check_domain(domain: Domain, assets: Collection[str]) -> None:
     """Refuses a distribution that can give what its factor cannot be.
+
+    Args:
+        domain: with all its distributions.
+        assets: names of the objects from files that there are.
 
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
+    if domain.object is not None and not assets:
+        raise ValueError("there is nothing to throw. Name a folder of mesh files in [assets]")
+    words = _WORDS | {"object.asset": tuple(assets)}
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
             for value in _extremes(distribution):
-                problem = _problem(group.name, factor, value)
+                problem = _problem(group.name, factor, value, words)
                 if problem:
                     place = f"domain.{group.name}.{factor}"
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
@@ -186,10 +194,12 @@ def _extremes(distribution: Distribution) -> tuple[Value, ...]:
             return distribution.low, distribution.high
 
 
-def _problem(group: str, factor: str, value: Value) -> str | None:
-    words = _WORDS.get(f"{group}.{factor}") or _WORDS.get(factor)
-    if words:
-        return None if value in words else did_you_mean(str(value), words)
+def _problem(
+    group: str, factor: str, value: Value, words: Mapping[str, tuple[str, ...]]
+) -> str | None:
+    allowed = words.get(f"{group}.{factor}") or words.get(factor)
+    if allowed:
+        return None if value in allowed else did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
     low, high = _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor, _ANY)

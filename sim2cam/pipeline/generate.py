@@ -170,7 +170,7 @@ def settled_scene(recipe: Recipe, seed: int, index: int) -> SettledScene:
     rejections: list[str] = []
     for attempt in range(MAX_ATTEMPTS):
         drawn = draw(recipe.domain, seed, index, views=recipe.render.views, attempt=attempt)
-        draft = compose(drawn, recipe.render.width, recipe.render.height)
+        draft = compose(drawn, recipe.render.width, recipe.render.height, recipe.assets)
         problem = blind_spot(draft)
         if problem is None:
             record = Film(draft) if recipe.render.film else None
@@ -202,12 +202,24 @@ def _header(recipe: Recipe, seed: int) -> dict[str, Any]:
 
 
 def _symmetries(recipe: Recipe) -> dict[str, Any]:
-    """Returns those of the kind of object that the recipe labels, where it asks for them."""
+    """Returns those of the kinds of object that the recipe labels, where it asks for them."""
     if "symmetries" not in recipe.render.channels:
         return {}
-    kind = OBJECT_KINDS["die"]
-    table = {"symmetries": kind.symmetries, "shape_symmetries": kind.shape_symmetries}
-    return {"objects": {"die": {"categories": sorted(DIE_FACES), **table}}}
+    kinds: dict[str, Any] = {}
+    if recipe.domain.die is not None:
+        die = OBJECT_KINDS["die"]
+        kinds["die"] = {
+            "categories": sorted(DIE_FACES),
+            "symmetries": die.symmetries,
+            "shape_symmetries": die.shape_symmetries,
+        }
+    for facts in recipe.assets:  # their cards tell one kind of symmetry, that of shape and colours
+        kinds[facts.name] = {
+            "categories": [facts.mesh.category],
+            "symmetries": facts.symmetries,
+            "shape_symmetries": facts.symmetries,
+        }
+    return {"objects": kinds}
 
 
 def _units(recipe: Recipe, root: Path, count: int, seed: int) -> list[Unit]:
@@ -247,7 +259,7 @@ def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterat
     past = first + unit.count
     for scene_index in range(first // per_scene, -(-past // per_scene)):
         settled = settled_scene(recipe, unit.seed, scene_index)
-        scenes.append(_scene_facts(settled))
+        scenes.append(_scene_facts(settled, recipe))
         samples = _scene_samples(recipe, settled, unit.seed)
         yield from itertools.islice(samples, past - scene_index * per_scene)
 
@@ -347,14 +359,16 @@ def _known(**facts: object) -> dict[str, object]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _scene_facts(settled: SettledScene) -> dict[str, Any]:
+def _scene_facts(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
+    """Returns what is recorded of a scene; files go by their names among the recipe's assets."""
+    names = {facts.mesh.path: facts.name for facts in recipe.assets}
     facts: dict[str, Any] = {
         "scene_index": settled.index,
         "attempt": settled.attempt,
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
         "drawn": dict(settled.drawn.values),
-        "scene": settled.scene,
+        "scene": settled.scene.with_paths(names),
     }
     if len(settled.film) > 1:
         facts["film"] = [_instant_facts(instant) for instant in settled.film]
