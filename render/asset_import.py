@@ -5,6 +5,7 @@ Files of users are damaged, huge or malicious. What breaks here breaks a child, 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import select
 import subprocess
@@ -13,17 +14,20 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.errors import InputError, RepairWarning, Sim2CamError
-from sim2cam.geometry.poses import vec3
+from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.render import cache
 from sim2cam.render.asset_files import category_of, read_card
-from sim2cam.render.mesh_file import collider_of, read_mesh_file
+from sim2cam.render.mesh import Mesh
+from sim2cam.render.mesh_file import MAX_BYTES, Sources, hull_of, packed, parse_mesh_file
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
 
@@ -63,7 +67,42 @@ class Imported:
     guessed_unit: LengthUnit | None = None
 
 
-_ADAPTER: TypeAdapter[Imported] = TypeAdapter(Imported)
+@dataclass(frozen=True)
+class _Measures:
+    """What a child found in a file; lengths in the file's unit.
+
+    Attributes:
+        sources: the files that were read.
+        low, high: opposite corners of its box.
+        center: of its mass.
+        radius: from there to the farthest point.
+        volume: of a solid; of an open mesh half that of its hull.
+        faces: triangles.
+        is_closed: whether it is the skin of a solid.
+        repairs: what was repaired.
+    """
+
+    sources: Sources
+    low: Vec3
+    high: Vec3
+    center: Vec3
+    radius: float
+    volume: float
+    faces: int
+    is_closed: bool
+    repairs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Of a child: measures, or why there are none."""
+
+    measures: _Measures | None = None
+    problem: str | None = None
+
+
+_MEASURES: TypeAdapter[_Measures] = TypeAdapter(_Measures)
+_ANSWER: TypeAdapter[_Answer] = TypeAdapter(_Answer)
 
 
 def import_assets(
@@ -71,69 +110,78 @@ def import_assets(
 ) -> Iterator[Imported]:
     """Yields what became of each file, in order; none of them can harm this process.
 
+    What is there is remembered in the cache, with the cleaned mesh, for as long as the file and all
+    that it names stay as they are.
+
     Args:
         folder: of assets.
         names: of files in it.
         unit: of the numbers of files that do not say themselves; None to guess.
     """
-    child = None
+    child = _Children()
     try:
         for name in names:
-            if child is None:
-                child = _Child(folder, unit)
-            answer = child.ask(name)
-            if answer is None:
-                reason = child.end()
-                child = None
-                answer = Imported(name, problem=f"{folder / name}: {reason}")
-            yield answer
+            path = folder / name
+            try:
+                card = read_card(path)
+                known = _remembered(path)
+                answer = _Answer(known) if known else child.ask(path)
+                if answer.measures is None:
+                    yield Imported(name, problem=answer.problem)
+                    continue
+                if known is None:
+                    _remember(path, answer.measures)
+                yield _imported(path, name, card, answer.measures, unit)
+            except InputError as error:
+                yield Imported(name, problem=str(error))
     finally:
-        if child is not None:
-            child.end()
+        child.end()
 
 
-def measure(
-    folder: Path, name: str, unit: LengthUnit | None = None
-) -> tuple[AssetFacts, LengthUnit | None]:
-    """Returns the facts of an asset, and its unit if that had to be guessed.
+def _imported(
+    path: Path, name: str, card: AssetCard, found: _Measures, unit: LengthUnit | None
+) -> Imported:
+    """Returns an asset of these measures.
 
     Raises:
-        InputError: it cannot be used.
+        InputError: it is too small or too large.
     """
-    path = folder / name
-    card = read_card(path)
-    plain = MeshFile(str(path), category_of(name, card))
-    content = read_mesh_file(plain)
-    vertices = content.mesh.vertices_m
-    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    longest = max(high - low for low, high in zip(found.low, found.high, strict=True))
     told = card.unit or unit
-    known = told or _guessed_unit(path, float((high - low).max()))
+    known = told or _guessed_unit(path, longest)
     metres = METRES[known]
-    _check_size(path, float((high - low).max()) * metres, known)
-    points, center = collider_of(plain)
+    _check_size(path, longest * metres, known)
+    keypoints = tuple((key, _times(metres, point)) for key, point in card.keypoints.items())
     facts = AssetFacts(
         name=name,
-        mesh=_with_keypoints(replace(plain, unit_m=metres), card),
-        digest=content.digest,
-        low_m=vec3(low * metres),
-        high_m=vec3(high * metres),
-        center_m=vec3(center * metres),
-        radius_m=float(np.linalg.norm(vertices - center, axis=1).max() * metres),
-        faces=len(content.mesh.faces),
-        is_closed=content.is_closed,
-        mass_kg=card.mass_kg or _assumed_mass(_volume(plain, points) * metres**3),
+        mesh=MeshFile(
+            str(path),
+            category_of(name, card),
+            metres,
+            keypoints=keypoints,
+            digest=found.sources.digest(),
+        ),
+        low_m=_times(metres, found.low),
+        high_m=_times(metres, found.high),
+        center_m=_times(metres, found.center),
+        radius_m=found.radius * metres,
+        faces=found.faces,
+        is_closed=found.is_closed,
+        mass_kg=card.mass_kg or _assumed_mass(found.volume * metres**3),
         friction=card.friction or _FRICTION,
         restitution=card.restitution or _RESTITUTION,
         symmetries=card.symmetries,
         licence=card.licence,
     )
+    doubts = list(found.repairs)
     if min(facts.size_m) < _THIN_M:
-        warnings.warn(
-            f"{path}: only {min(facts.size_m) * 1e3:.2g} mm thick. It may sink into the table.",
-            RepairWarning,
-            stacklevel=1,
-        )
-    return facts, None if told else known
+        thin = min(facts.size_m) * 1e3
+        doubts.append(f"only {thin:.2g} mm thick. It may sink into what it lies on.")
+    return Imported(name, facts, None, tuple(doubts), None if told else known)
+
+
+def _times(length: float, vector: Vec3) -> Vec3:
+    return vec3(np.multiply(vector, length))
 
 
 def _guessed_unit(path: Path, longest: float) -> LengthUnit:
@@ -153,82 +201,108 @@ def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
         )
 
 
-def _with_keypoints(mesh: MeshFile, card: AssetCard) -> MeshFile:
-    points = ((name, np.multiply(point, mesh.unit_m)) for name, point in card.keypoints.items())
-    return replace(mesh, keypoints=tuple((name, vec3(point)) for name, point in points))
-
-
-def _volume(plain: MeshFile, points: np.ndarray) -> float:
-    """Returns the volume of a solid, in its file's unit cubed; of an open mesh half that of its hull."""
-    from scipy.spatial import ConvexHull, QhullError
-
-    content = read_mesh_file(plain)
-    if content.is_closed:
-        a, b, c = content.mesh.vertices_m[content.mesh.faces].swapaxes(0, 1)
-        return float((a * np.cross(b, c)).sum() / 6)
-    try:
-        return float(ConvexHull(points).volume) / 2
-    except QhullError:  # flat
-        return 0.0
-
-
 def _assumed_mass(volume_m3: float) -> Interval:
     low, high = (max(_LEAST_MASS_KG, volume_m3 * density) for density in _DENSITIES_KG_M3)
     return Interval(low, high, f"{ASSUMED}: {_DENSITIES_KG_M3[0]:g} to {_DENSITIES_KG_M3[1]:g} kg/m3")
 
 
-class _Child:
-    """A process that measures files of one folder, one after another."""
+def _remembered(path: Path) -> _Measures | None:
+    """Returns the measures of a file in the cache, if all that it was read from is as it was."""
+    data = cache.read(_entry(path))
+    if data is None:
+        return None
+    try:
+        found = _MEASURES.validate_json(data)
+    except ValidationError:
+        return None
+    same = all(_hash(path.parent / name) == sha for name, sha in found.sources.hashes.items())
+    return found if same and not found.sources.missing else None
 
-    def __init__(self, folder: Path, unit: LengthUnit | None) -> None:
-        self._words = tempfile.TemporaryFile()
+
+def _remember(path: Path, measures: _Measures) -> None:
+    cache.write(_entry(path), _MEASURES.dump_json(measures))
+
+
+def _entry(path: Path) -> str:
+    """Returns the name of a file's measures in the cache."""
+    key = hashlib.sha256(f"{path.name}\0{_hash(path)}".encode())
+    return f"{key.hexdigest()}.json"
+
+
+def _hash(path: Path) -> str | None:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            return None
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:  # the child that reads it says why
+        return None
+
+
+class _Children:
+    """A process that measures files, one after another; another one after each that it ends with."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._words: IO[bytes]
+        self._rest = b""
+
+    def ask(self, path: Path) -> _Answer:
+        """Returns what a process found in a file."""
+        process, grace = self._process, 0.0
+        if process is None:
+            process, grace = self._start(), _START_SECONDS
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # then it gives no answer either
+            process.stdin.write(os.fsencode(path).hex().encode() + b"\n")
+            process.stdin.flush()
+        try:
+            line = self._line(MOST_SECONDS + grace)
+        except TimeoutError:
+            problem = f"{path}: reading it takes more than {MOST_SECONDS:g} s. Simplify it."
+            self.end()
+            return _Answer(problem=problem)
+        if line is None:
+            code = process.wait()
+            reason = _last_line(self._words) or f"exit code {code}"
+            self.end()
+            return _Answer(problem=f"{path}: cannot be read; it ended the process ({reason}).")
+        return _ANSWER.validate_json(line)
+
+    def end(self) -> None:
+        """Ends the process, if there is one."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.communicate()
+        self._words.close()
+        self._process, self._rest = None, b""
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed at its end
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(folder), unit or ""],
+            [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
         )
-        self._rest = b""
-        self._is_late = False
-        self._grace = _START_SECONDS
-
-    def ask(self, name: str) -> Imported | None:
-        """Returns what became of a file; None when that ended the process, or takes too long."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(name.encode("utf-8", "surrogateescape").hex().encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return None
-        line = self._line(MOST_SECONDS + self._grace)
-        self._grace = 0.0
-        return None if line is None else _ADAPTER.validate_json(line)
-
-    def end(self) -> str:
-        """Ends the process; returns why it gave no answer."""
-        self._process.kill()
-        code = self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
-        words = _last_line(self._words)
-        self._words.close()
-        if self._is_late:
-            return f"reading it takes more than {MOST_SECONDS:g} s. Simplify it."
-        return f"it ended the process that read it ({words or f'exit code {code}'})."
+        return self._process
 
     def _line(self, seconds: float) -> bytes | None:
+        """Returns the next line; None when the process ended without one.
+
+        Raises:
+            TimeoutError: there is none after so many seconds.
+        """
+        assert self._process is not None
         assert self._process.stdout is not None
         pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
         while b"\n" not in self._rest:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                self._is_late = True
-                return None
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([pipe], [], [], left)[0]:
+                raise TimeoutError
             more = os.read(pipe, 65536)
             if not more:
-                self._process.wait()
                 return None
             self._rest += more
         line, self._rest = self._rest.split(b"\n", 1)
@@ -241,32 +315,57 @@ def _last_line(words: IO[bytes]) -> str:
     return lines[-1] if lines else ""
 
 
-def _answer(folder: Path, name: str, unit: LengthUnit | None) -> Imported:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", RepairWarning)
-        try:
-            facts, guessed = measure(folder, name, unit)
-        except Sim2CamError as error:
-            return Imported(name, problem=str(error))
-        except MemoryError:
-            limit = f"{MOST_BYTES >> 30} GiB"
-            return Imported(name, problem=f"{folder / name}: needs more memory than {limit}.")
-    repairs = [str(one.message) for one in caught if issubclass(one.category, RepairWarning)]
-    return Imported(name, facts, None, tuple(repairs), guessed)
-
-
-def _serve(folder: Path, unit: LengthUnit | None) -> None:
-    """Answers one line for each line with a name; libraries may print what they like."""
+def _serve() -> None:
+    """Answers one line for each line with a path; libraries may print what they like."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     for line in sys.stdin.buffer:
-        name = bytes.fromhex(line.decode()).decode("utf-8", "surrogateescape")
-        answers.write(_ADAPTER.dump_json(_answer(folder, name, unit)) + b"\n")
+        answers.write(_ANSWER.dump_json(_answer(Path(os.fsdecode(bytes.fromhex(line.decode()))))))
+        answers.write(b"\n")
         answers.flush()
 
 
+def _answer(path: Path) -> _Answer:
+    try:
+        return _Answer(_measure(path))
+    except Sim2CamError as error:
+        return _Answer(problem=str(error))
+    except MemoryError:
+        return _Answer(problem=f"{path}: needs more memory than {MOST_BYTES >> 30} GiB. Simplify it.")
+
+
+def _measure(path: Path) -> _Measures:
+    """Returns the measures of a file, and puts its cleaned mesh into the cache."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RepairWarning)
+        content, sources = parse_mesh_file(path, MeshFile.max_faces)
+    cache.write(f"{sources.digest()}.npz", packed(content))
+    vertices = content.mesh.vertices_m
+    hull = hull_of(vertices)
+    return _Measures(
+        sources,
+        vec3(vertices.min(axis=0)),
+        vec3(vertices.max(axis=0)),
+        vec3(hull.center),
+        float(np.linalg.norm(vertices - hull.center, axis=1).max()),
+        _volume(content.mesh) if content.is_closed else hull.volume / 2,
+        len(content.mesh.faces),
+        content.is_closed,
+        tuple(
+            str(one.message).removeprefix(f"{path}: ")
+            for one in caught
+            if issubclass(one.category, RepairWarning)
+        ),
+    )
+
+
+def _volume(mesh: Mesh) -> float:
+    a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
+    return float((a * np.cross(b, c)).sum() / 6)
+
+
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), sys.argv[2] or None)  # type: ignore[arg-type]
+    _serve()

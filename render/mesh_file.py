@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
+import json
 import warnings
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sim2cam import images
 from sim2cam.errors import InputError, RepairWarning
+from sim2cam.render import cache
 from sim2cam.render.mesh import Mesh
 from sim2cam.scene.asset import MeshFile
 
@@ -52,13 +57,34 @@ class MeshContent:
         colors: its picture, or one that holds the colours of its vertices, sRGB uint8 (h, w, 3), row
             0 at v = 0; None when there is neither.
         is_closed: whether it is the skin of a solid.
-        digest: SHA-256 over the file and all that was read of what it names.
     """
 
     mesh: Mesh
     colors: NDArray[np.uint8] | None
     is_closed: bool
-    digest: str
+
+    def scaled(self, unit_m: float) -> MeshContent:
+        """Returns it with every length so many times as long."""
+        uvs = self.mesh.uvs * unit_m if self.colors is None else self.mesh.uvs
+        mesh = replace(self.mesh, vertices_m=self.mesh.vertices_m * unit_m, uvs=uvs)
+        return replace(self, mesh=mesh)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a mesh was read from.
+
+    Attributes:
+        hashes: SHA-256 of each file, by its path from the folder of the first, which is the mesh.
+        missing: names of files that were not there.
+    """
+
+    hashes: Mapping[str, str]
+    missing: tuple[str, ...]
+
+    def digest(self) -> str:
+        """Returns a SHA-256 over all of them."""
+        return hashlib.sha256(json.dumps([*self.hashes.items()]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +118,25 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     Raises:
         InputError: the file is missing, damaged, has no faces, too many, or numbers that are none.
     """
-    path = Path(asset.path)
-    raw, digest = _read(path, asset.max_faces)
+    content = _unpacked(cache.read(f"{asset.digest}.npz")) if asset.digest else None
+    if content is None:
+        content, sources = parse_mesh_file(Path(asset.path), asset.max_faces)
+        if asset.digest not in ("", sources.digest()):
+            raise InputError(asset.path, "is not what it was when it was brought in. Start anew.")
+    return content.scaled(asset.unit_m)
+
+
+def parse_mesh_file(path: Path, max_faces: int) -> tuple[MeshContent, Sources]:
+    """Returns the content of a mesh file in its own unit, and what it was read from.
+
+    Raises:
+        InputError: as ``read_mesh_file``.
+    """
+    raw, sources = _read(path, max_faces)
     _check(raw, path)
     raw = _turned_outwards(_without_slivers(raw, path), path)
     if raw.normals is None:
         raw = _smoothed(raw)
-    raw = replace(raw, vertices=raw.vertices * asset.unit_m)
     is_closed = bool(_welded(raw).is_watertight)
     if raw.uvs is not None:
         raw, colors = _pictured(raw, raw.uvs, path)
@@ -111,20 +149,35 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     tangents = _tangents(raw.vertices, raw.faces, raw.normals, raw.uvs)
     parts = np.ones(len(raw.vertices), np.uint32)
     mesh = Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, parts)
-    return MeshContent(mesh, colors, is_closed, digest)
+    return MeshContent(mesh, colors, is_closed), sources
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """A convex solid around a mesh.
+
+    Attributes:
+        points: (n, 3) corners, those of the mesh that lie farthest in many directions.
+        center: (3,) of its mass.
+        volume: 0 of a flat one.
+    """
+
+    points: Floats
+    center: Floats
+    volume: float
 
 
 @functools.lru_cache(maxsize=64)
-def collider_of(asset: MeshFile) -> tuple[Floats, Floats]:
-    """Returns what a mesh file collides as: points (n, 3) around which it is convex, and their centre.
+def collider_of(asset: MeshFile) -> Hull:
+    """Returns what a mesh file collides as, in metres."""
+    return hull_of(read_mesh_file(asset).mesh.vertices_m)
 
-    They are its extreme points in ``_COLLIDER_DIRECTIONS`` directions; the centre (3,) is that of
-    the mass of the solid between them.
-    """
+
+def hull_of(vertices: Floats) -> Hull:
+    """Returns the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
     from scipy.spatial import QhullError
     from trimesh.convex import convex_hull
 
-    vertices = read_mesh_file(asset).mesh.vertices_m
     i = np.arange(_COLLIDER_DIRECTIONS)
     z = 1 - (2 * i + 1) / _COLLIDER_DIRECTIONS
     angle = i * np.pi * (3 - np.sqrt(5))  # a Fibonacci spiral from pole to pole
@@ -132,13 +185,39 @@ def collider_of(asset: MeshFile) -> tuple[Floats, Floats]:
     directions = np.stack([around * np.cos(angle), around * np.sin(angle), z], axis=1)
     points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
     try:
-        return points, np.array(convex_hull(points).center_mass)
+        solid = convex_hull(points)
+        return Hull(points, np.array(solid.center_mass), float(solid.volume))
     except QhullError:  # flat, so there is no solid
-        return points, (points.min(axis=0) + points.max(axis=0)) / 2
+        return Hull(points, (points.min(axis=0) + points.max(axis=0)) / 2, 0.0)
 
 
-def _read(path: Path, max_faces: int) -> tuple[_Raw, str]:
-    """Returns what a file holds, and its digest."""
+def packed(content: MeshContent) -> bytes:
+    """Returns a content as a file of numpy's, for the cache."""
+    mesh = {name: value for name, value in vars(content.mesh).items() if _is_array(value)}
+    colors = {} if content.colors is None else {"colors": content.colors}
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, is_closed=content.is_closed, **mesh, **colors)
+    return file.getvalue()
+
+
+def _unpacked(data: bytes | None) -> MeshContent | None:
+    """Returns the content of a file of the cache; None when there is none or it is damaged."""
+    if data is None:
+        return None
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            found = dict(file)
+        is_closed, colors = bool(found.pop("is_closed")), found.pop("colors", None)
+        return MeshContent(Mesh(**found), colors, is_closed)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def _read(path: Path, max_faces: int) -> tuple[_Raw, Sources]:
     import trimesh
 
     if path.suffix.lower() not in SUFFIXES:
@@ -148,22 +227,22 @@ def _read(path: Path, max_faces: int) -> tuple[_Raw, str]:
     if path.stat().st_size > MAX_BYTES:
         raise InputError(path, f"larger than {MAX_BYTES >> 20} MiB. Simplify it.")
     try:
-        scene, digest = _opened(path)
+        scene, sources = _opened(path)
         nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
         placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
         placed = [(solid, m) for solid, m in placed if isinstance(solid, trimesh.Trimesh)]
         _check_count(sum(len(solid.faces) for solid, _ in placed), max_faces, path)
         is_pictured = any(_is_real(_image(solid)) for solid, _ in placed)
         solids = [solid.copy(include_cache=True).apply_transform(m) for solid, m in placed]
-        return _joined(solids, is_pictured=is_pictured), digest
+        return _joined(solids, is_pictured=is_pictured), sources
     except _BROKEN as error:
         kind = path.suffix[1:].upper()
         problem = f"no {kind} that can be read ({type(error).__name__}: {error})."
         raise InputError(path, problem) from error
 
 
-def _opened(path: Path) -> tuple[Any, str]:
-    """Returns a file as a scene of trimesh's, and its digest.
+def _opened(path: Path) -> tuple[Any, Sources]:
+    """Returns a file as a scene of trimesh's, and what it was read from.
 
     Warns of what it names and its folder does not hold.
     """
@@ -171,7 +250,7 @@ def _opened(path: Path) -> tuple[Any, str]:
     from trimesh.resolvers import FilePathResolver
 
     missing: list[str] = []
-    found: dict[str, bytes] = {}
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
 
     class Resolver(FilePathResolver):  # type: ignore[misc]
         """Remembers what was asked for; trimesh says nothing of what was not found."""
@@ -180,24 +259,24 @@ def _opened(path: Path) -> tuple[Any, str]:
             place: Path = super().absolute(name)
             if place.exists() and not (place.is_file() and place.stat().st_size <= MAX_BYTES):
                 raise ValueError(f"'{name}' is no file of at most {MAX_BYTES >> 20} MiB")
+            self.last = place
             return place
 
         def get(self, name: str) -> Any:
             try:
-                found[name] = super().get(name)
+                data = super().get(name)
             except (OSError, ValueError):
                 missing.append(name.strip())
                 raise
-            return found[name]
+            inside = self.last.relative_to(path.parent.resolve()).as_posix()
+            hashes[inside] = hashlib.sha256(data).hexdigest()
+            return data
 
     with images.opening_textures():
         scene = trimesh.load_scene(path, resolver=Resolver(str(path)), process=False)
     for name in missing:
         _warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
-    digest = hashlib.sha256(path.read_bytes())
-    for name in sorted(found):
-        digest.update(name.encode() + b"\0" + hashlib.sha256(found[name]).digest())
-    return scene, digest.hexdigest()
+    return scene, Sources(hashes, tuple(missing))
 
 
 def _check_count(count: int, most: int, path: Path) -> None:

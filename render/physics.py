@@ -164,16 +164,16 @@ def _collider(client: BulletClient, asset: Asset) -> int:
                 collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * _SCALE],
             )
         case MeshFile():
-            points, centre = collider_of(asset)
+            hull = collider_of(asset)
             shape = client.createCollisionShape(
-                client.GEOM_MESH, vertices=((points - centre) * _SCALE).tolist()
+                client.GEOM_MESH, vertices=((hull.points - hull.center) * _SCALE).tolist()
             )
     return int(shape)
 
 
 def _centre_m(asset: Asset) -> NDArray[np.float64]:
     """Returns where in the asset's frame (3,) its mass lies, on which Bullet puts its own frame."""
-    return collider_of(asset)[1] if isinstance(asset, MeshFile) else np.zeros(3)
+    return collider_of(asset).center if isinstance(asset, MeshFile) else np.zeros(3)
 
 
 def _speed(client: BulletClient, handle: int) -> float:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from sim2cam import __version__
+from sim2cam.cli.assets import Assets
 from sim2cam.cli.data import Check, Export, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
@@ -22,6 +23,7 @@ _Adapt = (
 _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[Assets, tyro.conf.subcommand("assets")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[Export, tyro.conf.subcommand("export")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -134,6 +135,8 @@ class MeshFile:
         unit_m: metres that one unit of the file stands for.
         max_faces: a file with more triangles is refused.
         keypoints: named points of it, metres.
+        digest: of what the file holds, as it was brought in (``render.asset_import``); what is there
+            may then be taken from the cache, and has to be just that.
     """
 
     path: str
@@ -141,10 +144,13 @@ class MeshFile:
     unit_m: float = 1.0
     max_faces: int = 200_000
     keypoints: tuple[tuple[str, Vec3], ...] = ()
+    digest: str = ""
     kind: Literal["mesh"] = "mesh"
 
     def __post_init__(self) -> None:
         _check_sizes(self, "unit_m", "max_faces")
+        if not re.fullmatch(r"([0-9a-f]{64})?", self.digest):
+            raise SpecError(f"'{self.digest[:80]}' is no SHA-256.")
 
 
 Asset = Annotated[Die | Box | Cylinder | Sphere | Ground | MeshFile, Field(discriminator="kind")]

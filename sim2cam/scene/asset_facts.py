@@ -75,8 +75,7 @@ class AssetFacts:
 
     Attributes:
         name: of its file, within the folder of assets.
-        mesh: where it is, its category and its keypoints.
-        digest: SHA-256 over the file and all that it names.
+        mesh: where it is, what it holds, its category and its keypoints.
         low_m, high_m: opposite corners of its box, in its own frame.
         center_m: of its mass.
         radius_m: from there to its farthest point.
@@ -89,7 +88,6 @@ class AssetFacts:
 
     name: str
     mesh: MeshFile
-    digest: str
     low_m: Vec3
     high_m: Vec3
     center_m: Vec3
