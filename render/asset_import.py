@@ -40,6 +40,7 @@ SIZES_M = (0.001, 3.0)
 """Between which the longest side of an object has to be."""
 
 _START_SECONDS = 20.0
+_UNIT_OF_GLTF: LengthUnit = "m"  # by its specification
 _LARGEST_IN_METRES = 3.0  # numbers beyond are millimetres, as scans and CAD have them
 _DENSITIES_KG_M3 = (300.0, 1500.0)  # hollow plastic to filled
 _FRICTION = Interval(0.3, 0.8, ASSUMED)
@@ -116,7 +117,8 @@ def import_assets(
     Args:
         folder: of assets.
         names: of files in it.
-        unit: of the numbers of files that do not say themselves; None to guess.
+        unit: of the numbers of files that do not say themselves, as cards and glTF do; None to
+            guess.
     """
     child = _Children()
     try:
@@ -147,8 +149,8 @@ def _imported(
         InputError: it is too small or too large.
     """
     longest = max(high - low for low, high in zip(found.low, found.high, strict=True))
-    told = card.unit or unit
-    known = told or _guessed_unit(path, longest)
+    told = card.unit or (_UNIT_OF_GLTF if path.suffix.lower() in (".glb", ".gltf") else unit)
+    known = told or _guessed_unit(longest)
     metres = METRES[known]
     _check_size(path, longest * metres, known)
     keypoints = tuple((key, _times(metres, point)) for key, point in card.keypoints.items())
@@ -184,10 +186,9 @@ def _times(length: float, vector: Vec3) -> Vec3:
     return vec3(np.multiply(vector, length))
 
 
-def _guessed_unit(path: Path, longest: float) -> LengthUnit:
-    """Returns the unit of a file whose longest side is so many of it; glTF is always in metres."""
-    is_gltf = path.suffix.lower() in (".glb", ".gltf")
-    return "m" if is_gltf or longest <= _LARGEST_IN_METRES else "mm"
+def _guessed_unit(longest: float) -> LengthUnit:
+    """Returns the unit of a file whose longest side is so many of it."""
+    return "m" if longest <= _LARGEST_IN_METRES else "mm"
 
 
 def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:

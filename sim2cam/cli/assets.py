@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from sim2cam.cli.options import Talk
-from sim2cam.errors import Sim2CamError
+from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
     from sim2cam.render.asset_import import Imported
@@ -51,6 +51,50 @@ class Assets:
             console.say(f"picture: {picture}")
         if len(usable) < len(found):
             raise Sim2CamError(f"{self.folder}: {len(found) - len(usable)} of {len(found)} cannot be used.")
+
+
+@dataclass(frozen=True)
+class New:
+    """Write a first recipe that throws your own objects."""
+
+    name: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NAME")]
+    """Of the recipe; it goes to NAME.toml."""
+    assets: Path
+    """Folder of mesh files."""
+    captures: Path | None = None
+    """Photos, a folder or a COCO file; the pictures get their size."""
+    overwrite: bool = False
+    """Replace a recipe that is there."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Writes the recipe, and says what to do next."""
+        from sim2cam import images
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.pipeline.start import recipe_text
+        from sim2cam.render.asset_files import asset_names
+        from sim2cam.render.asset_import import import_assets
+
+        path = self.name if self.name.suffix == ".toml" else Path(f"{self.name}.toml")
+        if path.exists() and not self.overwrite:
+            raise UsageError(f"{path} is there already. Choose another name or add --overwrite.")
+        folder = self.assets.resolve()
+        found = list(import_assets(folder, asset_names(folder)))
+        captures = read_captures(self.captures) if self.captures else None
+        images.write_bytes(path, recipe_text(path.absolute(), folder, found, captures).encode())
+        recipe = load_recipe(str(path))
+        console = self.talk.console()
+        console.say(f"recipe: {path} ({len(found)} objects in {len(recipe.categories)} categories)")
+        for one in found:
+            assert one.facts is not None
+            size = " x ".join(f"{1e3 * side:.3g}" for side in one.facts.size_m)
+            console.say(f"  {one.name}: {size} mm{' (unit guessed)' if one.guessed_unit else ''}")
+            for repair in one.repairs:
+                console.say(f"    {repair}")
+        console.say(f"next: sim2cam render {path} --preview")
+        if self.talk.json:
+            console.result({"recipe": str(path), "categories": recipe.categories})
 
 
 def _table(found: list[Imported]) -> str:

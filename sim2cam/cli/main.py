@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from sim2cam import __version__
-from sim2cam.cli.assets import Assets
+from sim2cam.cli.assets import Assets, New
 from sim2cam.cli.data import Check, Export, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
@@ -23,6 +23,7 @@ _Adapt = (
 _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[New, tyro.conf.subcommand("new")]
     | Annotated[Assets, tyro.conf.subcommand("assets")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Inspect, tyro.conf.subcommand("inspect")]

@@ -47,6 +47,8 @@ Floats = NDArray[np.float64]
 
 MAX_ATTEMPTS = 20
 _TRIALS = 4
+_PREVIEW_PX = 400
+_LEAST_PX = 16
 
 Progress = Callable[[int, int], None]
 """Called with samples done and samples in all."""
@@ -127,6 +129,28 @@ def generate(
         done += finished
         progress(done, count)
     return read_dataset(root)
+
+
+def preview(recipe: Recipe, root: Path, *, seed: int) -> Dataset:
+    """Returns a data set of one shard of small stills, each of another scene, in the folder ``root``.
+
+    Raises:
+        SceneError: a scene cannot be settled.
+    """
+    render = recipe.render
+    scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
+    small = replace(
+        render,
+        width=max(_LEAST_PX, round(render.width * scale)),
+        height=max(_LEAST_PX, round(render.height * scale)),
+        views=1,
+        channels=(),
+        film=None,
+    )
+    return generate(
+        replace(recipe, render=small), root, count=SAMPLES_PER_SHARD, seed=seed, workers=1,
+        resume=False, overwrite=False, progress=lambda done, total: None,
+    )  # fmt: skip
 
 
 def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str, float]:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import tomllib
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
@@ -18,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
-from sim2cam.errors import InputError, RecipeError, RepairWarning, UsageError, did_you_mean
+from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
@@ -121,7 +120,8 @@ class AssetFolder:
 
     Attributes:
         folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set.
-        unit: of the numbers of files that do not say themselves; guessed from their size without it.
+        unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
+            them do; guessed from their size without it.
     """
 
     folder: str
@@ -297,9 +297,6 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
             f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
             f"All of them: sim2cam assets {folder}",
         )
-    for one in found:
-        for repair in one.repairs:
-            warnings.warn(f"{folder / one.name}: {repair}", RepairWarning, stacklevel=3)
     facts = tuple(one.facts for one in found if one.facts is not None)
     categories = sorted({one.mesh.category for one in facts})
     domain = tables.get("domain")
