@@ -125,8 +125,6 @@ def check_domain(domain: Domain, assets: Collection[str]) -> None:
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
-    if domain.object is not None and not assets:
-        raise ValueError("there is nothing to throw. Name a folder of mesh files in [assets]")
     words = _WORDS | {"object.asset": tuple(assets)}
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):

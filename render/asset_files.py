@@ -45,8 +45,8 @@ def asset_names(folder: Path) -> tuple[str, ...]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
             path = Path(place, name)
-            if path.suffix.lower() in SUFFIXES and not name.startswith("."):
-                if path.resolve().is_relative_to(root):
+            if path.suffix.lower() in SUFFIXES and not name.startswith(".") and path.is_file():
+                if Path(os.path.realpath(path)).is_relative_to(root):
                     found.append(path.relative_to(root).as_posix())
                 if len(found) > _MOST_FILES:
                     raise InputError(folder, f"holds more than {_MOST_FILES} assets. Split it.")

@@ -31,7 +31,7 @@ from sim2cam.render.mesh_file import MAX_BYTES, Sources, hull_of, packed, parse_
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
 
-MOST_SECONDS = 20.0
+MOST_SECONDS = 15.0
 """Time that one file is given; the first one of a child a little more."""
 MOST_BYTES = 4 * 2**30
 """Memory that a child is given."""

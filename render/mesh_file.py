@@ -43,9 +43,9 @@ _X = np.array([1.0, 0.0, 0.0])
 
 _BROKEN = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, OSError,
-    NotImplementedError, RecursionError, OverflowError,
+    RuntimeError, OverflowError, ImportError,
 )  # fmt: skip
-"""What trimesh raises on damaged files."""
+"""What trimesh raises on damaged files; for text in no encoding that it knows, it wants a package."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +250,8 @@ def _opened(path: Path) -> tuple[Any, Sources]:
     from trimesh.resolvers import FilePathResolver
 
     missing: list[str] = []
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    data, kind = path.read_bytes(), path.suffix[1:].lower()
+    hashes = {path.name: hashlib.sha256(data).hexdigest()}
 
     class Resolver(FilePathResolver):  # type: ignore[misc]
         """Remembers what was asked for; trimesh says nothing of what was not found."""
@@ -264,19 +265,26 @@ def _opened(path: Path) -> tuple[Any, Sources]:
 
         def get(self, name: str) -> Any:
             try:
-                data = super().get(name)
-            except (OSError, ValueError):
+                found = super().get(name)
+            except (OSError, ValueError, RuntimeError):
                 missing.append(name.strip())
                 raise
             inside = self.last.relative_to(path.parent.resolve()).as_posix()
-            hashes[inside] = hashlib.sha256(data).hexdigest()
-            return data
+            hashes[inside] = hashlib.sha256(found).hexdigest()
+            return _as_utf8(found) if inside.lower().endswith(".mtl") else found
 
     with images.opening_textures():
-        scene = trimesh.load_scene(path, resolver=Resolver(str(path)), process=False)
+        file = io.BytesIO(_as_utf8(data) if kind == "obj" else data)
+        resolver = Resolver(str(path))
+        scene = trimesh.load_scene(file, file_type=kind, resolver=resolver, process=False)
     for name in missing:
         _warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
     return scene, Sources(hashes, tuple(missing))
+
+
+def _as_utf8(text: bytes) -> bytes:
+    """Returns text of any encoding as UTF-8; what of it is neither becomes question marks."""
+    return text.decode("utf-8", "replace").encode()
 
 
 def _check_count(count: int, most: int, path: Path) -> None:
@@ -349,7 +357,11 @@ def _is_real(image: Any) -> bool:
 
 
 def _check(raw: _Raw, path: Path) -> None:
-    """Refuses numbers that are none, and meshes without a size."""
+    """Refuses numbers that are none, vertices that are not there, and meshes without a size."""
+    if raw.vertices.ndim != 2 or raw.vertices.shape[1] != 3:
+        raise InputError(path, "its vertices have no three coordinates each.")
+    if raw.faces.min() < 0 or raw.faces.max() >= len(raw.vertices):
+        raise InputError(path, f"a face names a vertex that is none of its {len(raw.vertices)}.")
     wrong = np.flatnonzero(~np.isfinite(raw.vertices).all(axis=1))
     if len(wrong):
         place = ", ".join(f"{c:g}" for c in raw.vertices[wrong[0]])

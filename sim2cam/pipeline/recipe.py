@@ -283,11 +283,16 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the tables with what is known of each asset, instead of the folder of all.
 
     Raises:
+        RecipeError: objects are thrown, and no folder of them is named.
         InputError: one of them cannot be used.
     """
+    domain = tables.get("domain")
+    throws = isinstance(domain, dict) and isinstance(domain.get("object"), dict)
     if "assets" not in tables:
+        if throws:
+            raise RecipeError(path, "there is nothing to throw. Name a folder of meshes in [assets].")
         return tables
-    options = _FOLDER.validate_python(tables["assets"])
+    options = _FOLDERS.validate_python({"assets": tables["assets"]})["assets"]
     folder = Path(options.folder)
     found = list(import_assets(folder, asset_names(folder), options.unit))
     problems = [one.problem for one in found if one.problem]
@@ -298,18 +303,16 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
             f"All of them: sim2cam assets {folder}",
         )
     facts = tuple(one.facts for one in found if one.facts is not None)
-    categories = sorted({one.mesh.category for one in facts})
-    domain = tables.get("domain")
-    if isinstance(domain, dict):
-        if "die" in domain:
-            categories = sorted({*categories, *DIE_FACES})
-        if isinstance(domain.get("object"), dict):
-            any_of = {"kind": "choice", "options": [one.name for one in facts]}
-            domain = domain | {"object": {"asset": any_of} | domain["object"]}
-    return {"categories": categories} | tables | {"assets": facts, "domain": domain}
+    categories = {one.mesh.category for one in facts}
+    if domain and "die" in domain:
+        categories |= DIE_FACES.keys()
+    if domain and throws:
+        any_of = {"kind": "choice", "options": [one.name for one in facts]}
+        domain = domain | {"object": {"asset": any_of} | domain["object"]}
+    return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
 
 
-_FOLDER: TypeAdapter[AssetFolder] = TypeAdapter(AssetFolder)
+_FOLDERS: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
 
 
 def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from sim2cam.scene.objects import Symmetries
 
 ASSUMED = "assumed"
 
+_UNIT_SLACK = 1e-3
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -61,6 +63,14 @@ class AssetCard:
     symmetries: Symmetries = Symmetries()
 
     def __post_init__(self) -> None:
+        if self.category == "":
+            raise SpecError("a category needs a name")
+        for name, point in self.keypoints.items():
+            if not all(map(math.isfinite, point)):
+                raise SpecError(f"keypoint {name} lies at {point}")
+        for vector in (*self.symmetries.axes, *self.symmetries.rotations_wxyz):
+            if not abs(math.hypot(*vector) - 1) < _UNIT_SLACK:
+                raise SpecError(f"a symmetry's axis or rotation {vector} has not the length 1")
         if self.mass_kg is not None and self.mass_kg.low <= 0:
             raise SpecError(f"mass_kg has to be above 0, not {self.mass_kg.low}")
         for name, most in (("friction", 2.0), ("restitution", 1.0)):

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_shipped_recipe_loads_and_survives_json(path: Path):
+    if path.stem == "lmo" and not Path(os.environ.get("SIM2CAM_REAL", ""), "lmo/models").is_dir():
+        pytest.skip("needs the meshes of LM-O: set SIM2CAM_REAL to the folder with lmo/models")
     recipe = load_recipe(path.stem)
     assert recipe.name == path.stem
     assert Recipe.from_json(recipe.to_json()) == recipe
@@ -38,7 +41,7 @@ def test_a_distribution_is_replaced_whole(tmp_path):
 
 BAD = [
     # (text, exact message after the path)
-    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, categories, domain, name, render, train"),
+    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, assets, categories, domain, name, render, train"),
     ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: horizon, lamp_count, near_count, sky_level, warmth"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=2.0\nhigh=1.0", "'domain.light.warmth.uniform': uniform needs low <= high, not 2.0 > 1.0"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),
