@@ -60,9 +60,7 @@ class _Throw:
     spin_rad_s: Vec3
 
 
-def compose(
-    drawn: Draw, width: int, height: int, assets: Sequence[AssetFacts] = ()
-) -> Scene:
+def compose(drawn: Draw, width: int, height: int, assets: Sequence[AssetFacts] = ()) -> Scene:
     """Returns the scene, not yet settled.
 
     Args:
@@ -153,9 +151,7 @@ def _die(drawn: Draw, i: int) -> _Thing:
 def _objects(drawn: Draw, assets: Sequence[AssetFacts]) -> list[_Thing]:
     count = drawn.count("layout/object_count") if drawn.has("object") else 0
     by_name = {facts.name: facts for facts in assets}
-    return [
-        _object(drawn, i, by_name[drawn.text(f"object/{i}/asset")]) for i in range(count)
-    ]
+    return [_object(drawn, i, by_name[drawn.text(f"object/{i}/asset")]) for i in range(count)]
 
 
 def _object(drawn: Draw, i: int, facts: AssetFacts) -> _Thing:

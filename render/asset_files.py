@@ -51,7 +51,9 @@ def asset_names(folder: Path) -> tuple[str, ...]:
                 if len(found) > _MOST_FILES:
                     raise InputError(folder, f"holds more than {_MOST_FILES} assets. Split it.")
     if not found:
-        raise InputError(folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}).")
+        raise InputError(
+            folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)})."
+        )
     return tuple(sorted(found))
 
 
@@ -117,7 +119,9 @@ def _of_bop(info: Path, path: Path) -> AssetCard:
     matrices = np.reshape(found.symmetries_discrete, (-1, 4, 4))
     offsets = [*matrices[:, :3, 3], *(np.array(one.offset) for one in found.symmetries_continuous)]
     if any(np.linalg.norm(offset) > _MOST_OFFSET * found.diameter for offset in offsets):
-        raise InputError(info, f"{path.stem}: a symmetry that is none about the origin is not known.")
+        raise InputError(
+            info, f"{path.stem}: a symmetry that is none about the origin is not known."
+        )
     try:
         turns = tuple(_quaternion(matrix[:3, :3]) for matrix in matrices)
     except ValueError as error:

@@ -204,7 +204,9 @@ def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
 
 def _assumed_mass(volume_m3: float) -> Interval:
     low, high = (max(_LEAST_MASS_KG, volume_m3 * density) for density in _DENSITIES_KG_M3)
-    return Interval(low, high, f"{ASSUMED}: {_DENSITIES_KG_M3[0]:g} to {_DENSITIES_KG_M3[1]:g} kg/m3")
+    return Interval(
+        low, high, f"{ASSUMED}: {_DENSITIES_KG_M3[0]:g} to {_DENSITIES_KG_M3[1]:g} kg/m3"
+    )
 
 
 def _remembered(path: Path) -> _Measures | None:
@@ -280,7 +282,7 @@ class _Children:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed at its end
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - this very module
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -335,7 +337,9 @@ def _answer(path: Path) -> _Answer:
     except Sim2CamError as error:
         return _Answer(problem=str(error))
     except MemoryError:
-        return _Answer(problem=f"{path}: needs more memory than {MOST_BYTES >> 30} GiB. Simplify it.")
+        return _Answer(
+            problem=f"{path}: needs more memory than {MOST_BYTES >> 30} GiB. Simplify it."
+        )
 
 
 def _measure(path: Path) -> _Measures:

@@ -51,7 +51,9 @@ def with_keypoints(labels: Labels, shot: Shot) -> tuple[ObjectLabel, ...]:
         points = keypoints_of(body.asset)
         tracks = track(np.array(list(points.values())).reshape(-1, 3), body.name, shot)
         seen = tuple(
-            _keypoint(name, point, where, label, shot, has_faces=not isinstance(body.asset, MeshFile))
+            _keypoint(
+                name, point, where, label, shot, has_faces=not isinstance(body.asset, MeshFile)
+            )
             for (name, point), where in zip(points.items(), tracks, strict=True)
         )
         found.append(replace(label, keypoints=seen))

@@ -346,8 +346,8 @@ def _paint_of(solid: Any) -> NDArray[np.uint8] | None:
         return np.array(solid.visual.vertex_colors[:, :3], np.uint8)
     material = getattr(solid.visual, "material", None)
     flat = getattr(material, "baseColorFactor", None)
-    if flat is None:
-        flat = getattr(material, "kwargs", {}).get("kd") and material.diffuse
+    if flat is None and "kd" in getattr(material, "kwargs", {}):
+        flat = material.diffuse  # type: ignore[union-attr]
     return None if flat is None else np.tile(np.array(flat[:3], np.uint8), (len(solid.vertices), 1))
 
 
@@ -424,7 +424,7 @@ def _against_most(welded: Any) -> NDArray[np.bool_]:
     surface = np.unique(np.minimum(way[:count], way[count:]), return_inverse=True)[1]
     turned = way[:count] > way[count:]
     share = np.bincount(surface, turned) / np.bincount(surface)
-    return turned ^ (share > 0.5)[surface]
+    return np.asarray(turned ^ (share > 0.5)[surface])
 
 
 def _runs_along(faces: Indices, edges: Indices) -> NDArray[np.bool_]:

@@ -31,7 +31,11 @@ _BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 
 _CHECK_EVERY = 24
 _CALM_CHECKS = 2
 _MAX_SECONDS = 6.0
-_ROLLING_M = {"cylinder": 5e-4, "sphere": 2e-3, "mesh": 2e-3}  # on flat faces it makes bodies jitter
+_ROLLING_M = {
+    "cylinder": 5e-4,
+    "sphere": 2e-3,
+    "mesh": 2e-3,
+}  # on flat faces it makes bodies jitter
 _GROUND_DEPTH_M = 0.5
 _FALLEN_OFF_M = 2.0
 

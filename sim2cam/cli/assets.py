@@ -50,7 +50,9 @@ class Assets:
             images.write_bytes(picture, images.encode_png(asset_sheet(usable)))
             console.say(f"picture: {picture}")
         if len(usable) < len(found):
-            raise Sim2CamError(f"{self.folder}: {len(found) - len(usable)} of {len(found)} cannot be used.")
+            raise Sim2CamError(
+                f"{self.folder}: {len(found) - len(usable)} of {len(found)} cannot be used."
+            )
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,9 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     throws = isinstance(domain, dict) and isinstance(domain.get("object"), dict)
     if "assets" not in tables:
         if throws:
-            raise RecipeError(path, "there is nothing to throw. Name a folder of meshes in [assets].")
+            raise RecipeError(
+                path, "there is nothing to throw. Name a folder of meshes in [assets]."
+            )
         return tables
     options = _FOLDERS.validate_python({"assets": tables["assets"]})["assets"]
     folder = Path(options.folder)

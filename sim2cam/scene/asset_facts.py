@@ -60,7 +60,7 @@ class AssetCard:
     friction: Interval | None = None
     restitution: Interval | None = None
     keypoints: Mapping[str, Vec3] = field(default_factory=dict)
-    symmetries: Symmetries = Symmetries()
+    symmetries: Symmetries = field(default_factory=Symmetries)
 
     def __post_init__(self) -> None:
         if self.category == "":
@@ -107,7 +107,7 @@ class AssetFacts:
     mass_kg: Interval
     friction: Interval
     restitution: Interval
-    symmetries: Symmetries = Symmetries()
+    symmetries: Symmetries = field(default_factory=Symmetries)
     licence: str = ""
 
     @property

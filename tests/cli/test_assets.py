@@ -45,7 +45,18 @@ def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
     assert main(["render", "mine.toml", "--out", "sim", "--count", "8", "--workers", "1"]) == 0
     assert main(["check", "sim"]) == 0
     assert main(["export", "sim", "--format", "coco", "--out", "coco"]) == 0
-    train = ["train", "mine.toml", "--data", "sim", "--out", "run", "--steps", "3", "--workers", "1"]
+    train = [
+        "train",
+        "mine.toml",
+        "--data",
+        "sim",
+        "--out",
+        "run",
+        "--steps",
+        "3",
+        "--workers",
+        "1",
+    ]
     assert main(train) == 0
     capsys.readouterr()
     captures = "coco/annotations.json"

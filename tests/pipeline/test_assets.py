@@ -220,7 +220,10 @@ def test_a_bad_table_of_assets_is_refused(place, monkeypatch, text, message):
 NOTHING = [
     ("view.object_px", "'domain.view' takes one of 'die_px' and 'object_px'"),
     ("layout.object_count", "nothing is thrown: give 'domain.layout.object_count'"),
-    ("object_surface", "'domain.layout.object_count' asks for some, and 'domain.object_surface' is"),
+    (
+        "object_surface",
+        "'domain.layout.object_count' asks for some, and 'domain.object_surface' is",
+    ),
 ]
 
 

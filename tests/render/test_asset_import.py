@@ -176,7 +176,9 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, mo
     monkeypatch.setattr(module, "MOST_SECONDS", 0.0)
     monkeypatch.setattr(module, "_START_SECONDS", 0.0)
     found = list(import_assets(folder, ["late.stl"]))
-    assert found[0].problem == f"{folder / 'late.stl'}: reading it takes more than 0 s. Simplify it."
+    assert (
+        found[0].problem == f"{folder / 'late.stl'}: reading it takes more than 0 s. Simplify it."
+    )
     monkeypatch.undo()
     assert next(import_assets(folder, ["late.stl"])).facts
 
@@ -198,7 +200,9 @@ def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
         entry.unlink()
     first, second = import_assets(folder, ["box.stl", "last.stl"])
     path = re.escape(str(folder / "box.stl"))
-    assert re.fullmatch(rf"{path}: cannot be read; it ended the process \(exit code -9\)\.", first.problem)
+    assert re.fullmatch(
+        rf"{path}: cannot be read; it ended the process \(exit code -9\)\.", first.problem
+    )
     assert second.facts
     assert len(started) == 2
 

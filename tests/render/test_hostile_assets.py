@@ -88,7 +88,9 @@ def claims() -> dict[str, bytes]:
     for n in (2**20, 2**31, 2**32 - 1):
         found[f"faces{n}.stl"] = bytes(80) + struct.pack("<I", n) + bytes(50)
     for length in (0, 12, 10**6, 2**32 - 1):
-        found[f"length{length}.glb"] = struct.pack("<4sIIII", b"glTF", 2, length, length, 0x4E4F534A)
+        found[f"length{length}.glb"] = struct.pack(
+            "<4sIIII", b"glTF", 2, length, length, 0x4E4F534A
+        )
     return found
 
 
@@ -213,10 +215,17 @@ def test_hostile_files_harm_nobody(corpus):
         assert (one.facts is None) == (one.problem is not None)
         assert one.problem is None or "takes more than" not in one.problem, one
         if one.facts is None:
-            assert one.problem.startswith(str(corpus / one.name.removesuffix(Path(one.name).suffix)))
+            assert one.problem.startswith(
+                str(corpus / one.name.removesuffix(Path(one.name).suffix))
+            )
             assert "Traceback" not in one.problem
         else:
-            values = [*one.facts.low_m, *one.facts.high_m, one.facts.radius_m, one.facts.mass_kg.low]
+            values = [
+                *one.facts.low_m,
+                *one.facts.high_m,
+                one.facts.radius_m,
+                one.facts.mass_kg.low,
+            ]
             assert np.isfinite(values).all()
             assert one.facts.mass_kg.low > 0
     assert [one for one in names if one not in found] == []

@@ -342,7 +342,7 @@ def texel_colors(content, corners):
     total = 0.0
     for dx, dy in ((0, 0), (1, 0), (0, 1), (1, 1)):
         weight = np.prod(np.where((dx, dy), share, 1 - share), axis=-1)
-        x, y = ((low + (dx, dy))[..., i].clip(0, (width, height)[i] - 1) for i in (0, 1))
+        x, y = (np.add(low, (dx, dy))[..., i].clip(0, (width, height)[i] - 1) for i in (0, 1))
         total = total + weight[..., None] * content.colors[y, x]
     return total
 
