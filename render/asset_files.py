@@ -22,6 +22,12 @@ from sim2cam.scene.objects import Symmetries
 
 MODELS_INFO = "models_info.json"
 
+UNREAD = (
+    ".3ds", ".3mf", ".blend", ".dae", ".fbx", ".mjcf", ".off", ".sdf", ".step", ".stp", ".urdf", ".usd",
+    ".usda", ".usdc", ".usdz", ".wrl", ".x3d",
+)  # fmt: skip
+"""Files of shapes that cannot be brought in."""
+
 _MOST_FILES = 2000
 _MOST_TEXT_BYTES = 2**20
 _MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
@@ -37,23 +43,36 @@ def asset_names(folder: Path) -> tuple[str, ...]:
     Raises:
         InputError: there is no such folder, or no file or too many in it.
     """
+    found = _names(folder, SUFFIXES)
+    if not found:
+        others = _names(folder, UNREAD)
+        hint = f"; {others[0]} cannot, convert it to GLB" if others else ""
+        raise InputError(
+            folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}){hint}."
+        )
+    return found
+
+
+def unread_names(folder: Path) -> tuple[str, ...]:
+    """Returns the files of shapes in a folder, as relative paths, of kinds that cannot be read."""
+    return _names(folder, UNREAD)
+
+
+def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     if not folder.is_dir():
         raise InputError(folder, "no such folder of assets. Check the path.")
     root = folder.resolve()
     found = []
     for place, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             path = Path(place, name)
-            if path.suffix.lower() in SUFFIXES and not name.startswith(".") and path.is_file():
-                if Path(os.path.realpath(path)).is_relative_to(root):
-                    found.append(path.relative_to(root).as_posix())
-                if len(found) > _MOST_FILES:
-                    raise InputError(folder, f"holds more than {_MOST_FILES} assets. Split it.")
-    if not found:
-        raise InputError(
-            folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)})."
-        )
+            if path.suffix.lower() not in suffixes or name.startswith(".") or not path.is_file():
+                continue
+            if Path(os.path.realpath(path)).is_relative_to(root):
+                found.append(path.relative_to(root).as_posix())
+            if len(found) > _MOST_FILES:
+                raise InputError(folder, f"holds more than {_MOST_FILES} assets. Split it.")
     return tuple(sorted(found))
 
 

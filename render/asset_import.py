@@ -26,13 +26,20 @@ from sim2cam.errors import InputError, RepairWarning, Sim2CamError
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render import cache
 from sim2cam.render.asset_files import category_of, read_card
-from sim2cam.render.mesh import Mesh
-from sim2cam.render.mesh_file import MAX_BYTES, Sources, hull_of, packed, parse_mesh_file
+from sim2cam.render.decomposition import center_of, decomposer
+from sim2cam.render.mesh_file import (
+    MAX_BYTES,
+    Sources,
+    hull_of,
+    packed,
+    parse_mesh_file,
+    taken_apart,
+)
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
 
 MOST_SECONDS = 15.0
-"""Time that one file is given; the first one of a child a little more."""
+"""Time that one file is given; the first one of a child, and all those that CoACD takes apart, more."""
 MOST_BYTES = 4 * 2**30
 """Memory that a child is given."""
 
@@ -40,6 +47,7 @@ SIZES_M = (0.001, 3.0)
 """Between which the longest side of an object has to be."""
 
 _START_SECONDS = 20.0
+_COACD_SECONDS = 60.0
 _UNIT_OF_GLTF: LengthUnit = "m"  # by its specification
 _LARGEST_IN_METRES = 3.0  # numbers beyond are millimetres, as scans and CAD have them
 _DENSITIES_KG_M3 = (300.0, 1500.0)  # hollow plastic to filled
@@ -80,6 +88,7 @@ class _Measures:
         volume: of a solid; of an open mesh half that of its hull.
         faces: triangles.
         is_closed: whether it is the skin of a solid.
+        parts: convex solids as which it collides.
         repairs: what was repaired.
     """
 
@@ -91,6 +100,7 @@ class _Measures:
     volume: float
     faces: int
     is_closed: bool
+    parts: int
     repairs: tuple[str, ...]
 
 
@@ -169,6 +179,7 @@ def _imported(
         radius_m=found.radius * metres,
         faces=found.faces,
         is_closed=found.is_closed,
+        parts=found.parts,
         mass_kg=card.mass_kg or _assumed_mass(found.volume * metres**3),
         friction=card.friction or _FRICTION,
         restitution=card.restitution or _RESTITUTION,
@@ -228,7 +239,7 @@ def _remember(path: Path, measures: _Measures) -> None:
 
 def _entry(path: Path) -> str:
     """Returns the name of a file's measures in the cache."""
-    key = hashlib.sha256(f"{path.name}\0{_hash(path)}".encode())
+    key = hashlib.sha256(f"{path.name}\0{_hash(path)}\0{decomposer()}".encode())
     return f"{key.hexdigest()}.json"
 
 
@@ -251,9 +262,9 @@ class _Children:
 
     def ask(self, path: Path) -> _Answer:
         """Returns what a process found in a file."""
-        process, grace = self._process, 0.0
+        process, grace = self._process, _COACD_SECONDS if decomposer() == "coacd" else 0.0
         if process is None:
-            process, grace = self._start(), _START_SECONDS
+            process, grace = self._start(), grace + _START_SECONDS
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # then it gives no answer either
             process.stdin.write(os.fsencode(path).hex().encode() + b"\n")
@@ -261,7 +272,7 @@ class _Children:
         try:
             line = self._line(MOST_SECONDS + grace)
         except TimeoutError:
-            problem = f"{path}: reading it takes more than {MOST_SECONDS:g} s. Simplify it."
+            problem = f"{path}: bringing it in takes more than {MOST_SECONDS:g} s. Simplify it."
             self.end()
             return _Answer(problem=problem)
         if line is None:
@@ -347,29 +358,27 @@ def _measure(path: Path) -> _Measures:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RepairWarning)
         content, sources = parse_mesh_file(path, MeshFile.max_faces)
+        content = taken_apart(content)
     cache.write(f"{sources.digest()}.npz", packed(content))
     vertices = content.mesh.vertices_m
     hull = hull_of(vertices)
+    center = center_of(content.parts) if content.parts else hull.center
     return _Measures(
         sources,
         vec3(vertices.min(axis=0)),
         vec3(vertices.max(axis=0)),
-        vec3(hull.center),
-        float(np.linalg.norm(vertices - hull.center, axis=1).max()),
-        _volume(content.mesh) if content.is_closed else hull.volume / 2,
+        vec3(center),
+        float(np.linalg.norm(vertices - center, axis=1).max()),
+        content.volume() if content.is_closed else hull.volume / 2,
         len(content.mesh.faces),
         content.is_closed,
+        max(1, len(content.parts)),
         tuple(
             str(one.message).removeprefix(f"{path}: ")
             for one in caught
             if issubclass(one.category, RepairWarning)
         ),
     )
-
-
-def _volume(mesh: Mesh) -> float:
-    a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
-    return float((a * np.cross(b, c)).sum() / 6)
 
 
 if __name__ == "__main__":

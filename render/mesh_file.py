@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from sim2cam import images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.render import cache
+from sim2cam.render.decomposition import center_of, decompose, decomposer
 from sim2cam.render.mesh import Mesh
 from sim2cam.scene.asset import MeshFile
 
@@ -36,6 +37,7 @@ _CREASE_RAD = np.radians(30)
 """Between faces that meet at more, normals that had to be made do not run on."""
 
 _COLLIDER_DIRECTIONS = 512
+_SOLID = 0.9  # of its hull; what fills more of it collides as the hull
 _LEAST_AREA = 1e-12  # of the square of the mesh's size
 _UV_SLACK = 1e-4  # beyond the picture's edge that is no repetition
 _GREY = (204, 204, 204, 255)  # sRGB of objects without a picture in a file with pictures
@@ -57,17 +59,25 @@ class MeshContent:
         colors: its picture, or one that holds the colours of its vertices, sRGB uint8 (h, w, 3), row
             0 at v = 0; None when there is neither.
         is_closed: whether it is the skin of a solid.
+        parts: corners (n, 3) of the convex solids as which it collides; none when it does as its
+            hull.
     """
 
     mesh: Mesh
     colors: NDArray[np.uint8] | None
     is_closed: bool
+    parts: tuple[Floats, ...] = ()
+
+    def volume(self) -> float:
+        """Returns the volume of a solid, in its unit cubed."""
+        a, b, c = self.mesh.vertices_m[self.mesh.faces].swapaxes(0, 1)
+        return float((a * np.cross(b, c)).sum() / 6)
 
     def scaled(self, unit_m: float) -> MeshContent:
         """Returns it with every length so many times as long."""
         uvs = self.mesh.uvs * unit_m if self.colors is None else self.mesh.uvs
         mesh = replace(self.mesh, vertices_m=self.mesh.vertices_m * unit_m, uvs=uvs)
-        return replace(self, mesh=mesh)
+        return replace(self, mesh=mesh, parts=tuple(part * unit_m for part in self.parts))
 
 
 @dataclass(frozen=True)
@@ -83,8 +93,9 @@ class Sources:
     missing: tuple[str, ...]
 
     def digest(self) -> str:
-        """Returns a SHA-256 over all of them."""
-        return hashlib.sha256(json.dumps([*self.hashes.items()]).encode()).hexdigest()
+        """Returns a SHA-256 over all of them, and over what takes concave solids apart here."""
+        facts = [decomposer(), *self.hashes.items()]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +132,8 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     content = _unpacked(cache.read(f"{asset.digest}.npz")) if asset.digest else None
     if content is None:
         content, sources = parse_mesh_file(Path(asset.path), asset.max_faces)
+        if asset.digest:
+            content = taken_apart(content)
         if asset.digest not in ("", sources.digest()):
             raise InputError(asset.path, "is not what it was when it was brought in. Start anew.")
     return content.scaled(asset.unit_m)
@@ -167,10 +180,39 @@ class Hull:
     volume: float
 
 
+@dataclass(frozen=True, eq=False)
+class Collider:
+    """What a mesh collides as.
+
+    Attributes:
+        parts: corners (n, 3) of convex solids, metres.
+        center: (3,) of the mass of all of them.
+    """
+
+    parts: tuple[Floats, ...]
+    center: Floats
+
+
 @functools.lru_cache(maxsize=64)
-def collider_of(asset: MeshFile) -> Hull:
-    """Returns what a mesh file collides as, in metres."""
-    return hull_of(read_mesh_file(asset).mesh.vertices_m)
+def collider_of(asset: MeshFile) -> Collider:
+    """Returns what a mesh file collides as: its parts if it was brought in, its hull otherwise."""
+    content = read_mesh_file(asset)
+    if content.parts:
+        return Collider(content.parts, center_of(content.parts))
+    hull = hull_of(content.mesh.vertices_m)
+    return Collider((hull.points,), hull.center)
+
+
+def taken_apart(content: MeshContent) -> MeshContent:
+    """Returns a content with the parts as which it collides, if it is concave enough to need them."""
+    vertices = content.mesh.vertices_m
+    hull = hull_of(vertices)
+    if hull.volume == 0 or (content.is_closed and content.volume() > _SOLID * hull.volume):
+        return content
+    places, place = np.unique(vertices, axis=0, return_inverse=True)
+    faces = place.ravel()[content.mesh.faces]
+    once = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]
+    return replace(content, parts=decompose(places, faces[np.sort(once)], hull.points))
 
 
 def hull_of(vertices: Floats) -> Hull:
@@ -196,7 +238,8 @@ def packed(content: MeshContent) -> bytes:
     mesh = {name: value for name, value in vars(content.mesh).items() if _is_array(value)}
     colors = {} if content.colors is None else {"colors": content.colors}
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, is_closed=content.is_closed, **mesh, **colors)
+    parts = {f"part/{number:03d}": part for number, part in enumerate(content.parts)}
+    np.savez(file, allow_pickle=False, is_closed=content.is_closed, **mesh, **colors, **parts)
     return file.getvalue()
 
 
@@ -208,7 +251,8 @@ def _unpacked(data: bytes | None) -> MeshContent | None:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             found = dict(file)
         is_closed, colors = bool(found.pop("is_closed")), found.pop("colors", None)
-        return MeshContent(Mesh(**found), colors, is_closed)
+        parts = tuple(found.pop(name) for name in sorted(found) if name.startswith("part/"))
+        return MeshContent(Mesh(**found), colors, is_closed, parts)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         return None
 
@@ -346,8 +390,8 @@ def _paint_of(solid: Any) -> NDArray[np.uint8] | None:
         return np.array(solid.visual.vertex_colors[:, :3], np.uint8)
     material = getattr(solid.visual, "material", None)
     flat = getattr(material, "baseColorFactor", None)
-    if flat is None and "kd" in getattr(material, "kwargs", {}):
-        flat = material.diffuse  # type: ignore[union-attr]
+    if flat is None and material is not None and "kd" in getattr(material, "kwargs", {}):
+        flat = material.diffuse
     return None if flat is None else np.tile(np.array(flat[:3], np.uint8), (len(solid.vertices), 1))
 
 

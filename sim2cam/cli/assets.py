@@ -30,7 +30,7 @@ class Assets:
     def execute(self) -> None:
         """Prints a table; fails if a file cannot be used."""
         from sim2cam import images
-        from sim2cam.render.asset_files import asset_names
+        from sim2cam.render.asset_files import asset_names, unread_names
         from sim2cam.render.asset_import import import_assets
         from sim2cam.report.sheet import asset_sheet
 
@@ -44,6 +44,8 @@ class Assets:
         for one in found:
             for words in (*([one.problem] if one.problem else ()), *one.repairs):
                 console.say(f"{one.name}: {words.removeprefix(f'{folder / one.name}: ')}")
+        for name in unread_names(folder):
+            console.say(f"{name}: a file of this kind cannot be read. Convert it to GLB.")
         usable = [one.facts for one in found if one.facts is not None]
         if usable:
             picture = self.out or folder.with_name(f"{folder.name}-assets.png")
@@ -101,11 +103,13 @@ class New:
 
 def _table(found: list[Imported]) -> str:
     """Returns one line for each asset; a unit that was guessed has a question mark."""
-    rows = [("asset", "category", "size, mm", "unit", "faces", "closed", "mass, kg", "licence")]
+    rows = [
+        ("asset", "category", "size, mm", "unit", "faces", "closed", "parts", "mass, kg", "licence")
+    ]
     for one in found:
         facts = one.facts
         if facts is None:
-            rows.append((one.name, "-", "-", "-", "-", "-", "-", "cannot be used"))
+            rows.append((one.name, "-", "-", "-", "-", "-", "-", "-", "cannot be used"))
             continue
         rows.append(
             (
@@ -115,6 +119,7 @@ def _table(found: list[Imported]) -> str:
                 f"{one.guessed_unit}?" if one.guessed_unit else _unit(facts.mesh.unit_m),
                 str(facts.faces),
                 "yes" if facts.is_closed else "no",
+                str(facts.parts),
                 f"{facts.mass_kg.low:.2g} to {facts.mass_kg.high:.2g}",
                 facts.licence or "-",
             )

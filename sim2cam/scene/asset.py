@@ -126,7 +126,8 @@ class Ground:
 class MeshFile:
     """A shape from a file, in the file's own frame: OBJ with its MTL, PLY, STL, GLB or glTF.
 
-    It collides as its convex hull. Its colour is the file's texture or that of its vertices, of the
+    It collides as its convex hull; a concave one that was brought in (``render.asset_import``) as a few
+    convex parts. Its colour is the file's texture or that of its vertices, of the
     body's material where the file has neither; how it shines is the material's always.
 
     Attributes:
@@ -135,8 +136,8 @@ class MeshFile:
         unit_m: metres that one unit of the file stands for.
         max_faces: a file with more triangles is refused.
         keypoints: named points of it, metres.
-        digest: of what the file holds, as it was brought in (``render.asset_import``); what is there
-            may then be taken from the cache, and has to be just that.
+        digest: of what the file holds, as it was brought in; what is there may then be taken from
+            the cache, and has to be just that.
     """
 
     path: str

@@ -91,6 +91,7 @@ class AssetFacts:
         radius_m: from there to its farthest point.
         faces: triangles.
         is_closed: whether it is the skin of a solid.
+        parts: convex solids as which it collides; 1 is its hull.
         mass_kg, friction, restitution: between which they are drawn.
         symmetries: turns after which it looks the same.
         licence: of the file; empty when nobody said.
@@ -104,6 +105,7 @@ class AssetFacts:
     radius_m: float
     faces: int
     is_closed: bool
+    parts: int
     mass_kg: Interval
     friction: Interval
     restitution: Interval

@@ -12,7 +12,7 @@ import trimesh
 from sim2cam.errors import InputError
 from sim2cam.render import asset_import as module
 from sim2cam.render import cache
-from sim2cam.render.asset_files import asset_names, category_of, read_card
+from sim2cam.render.asset_files import asset_names, category_of, read_card, unread_names
 from sim2cam.render.asset_import import import_assets
 from sim2cam.render.mesh_file import read_mesh_file
 from sim2cam.scene.asset_facts import AssetCard, Interval
@@ -47,20 +47,24 @@ def test_a_solid_is_measured(folder):
     assert np.ptp(read_mesh_file(facts.mesh).mesh.vertices_m, axis=0) == pytest.approx(facts.size_m)
 
 
-@pytest.mark.parametrize(("scale", "unit"), [(1.0, "mm"), (0.001, "m"), (0.05, "m"), (0.06, "mm")])
-def test_large_numbers_are_taken_for_millimetres(tmp_path, scale, unit):
-    trimesh.creation.box(np.multiply(BOX, scale)).export(tmp_path / "box.ply")
-    found = only(tmp_path)
-    assert found.guessed_unit == unit
-    metres = {"m": 1.0, "mm": 0.001}[unit]
-    assert max(found.facts.size_m) == pytest.approx(60 * scale * metres)
-
-
-def test_gltf_is_in_metres_whatever_others_are(tmp_path):
-    trimesh.creation.box((0.06, 0.04, 0.03)).export(tmp_path / "box.glb")
-    found = only(tmp_path, unit="mm")
-    assert found.guessed_unit is None
-    assert found.facts.size_m == pytest.approx((0.06, 0.04, 0.03))
+def test_large_numbers_are_taken_for_millimetres_and_gltf_for_metres(tmp_path):
+    units = {
+        "a.ply": (1.0, "mm"),
+        "b.ply": (0.001, "m"),
+        "c.ply": (0.05, "m"),
+        "d.ply": (0.06, "mm"),
+    }
+    for name, (scale, _) in units.items():
+        trimesh.creation.box(np.multiply(BOX, scale)).export(tmp_path / name)
+    trimesh.creation.box((0.06, 0.04, 0.03)).export(tmp_path / "e.glb")
+    *others, gltf = import_assets(tmp_path, asset_names(tmp_path))
+    for found in others:
+        scale, unit = units[found.name]
+        assert found.guessed_unit == unit
+        assert max(found.facts.size_m) == pytest.approx(60 * scale * {"m": 1.0, "mm": 0.001}[unit])
+    assert gltf.guessed_unit is None
+    (in_mm,) = import_assets(tmp_path, ["e.glb"], unit="mm")
+    assert in_mm.facts.size_m == gltf.facts.size_m == pytest.approx((0.06, 0.04, 0.03))
 
 
 def test_a_card_says_what_a_file_does_not(folder):
@@ -177,7 +181,8 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, mo
     monkeypatch.setattr(module, "_START_SECONDS", 0.0)
     found = list(import_assets(folder, ["late.stl"]))
     assert (
-        found[0].problem == f"{folder / 'late.stl'}: reading it takes more than 0 s. Simplify it."
+        found[0].problem
+        == f"{folder / 'late.stl'}: bringing it in takes more than 0 s. Simplify it."
     )
     monkeypatch.undo()
     assert next(import_assets(folder, ["late.stl"])).facts
@@ -219,4 +224,8 @@ def test_names_are_sorted_and_stay_inside(tmp_path):
         asset_names(tmp_path / "none")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
+        asset_names(tmp_path / "empty")
+    (tmp_path / "empty/arm.urdf").write_text("<robot/>")
+    assert unread_names(tmp_path / "empty") == ("arm.urdf",)
+    with pytest.raises(InputError, match=r"; arm\.urdf cannot, convert it to GLB\."):
         asset_names(tmp_path / "empty")
