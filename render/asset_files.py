@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Len
 from numpy.typing import NDArray
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, did_you_mean
@@ -121,7 +120,7 @@ class _ModelInfo(BaseModel):
     """One object of BOP's ``models_info.json``; lengths in millimetres, matrices row by row."""
 
     diameter: float
-    symmetries_discrete: list[Annotated[list[float], Len(16, 16)]] = []
+    symmetries_discrete: list[Annotated[list[float], Field(min_length=16, max_length=16)]] = []
     symmetries_continuous: list[_Axis] = []
 
 

@@ -80,7 +80,8 @@ def test_assets_are_listed_and_drawn(place, monkeypatch, capsys):
     assert main(["assets", "objects"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0].split() == [
-        "asset", "category", "size,", "mm", "unit", "faces", "closed", "mass,", "kg", "licence",
+        "asset", "category", "size,", "mm", "unit", "faces", "closed", "parts", "mass,",
+        "kg", "licence",
     ]  # fmt: skip
     assert out[1].startswith("block/red.ply  block     60 x 40 x 30   mm?   12     yes")
     assert images.read_rgb(place / "objects-assets.png").shape == (2 * 300, 2 * 256, 3)
