@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sim2cam.dataset.coco import write_coco
+from sim2cam.dataset.formats.export import export
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 
@@ -23,5 +23,5 @@ def sim(tmp_path_factory):
 @pytest.fixture(scope="session")
 def coco(sim, tmp_path_factory):
     out = tmp_path_factory.mktemp("captures") / "coco"
-    write_coco(sim, out)
-    return out / "annotations.json"
+    export({"train": sim}, out, "coco")
+    return out / "train.json"
