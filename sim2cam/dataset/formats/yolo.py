@@ -6,6 +6,7 @@ A line is ``class x y width height``: the box's centre and size over those of th
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -46,7 +47,7 @@ def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
     facts: dict[str, Any] = {name: f"images/{name}" for name in parts}
     if "train" in facts:
         facts.setdefault("val", facts["train"])  # Ultralytics refuses a file without
-    facts |= {"path": ".", "names": dict(enumerate(categories))}
+    facts["names"] = dict(enumerate(categories))
     images.write_bytes(folder / FILE, yaml.safe_dump(facts, sort_keys=False).encode())
     for name, dataset in parts.items():
         check_stems(dataset)
@@ -118,11 +119,14 @@ def _facts(path: Path) -> dict[str, Any]:
 def _categories(path: Path, facts: Mapping[str, Any]) -> tuple[str, ...]:
     names = facts.get("names")
     if isinstance(names, dict):
-        if sorted(names, key=str) != sorted(range(len(names)), key=str):
+        if any(number not in names for number in range(len(names))):
             raise InputError(path, f"names are not numbered from 0 without a gap. {_CURE}")
         names = [names[number] for number in range(len(names))]
     if not isinstance(names, list) or not names:
         raise InputError(path, f"names is not a list of categories. {_CURE}")
+    # what aliases make of a small file may be too long to be written out
+    if not all(isinstance(name, (str, int, float)) for name in names):
+        raise InputError(path, f"names holds something that is no name. {_CURE}")
     found = tuple(str(name) for name in names)
     if len(set(found)) < len(found):
         raise InputError(path, f"two categories have the same name. {_CURE}")
@@ -131,14 +135,14 @@ def _categories(path: Path, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _inside(path: Path, key: str, place: object) -> PurePosixPath:
     """Returns where a folder is that the file names, which has to lie beside it."""
-    name = str(place)
+    name = place if isinstance(place, str) else ""
     while name.startswith("../"):  # some services write it so, of folders that lie beside the file
         name = name[3:]
-    if not isinstance(place, str) or not (name == "." or stays_inside(name)):
+    if not (name == "." or stays_inside(name)):
         raise InputError(
             path,
-            f"{key}: '{place}' lies outside the folder of this file. Put the pictures beside it and "
-            "name their folders relative to it.",
+            f"{key}: {reprlib.repr(place)[:40]} is no folder beside this file. Put the pictures beside it "
+            "and name their folders relative to it.",
         )
     return PurePosixPath(name)
 
