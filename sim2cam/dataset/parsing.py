@@ -16,9 +16,11 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors()[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
     place = "".join(steps).removeprefix(".").removesuffix(".int").removesuffix(".str")
+    place = place.removesuffix(".[key]")
     if first["type"] == "missing":
         return f"{place} is missing"
-    return f"{place}: {first['msg']} (found {json.dumps(first['input'], default=str)[:80]})"
+    head = f"{place}: " if place else ""
+    return f"{head}{first['msg']} (found {json.dumps(first['input'], default=str)[:80]})"
 
 
 def stays_inside(name: str) -> bool:

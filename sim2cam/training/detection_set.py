@@ -57,7 +57,7 @@ class DetectionSet(TorchDataset[Item]):
         """
         sample = self._dataset.samples[number]
         objects = [label for label in sample.objects or () if not label.is_crowd]
-        rgb = torch.from_numpy(read_rgb(sample.rgb)).permute(2, 0, 1).contiguous()
+        rgb = torch.tensor(read_rgb(sample.rgb)).permute(2, 0, 1).contiguous()
         numbers = [self._dataset.categories.index(label.category) + 1 for label in objects]
         target = {
             "boxes": torch.tensor([o.box_xyxy for o in objects], dtype=torch.float32).reshape(

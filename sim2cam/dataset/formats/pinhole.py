@@ -66,4 +66,6 @@ class Straightener:
     def _remap(self, values: NDArray[Any], how: int) -> NDArray[Any]:
         if self.source is None:
             return values
-        return np.asarray(cv2.remap(values, self.source[..., 0], self.source[..., 1], how, borderValue=0))
+        return np.asarray(
+            cv2.remap(values, self.source[..., 0], self.source[..., 1], how, borderValue=0)
+        )

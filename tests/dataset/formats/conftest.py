@@ -9,6 +9,7 @@ from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.seeds import stream
 
+
 @pytest.fixture
 def dataset(native):
     """Four samples of two scenes."""

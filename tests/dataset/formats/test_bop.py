@@ -65,7 +65,7 @@ def test_what_is_exported_is_read_back(exported):
                     assert getattr(label, fact) == getattr(known, fact)
                 assert label.visible_fraction == pytest.approx(known.visible_fraction)
                 np.testing.assert_allclose(label.pose.matrix(), known.pose.matrix(), atol=1e-12)
-    assert sorted(set(s.scene_index for part in back.values() for s in part.samples)) == [0, 1]
+    assert sorted({s.scene_index for part in back.values() for s in part.samples}) == [0, 1]
 
 
 def test_units_masks_and_depth_are_bops(exported):
@@ -77,7 +77,7 @@ def test_units_masks_and_depth_are_bops(exported):
     assert np.reshape(pose["cam_R_m2c"], (3, 3)) == pytest.approx(TURNED.matrix()[:3, :3])
     camera = json.loads((scene / "scene_camera.json").read_text())["0"]
     assert camera["cam_K"] == [50, 0, 24, 0, 51, 16, 0, 0, 1]
-    (back, *_) = [s for s in read_bop(root, "sim")["train"].samples]
+    (back, *_) = read_bop(root, "sim")["train"].samples
     depth_m = read("sensor_depth", back.channels["sensor_depth"]) * back.depth_unit_m
     np.testing.assert_allclose(depth_m, read("depth", sample.channels["depth"]), atol=1e-7)
     ids = read("ids", sample.channels["ids"])
@@ -119,7 +119,8 @@ def test_a_bent_lens_is_straightened_with_its_labels(tmp_path, dataset):
 def test_where_the_camera_stands_is_kept(tmp_path, dataset):
     camera = Pose((0.5, 0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
     samples = tuple(
-        replace(sample, moment=Moment(0, 0.0, 0.0, 0.0, camera)) for sample in posed(dataset).samples
+        replace(sample, moment=Moment(0, 0.0, 0.0, 0.0, camera))
+        for sample in posed(dataset).samples
     )
     export({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
     facts = json.loads((tmp_path / "bop/train/000000/scene_camera.json").read_text())["0"]
@@ -232,11 +233,11 @@ BAD = {
     ),
     "a list": (
         {"scene_camera": "[]"},
-        "scene_camera.json: : Input should be a valid dictionary (found []). ",
+        "scene_camera.json: Input should be a valid dictionary (found []). ",
     ),
     "a number of words": (
         {"number": "three"},
-        "scene_camera.json: three.[key]: Input should be a valid integer, unable to parse string as "
+        "scene_camera.json: three: Input should be a valid integer, unable to parse string as "
         'an integer (found "three"). ',
     ),
     "a matrix of eight": (

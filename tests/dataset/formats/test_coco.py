@@ -41,6 +41,7 @@ def test_what_is_exported_is_read_back(tmp_path, native):
     for sample, original in zip(back.samples, dataset.samples, strict=True):
         assert sample.rgb.read_bytes() == original.rgb.read_bytes()
         assert not sample.rgb.samefile(original.rgb)
+        assert (sample.origin, sample.scene_index) == (original.origin, original.scene_index)
         assert [(o.category, o.box_xyxy, o.area_px, o.is_crowd) for o in sample.objects] == [
             (o.category, o.box_xyxy, o.area_px, o.is_crowd) for o in original.objects
         ]
@@ -183,3 +184,16 @@ def test_whole_masks_and_occlusions_stand_beside(tmp_path, labelled):
     assert "segmentation_amodal" not in second
     assert tables["images"][0]["occlusions"] == [{"front": 2, "behind": 1, "pixels": 48}]
     assert "occlusions" not in tables["images"][1]
+
+
+@pytest.mark.parametrize("given", ["made up", 7, None, ["sim"]])
+def test_what_other_files_call_origin_is_left_alone(tmp_path, native, given):
+    write_coco(read_dataset(native), tmp_path / "coco")
+    path = tmp_path / "coco/train.json"
+    tables = json.loads(path.read_text())
+    for number, image in enumerate(tables["images"]):
+        image |= {"origin": given, "scene_index": None if number == 2 else 5}
+    path.write_text(json.dumps(tables))
+    samples = read_captures(path).samples
+    assert {sample.origin for sample in samples} == {"real"}
+    assert [sample.scene_index for sample in samples] == [0, 1, 2, 3]

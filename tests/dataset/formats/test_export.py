@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import get_args
 
@@ -49,7 +48,7 @@ def test_a_full_folder_is_refused(tmp_path, dataset, to):
     with pytest.raises(OutputError) as caught:
         export({"train": dataset}, tmp_path / "out", to)
     assert str(caught.value) == f"{tmp_path / 'out'}: is not empty. Choose another --out."
-    assert os.listdir(tmp_path / "out") == ["mine"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a.b"])

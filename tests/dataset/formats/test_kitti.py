@@ -28,7 +28,7 @@ def test_what_is_exported_holds_boxes_and_pictures(exported):
             for row, label in zip(rows, sample.objects, strict=True):
                 first, last = np.array(row[4:8], float).reshape(2, 2)
                 assert (*first, *(last + 1)) == label.box_xyxy
-        names = [row for row in columns(root / f"{name}/samples.txt")]
+        names = columns(root / f"{name}/samples.txt")
         assert names == [[f"{n:06d}", s.name] for n, s in enumerate(part.samples)]
 
 

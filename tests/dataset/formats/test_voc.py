@@ -45,7 +45,9 @@ def test_parts_have_their_use(exported):
     root, parts = exported("voc")
     sets = split_captures(root)
     assert [s.objects for s in sets.style.samples] == [None, None]
-    assert [s.rgb.stem for s in sets.test.samples] == [f"test-{s.name}" for s in parts["test"].samples]
+    assert [s.rgb.stem for s in sets.test.samples] == [
+        f"test-{s.name}" for s in parts["test"].samples
+    ]
 
 
 BOX = "<bndbox><xmin>3</xmin><ymin>5</ymin><xmax>12.5</xmax><ymax>8</ymax></bndbox>"
