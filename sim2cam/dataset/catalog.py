@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +93,13 @@ def query(dataset: Dataset, sql: str) -> Answer:
         ) from error
     if dataset.sources:
         raise UsageError("a merged data set has no catalogue. Ask each of its data sets.")
-    rows = _rows(dataset)
+    named = [name for name in TABLES if name in sql.lower()]  # the others stay empty
+    rows = _rows(dataset, named)
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
         for name, columns in TABLES.items():
             schema = pyarrow.schema(list(columns.items()))
-            connection.register(name, pyarrow.Table.from_pylist(rows[name], schema=schema))
+            table = pyarrow.Table.from_pylist(rows.get(name, []), schema=schema)
+            connection.register(name, table)
         try:
             return _run(connection, sql)
         except duckdb.Error as error:
@@ -128,17 +130,24 @@ def _run(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
     return Answer(columns, tuple(result.fetchall()))
 
 
-def _rows(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
-    """Returns the rows of each table."""
-    indices = {sample.scene_index for sample in dataset.samples}
-    found = read_scenes(first_parent(dataset.root))
-    scenes = [scene for scene in found if scene.scene_index in indices]
-    return {
-        "samples": [_sample_row(sample) for sample in dataset.samples],
-        "objects": [_object_row(s, label) for s in dataset.samples for label in s.objects or ()],
-        "scenes": [_scene_row(scene) for scene in scenes],
-        "drawn": [row for scene in scenes for row in _drawn_rows(scene)],
-    }
+def _rows(dataset: Dataset, named: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the rows of each table that is named."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    if "samples" in named:
+        rows["samples"] = [_sample_row(sample) for sample in dataset.samples]
+    if "objects" in named:
+        rows["objects"] = [
+            _object_row(sample, label)
+            for sample in dataset.samples
+            for label in sample.objects or ()
+        ]
+    if "scenes" in named or "drawn" in named:
+        indices = {sample.scene_index for sample in dataset.samples}
+        found = read_scenes(first_parent(dataset.root))
+        scenes = [scene for scene in found if scene.scene_index in indices]
+        rows["scenes"] = [_scene_row(scene) for scene in scenes]
+        rows["drawn"] = [row for scene in scenes for row in _drawn_rows(scene)]
+    return rows
 
 
 def _sample_row(sample: Sample) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """Export and catalogue as a user meets them, from a rendered data set to another tool's folder."""
 
+import itertools
 import json
 
+import numpy as np
 import pytest
 
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.reader import read_dataset
 
 SMALL = """base = "dice"
 [render]
@@ -33,6 +36,27 @@ def test_parts_in_every_format(rendered, tmp_path, to, capsys):
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4, "test": 4}
     if to in ("yolo", "voc", "bop"):
         assert len(read_captures(out).samples) == 8
+
+
+def test_straightened_objects_lie_in_their_boxes_in_space(rendered, tmp_path):
+    out = tmp_path / "bop"
+    assert main(["export", str(rendered), "--format", "bop", "--out", str(out), "-q"]) == 0
+    original = {
+        round(label.pose.position_m[0], 9): label
+        for sample in read_dataset(rendered).samples
+        for label in sample.objects
+    }
+    checked = 0
+    for sample in read_captures(out).samples:
+        for label in sample.objects:
+            low, high = original[round(label.pose.position_m[0], 9)].extent_m
+            corners = np.array(list(itertools.product(*zip(low, high, strict=True))))
+            pixels = sample.lens.project(label.pose.apply(corners)) + 0.5
+            x0, y0, x1, y1 = label.box_amodal_xyxy
+            assert pixels[:, 0].min() - 1 < x0 < x1 < pixels[:, 0].max() + 1
+            assert pixels[:, 1].min() - 1 < y0 < y1 < pixels[:, 1].max() + 1
+            checked += 1
+    assert checked > 20
 
 
 def test_several_become_one(rendered, tmp_path, capsys):

@@ -297,6 +297,16 @@ def test_what_is_no_json_is_refused(tmp_path, text):
         read_captures(path)
 
 
+def test_a_file_that_is_too_large_is_not_opened(tmp_path):
+    path = tmp_path / "a.json"
+    with path.open("wb") as file:
+        file.truncate(1_000_000_001)  # a hole, no bytes on the disk
+    with pytest.raises(InputError) as caught:
+        read_captures(path)
+    problem = "more than 1000000000 bytes. Split it into smaller files."
+    assert str(caught.value) == f"{path}: {problem}"
+
+
 def test_a_missing_file_or_image_is_named(tmp_path):
     with pytest.raises(InputError) as caught:
         read_captures(tmp_path / "none.json")

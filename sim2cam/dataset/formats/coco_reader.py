@@ -29,6 +29,8 @@ _TO_UPRIGHT = {
     8: (True, False, True),
 }
 
+_MOST_BYTES = 1_000_000_000  # twice the boxes and masks of COCO's own training images
+
 
 @dataclass(frozen=True)
 class _Image:
@@ -126,6 +128,8 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
 
 def _parse(path: Path) -> _File:
     try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(path, f"more than {_MOST_BYTES} bytes. Split it into smaller files.")
         tables = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(path, "no such file. Check the path.") from error

@@ -63,15 +63,20 @@ def stem_of(sample: Sample) -> str:
     return sample.name.removesuffix(sample.rgb.suffix)
 
 
+def flat_stem(sample: Sample) -> str:
+    """Returns that without folders, by whose names some tools find the labels of a picture."""
+    return stem_of(sample).replace("/", "-")
+
+
 def check_stems(dataset: Dataset) -> None:
-    """Refuses samples whose names differ in the suffix alone, where labels go by the rest.
+    """Refuses samples whose flat stems are the same, where labels go by them.
 
     Raises:
         InputError: naming two.
     """
     found: dict[str, str] = {}
     for sample in dataset.samples:
-        other = found.setdefault(stem_of(sample), sample.name)
+        other = found.setdefault(flat_stem(sample), sample.name)
         if other != sample.name:
             raise InputError(
                 dataset.root,

@@ -16,8 +16,8 @@ from sim2cam import images
 from sim2cam.dataset.formats.pictures import (
     check_stems,
     each_a_scene,
+    flat_stem,
     labels_of,
-    stem_of,
     upright_file,
 )
 from sim2cam.dataset.parsing import read_text, stays_inside
@@ -43,7 +43,7 @@ def write_voc(parts: Mapping[str, Dataset], folder: Path) -> None:
     """
     for name, dataset in parts.items():
         check_stems(dataset)
-        stems = [f"{name}-{stem_of(sample).replace('/', '-')}" for sample in dataset.samples]
+        stems = [f"{name}-{flat_stem(sample)}" for sample in dataset.samples]
         for stem, sample in zip(stems, dataset.samples, strict=True):
             data, suffix = upright_file(sample)
             tree = _tree(sample, labels_of(dataset, sample), f"{stem}{suffix}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,8 +18,8 @@ from sim2cam import images
 from sim2cam.dataset.formats.pictures import (
     check_stems,
     each_a_scene,
+    flat_stem,
     labels_of,
-    stem_of,
     upright_file,
 )
 from sim2cam.dataset.parsing import read_text, stays_inside
@@ -54,7 +55,7 @@ def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
         for sample in dataset.samples:
             data, suffix = upright_file(sample)
             lines = _lines(sample, labels_of(dataset, sample), categories)
-            stem = f"{name}/{stem_of(sample)}"
+            stem = f"{name}/{flat_stem(sample)}"
             images.write_bytes(folder / f"images/{stem}{suffix}", data)
             images.write_bytes(folder / f"labels/{stem}.txt", "".join(lines).encode())
 
@@ -79,8 +80,10 @@ def is_yolo(path: Path) -> bool:
 def read_yolo(path: Path, origin: Origin) -> dict[str, Dataset]:
     """Returns the parts that ``data.yaml`` of a folder names: ``train``, ``val``, ``test``.
 
-    Outlines (lines of more than four coordinates) become their boxes. A picture without a file of
-    labels shows no object; a part without a folder of labels was never labelled.
+    Outlines (lines of more than four coordinates) become their boxes. Labels lie where Ultralytics
+    looks for them: in the picture's folder, with the last ``images`` on the way as ``labels``. A
+    picture without a file of labels shows no object; where no picture of a part has one, it was
+    never labelled.
 
     Raises:
         InputError: a file is missing, broken or contradicts itself, or lies outside the folder.
@@ -100,6 +103,8 @@ def read_yolo(path: Path, origin: Origin) -> dict[str, Dataset]:
         places = given if isinstance(given, list) else [given]
         folders = [root / base / _inside(path, name, place) for place in places]
         samples = [s for folder in folders for s in _samples(path, folder, categories, origin)]
+        if any(sample.objects is not None for sample in samples):
+            samples = [replace(sample, objects=sample.objects or ()) for sample in samples]
         found[name] = Dataset(root, categories, tuple(samples))
     if not found:
         raise InputError(path, f"it names none of {', '.join(_PARTS)}. {_CURE}")
@@ -154,33 +159,27 @@ def _samples(
     root = file.parent
     if not folder.is_dir():
         raise InputError(file, f"'{folder.relative_to(root)}' is no folder of pictures. {_CURE}")
-    labels = _labels_folder(root, folder)
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() not in images.SUFFIXES or path.name.startswith("."):
             continue
         width, height = images.read_size(path)
-        objects = None
-        if labels is not None:
-            beside = (labels / path.relative_to(folder)).with_suffix(".txt")
-            objects = tuple(_objects(beside, categories, width, height))
-        name = path.relative_to(root).as_posix()
-        yield Sample(name, path, width, height, objects, origin)
+        name = path.relative_to(root)
+        labels = root / _labels_file(name)
+        objects = tuple(_objects(labels, categories, width, height)) if labels.is_file() else None
+        yield Sample(name.as_posix(), path, width, height, objects, origin)
 
 
-def _labels_folder(root: Path, folder: Path) -> Path | None:
-    """Returns where the labels of a folder of pictures are: the last ``images`` becomes ``labels``."""
-    steps = list(PurePosixPath(folder.relative_to(root)).parts)
+def _labels_file(picture: Path) -> Path:
+    """Returns where the labels of a picture are."""
+    steps = list(picture.parent.parts)
     if "images" in steps:
         steps[len(steps) - 1 - steps[::-1].index("images")] = "labels"
-    found = root.joinpath(*steps)
-    return found if found.is_dir() else None
+    return Path(*steps, f"{picture.stem}.txt")
 
 
 def _objects(
     path: Path, categories: tuple[str, ...], width: int, height: int
 ) -> Iterator[ObjectLabel]:
-    if not path.is_file():
-        return
     lines = read_text(path, _MOST_BYTES, "file of labels").splitlines()
     for number, line in enumerate(lines, start=1):
         if line.strip():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_an_outline_becomes_its_box(tmp_path):
     assert label.area_px == pytest.approx(8 * 14)
 
 
-def test_a_picture_without_a_file_shows_nothing_and_without_a_folder_is_unlabelled(tmp_path):
+def test_a_picture_without_a_file_shows_nothing_and_a_part_without_any_is_unlabelled(tmp_path):
     root = written(tmp_path, val=None)
     write_bytes(root / "images/train/b.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
     assert [len(s.objects) for s in read_captures(root).samples] == [1, 0]
@@ -84,6 +85,23 @@ def test_folders_beside_the_file_are_found_as_services_write_them(tmp_path, plac
     (tmp_path / "data.yaml").write_text(yaml.safe_dump({"train": place, "names": {0: "square"}}))
     (sample,) = read_captures(tmp_path / "data.yaml").samples
     assert (sample.name, sample.objects[0].box_xyxy) == ("train/images/a.png", (0, 0, 40, 20))
+
+
+@pytest.mark.parametrize("place", [".", "data", "data/images"])
+def test_labels_lie_where_the_last_images_is_labels(tmp_path, place):
+    folder = "data/images/images/day"
+    write_bytes(tmp_path / folder / "a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
+    write_bytes(tmp_path / "data/images/labels/day/a.txt", b"0 0.5 0.5 1 1\n")
+    (tmp_path / "data.yaml").write_text(yaml.safe_dump({"train": place, "names": ["square"]}))
+    (sample,) = read_captures(tmp_path).samples
+    assert len(sample.objects) == 1
+
+
+def test_names_of_folders_do_not_mislead(tmp_path, dataset):
+    named = replace(dataset.samples[0], name="images/labels/a.jpg")
+    export({"train": replace(dataset, samples=(named,))}, tmp_path / "yolo", "yolo")
+    assert (tmp_path / "yolo/images/train/images-labels-a.jpg").is_file()
+    assert len(read_captures(tmp_path / "yolo").samples[0].objects) == 2
 
 
 def test_parts_have_their_use(exported):
