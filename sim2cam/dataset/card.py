@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -33,10 +34,10 @@ class Range:
     @classmethod
     def of(cls, numbers: Iterable[float]) -> Range | None:
         """Returns the range of numbers, None without any."""
-        found = list(numbers)
-        if not found:
+        found = np.array(list(numbers), np.float64)
+        if not len(found):
             return None
-        return cls(float(min(found)), float(np.median(found)), float(max(found)))
+        return cls(float(found.min()), float(np.median(found)), float(found.max()))
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,10 @@ def card_of(*datasets: Dataset) -> Card:
     labels = [label for sample in samples for label in sample.objects or ()]
     sources = datasets[0].sources or (datasets[0].root,)
     folders = dict.fromkeys(first_parent(source) for source in sources)
-    scenes = [scene for folder in folders for scene in read_scenes(folder)]
+    record = _Record()
+    for folder in folders:
+        record.add(read_scenes(folder), _licences(folder))
     counts = Counter(label.category for label in labels)
-    reasons = (reason for scene in scenes for reason in scene.rejections)
     return Card(
         pictures=len(samples),
         unlabelled=sum(sample.objects is None for sample in samples),
@@ -120,9 +122,11 @@ def card_of(*datasets: Dataset) -> Card:
         channels=_sorted(Counter(name for sample in samples for name in sample.channels)),
         categories={name: counts[name] for name in datasets[0].categories},
         ranges=_ranges(labels),
-        rejections=_sorted(Counter(_NUMBER.sub("N", reason) for reason in reasons)),
-        drawn=_drawn(scenes),
-        assets=_assets(scenes, folders),
+        rejections=_sorted(record.rejections),
+        drawn={
+            name: known for name in sorted(record.drawn) if (known := Range.of(record.drawn[name]))
+        },
+        assets=dict(sorted(record.assets.items())),
         bytes_on_disk=sum(images.file_size(path) for path in _files(samples)),
     )
 
@@ -151,34 +155,37 @@ def _ranges(labels: Sequence[ObjectLabel]) -> dict[str, Range | None]:
     }
 
 
-def _drawn(scenes: Sequence[SceneRecord]) -> dict[str, Range]:
-    found: dict[str, list[float]] = {}
-    for scene in scenes:
-        for name, value in scene.drawn.items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                found.setdefault(factor_of(name), []).append(float(value))
-    return {name: known for name in sorted(found) if (known := Range.of(found[name]))}
-
-
 def factor_of(name: str) -> str:
     """Returns the name of a drawn value without the numbers of things: ``die/3/edge_m``, ``die/edge_m``."""
     return "/".join(step for step in name.split("/") if not step.isdecimal())
 
 
-def _assets(scenes: Iterable[SceneRecord], folders: Iterable[Path]) -> dict[str, str]:
-    """Returns the licence of everything that the scenes are made of."""
-    recorded: dict[str, str] = {}
-    for folder in folders:
-        if (folder / HEADER).is_file():
-            recorded |= read_header(folder).get("licences", {})
-    found = {}
-    for asset in (body.asset for scene in scenes for body in scene.scene.bodies):
-        if "path" in asset:
-            path = str(asset["path"])
-            found[path] = recorded.get(path) or UNKNOWN_LICENCE
-        else:
-            found[str(asset.get("kind"))] = BUILT_IN
-    return dict(sorted(found.items()))
+class _Record:
+    """What is recorded of scenes, gathered from one after another."""
+
+    def __init__(self) -> None:
+        self.rejections: Counter[str] = Counter()
+        self.drawn: dict[str, array[float]] = {}
+        self.assets: dict[str, str] = {}
+
+    def add(self, scenes: Iterable[SceneRecord], licences: Mapping[str, str]) -> None:
+        for scene in scenes:
+            self.rejections.update(_NUMBER.sub("N", reason) for reason in scene.rejections)
+            for name, value in scene.drawn.items():
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    self.drawn.setdefault(factor_of(name), array("d")).append(value)
+            for body in scene.scene.bodies:
+                name = str(body.asset.get("path", body.asset.get("kind")))
+                made = UNKNOWN_LICENCE if "path" in body.asset else BUILT_IN
+                self.assets[name] = licences.get(name) or made
+
+
+def _licences(folder: Path) -> dict[str, str]:
+    """Returns those that a data set records of the files that its scenes are made of, by path."""
+    if not (folder / HEADER).is_file():
+        return {}
+    found: dict[str, str] = read_header(folder).get("licences", {})
+    return found
 
 
 def _files(samples: Iterable[Sample]) -> Iterator[Path]:

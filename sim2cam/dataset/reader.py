@@ -63,6 +63,7 @@ class SceneRecord:
 class _Header:
     categories: list[str]
     parent: str | None = None
+    licences: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -148,19 +149,17 @@ def first_parent(root: Path) -> Path:
     return root
 
 
-def read_scenes(root: Path) -> list[SceneRecord]:
-    """Returns what is recorded of each scene of a data set, in order; of captures nothing is.
+def read_scenes(root: Path) -> Iterator[SceneRecord]:
+    """Yields what is recorded of each scene of a data set, in order; of captures nothing is.
 
     Raises:
         InputError: a line is not what is recorded of a scene.
     """
-    scenes = []
     for path, line in _jsonl(root, "scenes"):
         try:
-            scenes.append(_SCENE.validate_python(line))
+            yield _SCENE.validate_python(line)
         except ValidationError as error:
             raise InputError(path, f"{first_problem(error)}. {_AGAIN}.") from error
-    return scenes
 
 
 def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:

@@ -95,3 +95,14 @@ def test_a_broken_record_is_answered_exactly(native, line, problem):
     with pytest.raises(InputError) as caught:
         card_of(read_dataset(native))
     assert str(caught.value) == f"{path}: {problem}"
+
+
+def test_a_broken_list_of_licences_is_answered_exactly(native):
+    header = json.loads((native / "dataset.json").read_text()) | {"licences": [1]}
+    (native / "dataset.json").write_text(json.dumps(header))
+    with pytest.raises(InputError) as caught:
+        read_dataset(native)
+    problem = (
+        "licences: Input should be a valid dictionary (found [1]). Generate the data set again."
+    )
+    assert str(caught.value) == f"{native / 'dataset.json'}: {problem}"
