@@ -37,7 +37,7 @@ _CURE = "Correct the file."
 def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder with ``data.yaml``, ``images/PART/`` and ``labels/PART/``.
 
-    Boxes keep six digits, far below a pixel. Groups (``is_crowd``) have no place in YOLO and are
+    Boxes keep six digits, far below a pixel, and end at the picture's edge. Groups (``is_crowd``) have no place in YOLO and are
     left out, as are masks, poses and depth.
 
     Raises:
@@ -65,7 +65,8 @@ def _lines(
 ) -> Iterator[str]:
     for label in objects:
         if not label.is_crowd:
-            x0, y0, x1, y1 = label.box_xyxy
+            x0, y0 = (max(value, 0.0) for value in label.box_xyxy[:2])
+            x1, y1 = map(min, label.box_xyxy[2:], (sample.width, sample.height))
             x, y = (x0 + x1) / 2 / sample.width, (y0 + y1) / 2 / sample.height
             width, height = (x1 - x0) / sample.width, (y1 - y0) / sample.height
             number = categories.index(label.category)

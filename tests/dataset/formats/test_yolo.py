@@ -51,6 +51,15 @@ def test_groups_are_left_out(tmp_path, with_crowd):
     assert [line.split()[0] for line in lines] == ["1"]
 
 
+def test_boxes_end_at_the_edge(tmp_path, dataset):
+    sample = dataset.samples[0]
+    label = replace(sample.objects[0], box_xyxy=(-3.0, 4.0, 60.0, 40.0))
+    over = replace(dataset, samples=(replace(sample, objects=(label,)),))
+    export({"train": over}, tmp_path / "yolo", "yolo")
+    (back,) = read_captures(tmp_path / "yolo").samples[0].objects
+    assert back.box_xyxy == pytest.approx((0, 4, 48, 32), abs=1e-3)
+
+
 def written(folder, labels="0 0.5 0.5 0.25 0.5\n", **changes):
     """One picture of 40x20 pixels in ``images/train``, with its labels unless they are None."""
     picture = encode_png(np.zeros((20, 40, 3), np.uint8))
