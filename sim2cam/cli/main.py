@@ -10,8 +10,9 @@ import tyro
 
 from sim2cam import __version__
 from sim2cam.cli.assets import Assets, New
-from sim2cam.cli.data import Check, Export, Inspect, Render
+from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
+from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.errors import Sim2CamError, UsageError
@@ -28,6 +29,7 @@ _Command = (
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Catalog, tyro.conf.subcommand("catalog")]
     | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
