@@ -32,6 +32,7 @@ from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import Draw, draw
+from sim2cam.render.contacts import Contact
 from sim2cam.render.film import Film
 from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
 from sim2cam.render.mesh import surface_points
@@ -73,10 +74,12 @@ class Instant:
     Attributes:
         seconds: since the bodies were let go.
         scene: bodies and cameras where they are then.
+        contacts: of its bodies.
     """
 
     seconds: float
     scene: Scene
+    contacts: tuple[Contact, ...]
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ def settled_scene(recipe: Recipe, seed: int, index: int) -> SettledScene:
             record = Film(draft) if recipe.render.film else None
             scene, certificate = settle(draft, record)
             if certificate.rejection is None:
-                film = _film(recipe, scene, certificate.seconds, record)
+                film = _film(recipe, scene, certificate, record)
                 known = drawn, scene, certificate, film
                 return SettledScene(index, attempt, tuple(rejections), *known)
             problem = certificate.rejection
@@ -263,10 +266,11 @@ def _is_missing(unit: Unit) -> bool:
 
 
 def _film(
-    recipe: Recipe, settled: Scene, seconds: float, record: Film | None
+    recipe: Recipe, settled: Scene, certificate: PhysicsCertificate, record: Film | None
 ) -> tuple[Instant, ...]:
-    """Returns the times at which pictures are taken of a scene that came to rest after some seconds."""
-    last = Instant(seconds, settled)
+    """Returns the times at which pictures are taken of a scene that came to rest."""
+    seconds = certificate.seconds
+    last = Instant(seconds, settled, certificate.contacts)
     options = recipe.render.film
     if options is None or record is None:
         return (last,)
@@ -275,7 +279,8 @@ def _film(
         before = steps * options.interval_s
         cameras = tuple(camera.after(-before) for camera in settled.cameras)
         scene = replace(record.at(seconds - before), cameras=cameras)
-        found.append(Instant(seconds - before, scene))
+        contacts = record.contacts_at(seconds - before)
+        found.append(Instant(seconds - before, scene, contacts))
     return (*found, last)
 
 
@@ -403,9 +408,10 @@ def _scene_facts(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
 
 
 def _instant_facts(instant: Instant) -> dict[str, Any]:
-    """Returns where bodies that can move are at a time, and how they move."""
+    """Returns where bodies that can move are at a time, how they move, and what touches."""
     moving = [body for body in instant.scene.bodies if not body.is_fixed]
     return {
         "seconds": instant.seconds,
         "bodies": {body.name: body.course() for body in moving},
+        "contacts": instant.contacts,
     }
