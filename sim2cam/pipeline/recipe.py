@@ -6,10 +6,11 @@ import dataclasses
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -263,7 +264,7 @@ def _blamed(tables: dict[str, Any]) -> str:
 
 
 def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
-    """Refuses a key that ``owner``, a dataclass or the union of distributions, does not have.
+    """Refuses a key that ``owner``, a type that values of a recipe have, does not know.
 
     Raises:
         RecipeError: naming the key, the one that was probably meant, and all others.
@@ -272,13 +273,27 @@ def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
         owner = next(part for part in get_args(owner) if part is not NoneType)
     if owner == Distribution and isinstance(table, dict):
         owner = _KINDS.get(str(table.get("kind")))  # an unknown kind is told by the validation
-    if not (isinstance(table, dict) and dataclasses.is_dataclass(owner)):
-        return
-    types = get_type_hints(owner, include_extras=True)
-    for key, value in table.items():
-        if key not in types:
-            raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
-        _refuse_unknown(value, types[key], path, f"{place}{key}.")
+    if isinstance(table, list):
+        inner = _entries_of(owner, len(table))
+        for number, (entry, kind) in enumerate(zip(table, inner, strict=True)):
+            _refuse_unknown(entry, kind, path, f"{place}{number}.")
+    elif isinstance(table, dict) and get_origin(owner) is Mapping:
+        for key, value in table.items():
+            _refuse_unknown(value, get_args(owner)[1], path, f"{place}{key}.")
+    elif isinstance(table, dict) and dataclasses.is_dataclass(owner):
+        types = get_type_hints(owner, include_extras=True)
+        for key, value in table.items():
+            if key not in types:
+                raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
+            _refuse_unknown(value, types[key], path, f"{place}{key}.")
+
+
+def _entries_of(owner: Any, count: int) -> list[Any]:
+    """Returns the types of the entries of a list of so many; None where they are not known."""
+    kinds = get_args(owner) if get_origin(owner) is tuple else ()
+    if Ellipsis in kinds:
+        return [kinds[0]] * count
+    return [*kinds[:count], *[None] * (count - len(kinds))]
 
 
 _KINDS = {
