@@ -19,6 +19,7 @@ from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
+from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.limits import check_domain
@@ -119,6 +120,7 @@ class Recipe:
         render: size, views and channels.
         adapt: the translator's training.
         train: the detector's training.
+        require: what every scene must be, by names of one's own.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Recipe:
     render: RenderOptions = field(default_factory=RenderOptions)
     adapt: TranslatorConfig = field(default_factory=TranslatorConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    require: Mapping[str, Requirement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         missing = sorted(DIE_FACES.keys() - set(self.categories))
@@ -151,7 +154,7 @@ class Recipe:
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
         whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
-        return {key: whole[key] for key in ("name", "categories", "domain", "render")}
+        return {key: whole[key] for key in _RENDERING if key != "require" or self.require}
 
     def digest(self) -> str:
         """Returns the SHA-256 of the rendering facts."""
@@ -169,6 +172,7 @@ class Recipe:
         return _ADAPTER.validate_json(text)
 
 
+_RENDERING = ("name", "categories", "domain", "render", "require")
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
@@ -192,6 +196,8 @@ def load_recipe(name_or_path: str) -> Recipe:
         raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
     try:
         check_domain(recipe.domain)
+        for name, requirement in recipe.require.items():
+            check_requirement(name, requirement, recipe.domain, recipe.categories)
     except ValueError as error:
         raise RecipeError(path, f"{error}.") from error
     return recipe
