@@ -12,12 +12,17 @@ from sim2cam import __version__
 from sim2cam.cli.data import Check, Export, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
+from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.errors import Sim2CamError, UsageError
 
 _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
     | Annotated[AdaptApply, tyro.conf.subcommand("apply")]
+)
+_Scenes = (
+    Annotated[ScenesAdd, tyro.conf.subcommand("add")]
+    | Annotated[ScenesRun, tyro.conf.subcommand("run")]
 )
 _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -28,6 +33,9 @@ _Command = (
     | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[
+        _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
+    ]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
