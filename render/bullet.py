@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -12,12 +14,21 @@ if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
 
-def connect() -> BulletClient:
-    """Returns a fresh world without a window; ``disconnect`` it after use."""
+def empty_world() -> BulletClient:
+    """Returns this process's world, emptied; what was made in it before is gone."""
+    world = _world()
+    world.resetSimulation()
+    return world
+
+
+@functools.cache
+def _world() -> BulletClient:
+    """Returns a world without a window, which takes longer to make than many a scene to settle."""
     with silent_output():
         import pybullet
         from pybullet_utils.bullet_client import BulletClient
 
+        atexit.register(_world.cache_clear)  # while what closing it needs is there
         return BulletClient(pybullet.DIRECT)
 
 

@@ -224,7 +224,7 @@ def _rays(lens: Lens, width: int, height: int) -> Floats:
     columns, rows = (np.arange(_NODE_PX // 2, n, _NODE_PX) for n in (width, height))
     if len(columns) and len(rows):
         off = rays[:, rows][:, :, columns] - np.moveaxis(_unprojected(lens, columns, rows), -1, 0)
-        step = np.abs(np.diff(rays, axis=2)).max(axis=0).min()
+        step = np.abs(np.diff(rays[:, rows], axis=2)).max(axis=0).min()
         if np.abs(off).max() > _SPLINE_PX * step:
             everywhere = _unprojected(lens, np.arange(width), np.arange(height))
             return np.ascontiguousarray(np.moveaxis(everywhere, -1, 0))
@@ -256,15 +256,16 @@ def _face(field: _Field, pose: Pose, to_camera: Floats, pixels: NDArray[np.intp]
     """Returns the face of some pixels from what they see in its frame."""
     z = field.rays[2]
     spots = field.rays[:2] / z
-    across, down = (_on_plane(spots, z, way) for way in (field.across, field.down))
+    single = spots.astype(np.float32), z.astype(np.float32)
+    across, down = (_on_plane(*single, way) for way in (field.across, field.down))
     stretch = (field.depth / z).astype(np.float32)
     focal_px = 1 / float(_least_stretch(across, down).min())
     return Face(pose, to_camera, pixels, spots, across, down, stretch, focal_px)
 
 
-def _on_plane(spots: Floats, z: Floats, way: Singles) -> Singles:
+def _on_plane(spots: Singles, z: Singles, way: Singles) -> Singles:
     """Returns how far spots (2, m) of the plane z = 1 move when rays with this z go a way (3, m)."""
-    return np.asarray((way[:2] - spots * way[2]) / z, dtype=np.float32)
+    return np.asarray((way[:2] - spots * way[2]) / z)
 
 
 def _least_stretch(across: Singles, down: Singles) -> Singles:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.bullet import connect
+from sim2cam.render.bullet import empty_world
 from sim2cam.render.film import STEP_S, Film
 from sim2cam.render.mesh_file import collider_of
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
@@ -62,24 +62,7 @@ def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertif
         scene: bodies where they are let go.
         film: of the same scene; records the way to rest.
     """
-    client = connect()
-    try:
-        return _settle(scene, film, client)
-    finally:
-        client.disconnect()
-
-
-def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
-    """Returns the value of the die's upper face, and its angle off the vertical in radians."""
-    faces = die.face_normals()
-    ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
-    best = int(np.argmax(ups))
-    return list(faces)[best], float(math.acos(min(1.0, ups[best])))
-
-
-def _settle(
-    scene: Scene, film: Film | None, client: BulletClient
-) -> tuple[Scene, PhysicsCertificate]:
+    client = empty_world()
     client.setGravity(0, 0, -GRAVITY_M_S2 * _SCALE)
     client.setPhysicsEngineParameter(
         fixedTimeStep=STEP_S,
@@ -100,6 +83,14 @@ def _settle(
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
     settled = replace(scene, bodies=tuple(_moved(client, b, handles[b.name]) for b in scene.bodies))
     return settled, _certify(settled, seconds, speed, _penetration(client))
+
+
+def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
+    """Returns the value of the die's upper face, and its angle off the vertical in radians."""
+    faces = die.face_normals()
+    ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
+    best = int(np.argmax(ups))
+    return list(faces)[best], float(math.acos(min(1.0, ups[best])))
 
 
 def _certify(scene: Scene, seconds: float, speed: float, penetration: float) -> PhysicsCertificate:

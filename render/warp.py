@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.gbuffer import Channel, GBuffer
+from sim2cam.render.gbuffer import GBuffer
 from sim2cam.render.optics import Face, Optics, Singles
 from sim2cam.render.rasterizer import PinholeView
 
@@ -100,49 +100,56 @@ def _labels(face: Face, draw: Callable[[PinholeView], GBuffer]) -> GBuffer:
     """Returns the labels (m, ...) of a face's pixels."""
     view, places = face.view(LABEL_DENSITY, _MARGIN_PX)
     drawn = draw(view)
-    x, y = np.rint(places)
-    nearest = y.astype(np.intp) * view.width + x.astype(np.intp)
-
-    def picked(channel: Channel) -> NDArray[Any]:
-        values = drawn[channel]
-        if channel == "depth_m":
-            off = places[0] - x, places[1] - y
-            return _depth_at(values, drawn["bodies"], nearest, *off) * face.stretch
-        found = values.reshape(-1, *values.shape[2:]).take(nearest, axis=0)
-        if channel == "normals":
-            found = found @ face.to_camera.T.astype(np.float32)
-        return np.asarray(found)
-
-    return {channel: picked(channel) for channel in drawn}
+    flat = {channel: values.reshape(-1, *values.shape[2:]) for channel, values in drawn.items()}
+    shapes = {channel: (places.shape[1], *values.shape[1:]) for channel, values in flat.items()}
+    labels = {channel: np.empty(shape, drawn[channel].dtype) for channel, shape in shapes.items()}
+    for start in range(0, places.shape[1], _BLOCK):
+        block = np.s_[start : start + _BLOCK]
+        nearest = np.rint(places[:, block])
+        numbers = nearest[1].astype(np.intp) * view.width + nearest[0].astype(np.intp)
+        for channel, values in flat.items():
+            if channel == "depth_m":
+                off = places[:, block] - nearest
+                depth = _depth_at(values, flat["bodies"], numbers, off, view.width)
+                labels[channel][block] = depth * face.stretch[block]
+            else:
+                labels[channel][block] = values[numbers]
+    if "normals" in labels:
+        labels["normals"] = labels["normals"] @ face.to_camera.T.astype(np.float32)
+    return labels
 
 
 def _depth_at(
     depth_m: Singles,
     bodies: NDArray[np.uint32],
     nearest: NDArray[np.intp],
-    off_x: Singles,
-    off_y: Singles,
+    off: Singles,
+    width: int,
 ) -> Singles:
     """Returns depth (m,) a little off drawn points, on the plane that touches the surface there.
 
     Along a plane nearness, 1 / depth, changes evenly over the view.
 
     Args:
-        depth_m: (h, w) of the view, 0 where nothing is.
-        bodies: (h, w) what is seen; a plane does not reach over to another body.
-        nearest: numbers (m,) of the drawn points, counted row by row.
-        off_x, off_y: (m,) how far off, in pixels of the view.
+        depth_m: (n,) of the view, row by row, 0 where nothing is.
+        bodies: (n,) what is seen; a plane does not reach over to another body.
+        nearest: numbers (m,) of the drawn points.
+        off: (2, m) how far off, right and down, in pixels of the view.
+        width: of the view.
     """
-    flat, width = depth_m.reshape(-1), depth_m.shape[1]
-    nearness = np.divide(1, flat, out=np.zeros_like(flat), where=flat > 0)
-    here, flat_bodies = nearness.take(nearest), bodies.reshape(-1)
-    body, there = flat_bodies.take(nearest), here.copy()
-    for step, off in ((1, off_x), (width, off_y)):
+    here, body = _nearness(depth_m.take(nearest)), bodies.take(nearest)
+    there = here.copy()
+    for step, way in zip((1, width), off, strict=True):
         last, after = nearest - step, nearest + step
-        slope = _slope(nearness.take(last), here, nearness.take(after))
-        alike = (flat_bodies.take(last) == body) & (flat_bodies.take(after) == body)
-        there += np.where(alike, slope * off, 0)
-    return np.asarray(np.divide(1, there, out=np.zeros_like(there), where=here > 0))
+        before, behind = _nearness(depth_m.take(last)), _nearness(depth_m.take(after))
+        alike = (bodies.take(last) == body) & (bodies.take(after) == body)
+        there += _slope(before, here, behind) * way * alike
+    return _nearness(there * (here > 0))
+
+
+def _nearness(depth_m: Singles) -> Singles:
+    """Returns 1 / depth, and depth of nearness; 0 of 0."""
+    return np.divide(1, depth_m, out=np.zeros_like(depth_m), where=depth_m != 0)
 
 
 def _slope(before: Singles, here: Singles, after: Singles) -> Singles:
@@ -151,6 +158,6 @@ def _slope(before: Singles, here: Singles, after: Singles) -> Singles:
     So it does not reach over the edge of a body.
     """
     rise, next_rise = here - before, after - here
-    gentler = np.where(np.abs(rise) < np.abs(next_rise), rise, next_rise)
-    is_smooth = (rise * next_rise > 0) & (np.abs(gentler) < _STEEPEST * here)
-    return np.where(is_smooth, gentler, np.float32(0))
+    gentler = np.minimum(np.abs(rise), np.abs(next_rise))
+    is_smooth = (rise * next_rise > 0) & (gentler < _STEEPEST * here)
+    return np.asarray(np.copysign(gentler, rise) * is_smooth)

@@ -54,15 +54,14 @@ class OpenGLRasterizer:
         self._context = open_context(platform)
         self._platform = platform
         self._gl = gl = self._context.gl
-        self._truth = Program(gl, "surface.vert", "truth.frag")
-        self._attributes = Program(gl, "surface.vert", "attributes.frag")
         self._cover = Program(gl, "surface.vert", "cover.frag")
         self._shadow = Program(gl, "shadow.vert", "shadow.frag")
         self._light = Light(gl)
         self._targets = Targets(gl)
         self._shadow_maps = ShadowMaps(gl)
         self._outputs = _outputs(gl)
-        self._surfaces = _surface_attributes(gl)
+        self._look = _look(gl)
+        self._surfaces: dict[tuple[bool, bool], Program] = {}
         # most scenes have few labelled bodies: a quarter of the memory is moved
         self._narrow_cover = Attachment(
             0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
@@ -101,31 +100,31 @@ class OpenGLRasterizer:
     def draw(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Returns channels of a view; see ``Rasterizer``."""
+        """Returns channels of a view; see ``Rasterizer``.
+
+        With one sample a pixel, light and truth are of the same surfaces, which are drawn once.
+        """
         check_channels(self.name, channels, self.channels)
-        wanted = set(channels)
+        truth = set(channels) - {"cover", "radiance"}
         found: dict[Channel, NDArray[Any]] = {}
-        if "cover" in wanted:
+        if "cover" in channels:
             found["cover"] = self._draw_cover(view)
-        if "radiance" in wanted:
-            found["radiance"] = self._draw_radiance(view, samples)
-        return found | self._draw_truth(view, wanted - found.keys())
+        if "radiance" in channels:
+            at_once: set[Channel] = truth if samples == 1 else set()
+            found |= self._draw_radiance(view, samples, at_once)
+        if truth - found.keys():
+            found |= self._draw_truth(view, truth)
+        return found
 
-    def _draw_truth(self, view: PinholeView, wanted: set[Channel]) -> dict[Channel, NDArray[Any]]:
+    def _draw_truth(self, view: PinholeView, truth: set[Channel]) -> dict[Channel, NDArray[Any]]:
         """Returns channels at the pixels' centres, all from one pass."""
-        outputs = {self._outputs[channel] for channel in wanted}
-        if not outputs:
-            return {}
-        attachments = tuple(sorted(outputs, key=lambda output: output.location))
-        self._begin(attachments, 1, view)
-        self._truth.use()
-        self._truth.matrix("world_to_camera", view.pose.inverse().matrix())
-        self._draw_bodies(self._truth, view)
-        read = {a: self._targets.read(a, view.width, view.height) for a in attachments}
-        return {channel: _plane(channel, read[self._outputs[channel]]) for channel in wanted}
+        self._draw_surfaces(view, 1, truth, with_look=False)
+        return self._read(view, truth)
 
-    def _draw_radiance(self, view: PinholeView, samples: int) -> NDArray[np.float32]:
-        """Returns the radiance (h, w, 3), averaged over samples of each pixel.
+    def _draw_radiance(
+        self, view: PinholeView, samples: int, truth: set[Channel]
+    ) -> dict[Channel, NDArray[Any]]:
+        """Returns the radiance (h, w, 3), averaged over samples of each pixel, and other channels.
 
         What lies where is drawn first and lit after: no light is computed that is not seen.
         """
@@ -133,10 +132,8 @@ class OpenGLRasterizer:
         if not self._casts_shadows:
             self._cast_shadows()
             self._casts_shadows = True
-        textures = self._begin(self._surfaces, samples, view)
-        gl.glEnable(gl.GL_MULTISAMPLE)
-        self._attributes.use()
-        self._draw_bodies(self._attributes, view)
+        textures = self._draw_surfaces(view, samples, truth, with_look=True)[-len(self._look) - 1 :]
+        found = self._read(view, truth)
         output = self._outputs["radiance"]
         self._targets.bind((output,), 1, view.width, view.height)
         for unit, texture in enumerate(textures):
@@ -144,43 +141,91 @@ class OpenGLRasterizer:
             _bind_texture(gl, unit, texture, kind)
         _bind_texture(gl, len(textures), self._shadow_maps.texture, gl.GL_TEXTURE_2D_ARRAY)
         self._light.shed(view, clip_matrix(view), samples)
-        return np.asarray(self._targets.read(output, view.width, view.height)[..., :3])
+        return found | self._read(view, {"radiance"})
+
+    def _draw_surfaces(
+        self, view: PinholeView, samples: int, truth: set[Channel], *, with_look: bool
+    ) -> tuple[int, ...]:
+        """Draws what is seen and returns the textures that hold it, the depth's last.
+
+        Args:
+            view: from where.
+            samples: a pixel.
+            truth: channels of the ground truth, which come first.
+            with_look: whether what light is computed from is drawn, too.
+        """
+        outputs = sorted({self._outputs[channel] for channel in truth}, key=lambda o: o.location)
+        look = self._look if with_look else ()
+        # where nothing is, light asks for nothing but the kind of surface
+        cleared = (*outputs, *look[-1:])
+        textures = self._begin((*outputs, *look), samples, view, cleared=cleared)
+        program = self._surface_program(bool(truth), with_look)
+        program.use()
+        program.matrix("world_to_camera", view.pose.inverse().matrix())
+        program.matrix("world_to_clip", clip_matrix(view))
+        for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
+            if with_look:
+                self._dress(program, batch)
+            batch.draw(self._gl)
+        return textures
+
+    def _surface_program(self, with_truth: bool, with_look: bool) -> Program:
+        key = with_truth, with_look
+        if key not in self._surfaces:
+            self._surfaces[key] = Program(
+                self._gl,
+                "surface.vert",
+                "surface.frag",
+                N_TRUTH=int(with_truth),
+                N_LOOK=int(with_look),
+            )
+        return self._surfaces[key]
+
+    def _dress(self, program: Program, batch: Batch) -> None:
+        """Has bodies drawn in their material."""
+        material = batch.bodies[0].material
+        look = (material.roughness, material.specular, material.metallic)
+        program.vector("surface", (*look, material.emission))
+        program.vector("turns", (batch.skin.turns,) * 4)
+        _bind_texture(self._gl, 0, batch.skin.colors, self._gl.GL_TEXTURE_2D)
+        _bind_texture(self._gl, 1, batch.skin.normals, self._gl.GL_TEXTURE_2D)
+
+    def _read(self, view: PinholeView, channels: set[Channel]) -> dict[Channel, NDArray[Any]]:
+        """Returns channels of what was drawn last."""
+        outputs = {self._outputs[channel] for channel in channels}
+        read = {o: self._targets.read(o, view.width, view.height) for o in outputs}
+        return {channel: _plane(channel, read[self._outputs[channel]]) for channel in channels}
 
     def _begin(
-        self, outputs: tuple[Attachment, ...], samples: int, view: PinholeView
+        self,
+        outputs: tuple[Attachment, ...],
+        samples: int,
+        view: PinholeView,
+        *,
+        cleared: tuple[Attachment, ...],
     ) -> tuple[int, ...]:
-        """Clears the framebuffer of some outputs and returns its textures, the depth's last."""
+        """Binds the framebuffer of some outputs, clears its depth and some of them.
+
+        Returns its textures, the depth's last.
+        """
         gl = self._gl
         textures = self._targets.bind(outputs, samples, view.width, view.height)
         gl.glEnable(gl.GL_DEPTH_TEST)
+        gl.glEnable(gl.GL_MULTISAMPLE)
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
-        for output in outputs:
+        for output in cleared:
             if output.dtype is np.uint32:
                 gl.glClearBufferuiv(gl.GL_COLOR, output.location, np.zeros(4, np.uint32))
             else:
                 gl.glClearBufferfv(gl.GL_COLOR, output.location, np.zeros(4, np.float32))
         return textures
 
-    def _draw_bodies(self, program: Program, view: PinholeView) -> None:
-        """Draws all bodies by the program in use, near ones first."""
-        gl = self._gl
-        program.matrix("world_to_clip", clip_matrix(view))
-        for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
-            if program is self._attributes:
-                material = batch.bodies[0].material
-                look = (material.roughness, material.specular, material.metallic)
-                program.vector("surface", (*look, material.emission))
-                program.vector("turns", (batch.skin.turns,) * 4)
-                _bind_texture(gl, 0, batch.skin.colors, gl.GL_TEXTURE_2D)
-                _bind_texture(gl, 1, batch.skin.normals, gl.GL_TEXTURE_2D)
-            batch.draw(gl)
-
     def _draw_cover(self, view: PinholeView) -> NDArray[np.uint32]:
         """Draws every labelled body through all others, each setting its own bit."""
         gl = self._gl
         words = cover_words(self._scene)
         output = self._outputs["cover"] if words > 1 else self._narrow_cover
-        self._begin((output,), 1, view)
+        self._begin((output,), 1, view, cleared=(output,))
         gl.glDisable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_COLOR_LOGIC_OP)
         gl.glLogicOp(gl.GL_OR)
@@ -241,13 +286,13 @@ def _outputs(gl: Any) -> dict[Channel, Attachment]:
     }
 
 
-def _surface_attributes(gl: Any) -> tuple[Attachment, ...]:
-    """Returns how the outputs of ``attributes.frag`` are stored."""
+def _look(gl: Any) -> tuple[Attachment, ...]:
+    """Returns how what light is computed from is stored, as ``light.frag`` looks it up."""
     reals, bytes_ = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
     return (
-        Attachment(0, gl.GL_RGBA8, bytes_, np.uint8, 4),
-        Attachment(1, gl.GL_RGBA16F, reals, np.float32, 4),
-        Attachment(2, gl.GL_RGBA8, bytes_, np.uint8, 4),
+        Attachment(3, gl.GL_RGBA8, bytes_, np.uint8, 4),
+        Attachment(4, gl.GL_RGBA16F, reals, np.float32, 4),
+        Attachment(5, gl.GL_RGBA8, bytes_, np.uint8, 4),
     )
 
 

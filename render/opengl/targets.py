@@ -31,10 +31,12 @@ class Attachment:
 
 @dataclass(frozen=True)
 class _Framebuffer:
-    """OpenGL's names of a framebuffer and of its textures, the depth's last."""
+    """OpenGL's names of a framebuffer and of its textures, the depth's last, and its size."""
 
     name: int
     textures: tuple[int, ...]
+    width: int
+    height: int
 
 
 class Targets:
@@ -46,7 +48,6 @@ class Targets:
 
     def __init__(self, gl: Any) -> None:
         self._gl = gl
-        self._width = self._height = 0
         self._buffers: dict[tuple[tuple[Attachment, ...], int], _Framebuffer] = {}
 
     def bind(
@@ -75,31 +76,32 @@ class Targets:
     def _reserve(
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
     ) -> _Framebuffer:
-        if width > self._width or height > self._height:
-            self._release()
-            self._width = max(self._width, -(-width // 64) * 64)
-            self._height = max(self._height, -(-height // 64) * 64)
         key = (attachments, samples)
-        if key not in self._buffers:
-            self._buffers[key] = self._framebuffer(attachments, samples)
+        found = self._buffers.get(key)
+        if found is not None and width <= found.width and height <= found.height:
+            return found
+        if found is not None:
+            width, height = max(width, found.width), max(height, found.height)
+            self._gl.glDeleteFramebuffers(1, [found.name])
+            self._gl.glDeleteTextures(list(found.textures))
+        size = (-(-width // 64) * 64, -(-height // 64) * 64)
+        self._buffers[key] = self._framebuffer(attachments, samples, size)
         return self._buffers[key]
 
-    def _release(self) -> None:
-        for buffer in self._buffers.values():
-            self._gl.glDeleteFramebuffers(1, [buffer.name])
-            self._gl.glDeleteTextures(list(buffer.textures))
-        self._buffers = {}
-
-    def _framebuffer(self, attachments: tuple[Attachment, ...], samples: int) -> _Framebuffer:
+    def _framebuffer(
+        self, attachments: tuple[Attachment, ...], samples: int, size: tuple[int, int]
+    ) -> _Framebuffer:
         gl = self._gl
         buffer = int(gl.glGenFramebuffers(1))
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, buffer)
         colors = [
-            self._attach(gl.GL_COLOR_ATTACHMENT0 + a.location, a.stored, a.read, samples)
+            self._attach(gl.GL_COLOR_ATTACHMENT0 + a.location, a.stored, a.read, samples, size)
             for a in attachments
         ]
         layout = (gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT)
-        depth = self._attach(gl.GL_DEPTH_ATTACHMENT, gl.GL_DEPTH_COMPONENT32F, layout, samples)
+        depth = self._attach(
+            gl.GL_DEPTH_ATTACHMENT, gl.GL_DEPTH_COMPONENT32F, layout, samples, size
+        )
         used = {attachment.location for attachment in attachments}
         outputs = [
             gl.GL_COLOR_ATTACHMENT0 + i if i in used else gl.GL_NONE for i in range(max(used) + 1)
@@ -112,12 +114,13 @@ class Targets:
                 f"the driver has no framebuffer of formats {', '.join(formats)} with {samples} "
                 f"samples ({status:#x}). Set SIM2CAM_BACKEND=tiny."
             )
-        return _Framebuffer(buffer, (*colors, depth))
+        return _Framebuffer(buffer, (*colors, depth), *size)
 
-    def _attach(self, place: int, stored: int, layout: tuple[int, int], samples: int) -> int:
+    def _attach(
+        self, place: int, stored: int, layout: tuple[int, int], samples: int, size: tuple[int, int]
+    ) -> int:
         """Returns a new texture, with so many samples a pixel when they are more than one."""
         gl = self._gl
-        size = (self._width, self._height)
         texture = int(gl.glGenTextures(1))
         if samples > 1:
             kind = gl.GL_TEXTURE_2D_MULTISAMPLE

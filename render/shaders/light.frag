@@ -1,6 +1,6 @@
 #version 410 core
 #extension GL_ARB_shading_language_420pack : require
-// Linear radiance of the surfaces drawn by attributes.frag, each lit once in a pixel: diffuse and
+// Linear radiance of the surfaces drawn by surface.frag, each lit once in a pixel: diffuse and
 // specular light of the sky, of lamps and of near lights. How many there are is known when it is
 // compiled, and loops over them are unrolled: software rasterizers would fetch what a loop reads anew
 // for each pixel, and compute both sides of every question.

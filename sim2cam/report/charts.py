@@ -232,6 +232,8 @@ def histogram(
 ) -> BarChart | None:
     """Returns standing bars over at most about 24 equal bins; None without values.
 
+    Whole numbers are not parted: their bins are 1 wide or more.
+
     Args:
         title: of the chart.
         values: from 0.
@@ -241,7 +243,8 @@ def histogram(
     """
     if not values:
         return None
-    x_axis = round_axis(0.0, up_to, 24)
+    are_whole = all(float(value).is_integer() for value in values)
+    x_axis = round_axis(0.0, up_to, min(24, max(1, math.ceil(up_to))) if are_whole else 24)
     counts, _ = np.histogram(values, x_axis.marks)
     y_axis = round_axis(0.0, float(counts.max()), 4)
     frame = _plot_frame(x_axis, y_axis, x_label=x_label, y_label=y_label)

@@ -111,5 +111,11 @@ def test_a_histogram_counts_every_value(values):
     assert len(chart.frame.x_ticks) <= 10
 
 
+def test_whole_numbers_have_bins_of_whole_numbers():
+    chart = histogram("t", [7.0, 7.0, 9.0], up_to=10.0, x_label="x")
+    counted = {bar.label: bar.text for bar in chart.bars if bar.text != "0"}
+    assert counted == {"7 to 8": "2", "9 to 10": "1"}
+
+
 def test_a_histogram_of_nothing():
     assert histogram("t", [], up_to=1.0, x_label="x") is None
