@@ -8,13 +8,15 @@ knows its extremes: the values between which, or among which, all its draws lie.
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, TypeAdapter
 from scipy.stats import truncnorm
 
 from sim2cam.errors import did_you_mean
@@ -517,6 +519,16 @@ def parts_of(distribution: Distribution) -> Iterator[Distribution]:
             yield from parts_of(part)
 
 
+def as_toml(distribution: Distribution) -> str:
+    """Returns a distribution as a recipe writes it, on one line."""
+    if isinstance(distribution, Constant):
+        return _toml(distribution.value)
+    return _toml(_ADAPTER.dump_python(distribution, exclude_none=True))
+
+
+_ADAPTER: TypeAdapter[Distribution] = TypeAdapter(Distribution)
+
+
 def case_name(value: Value) -> str:
     """Returns how a case of ``given`` names a value."""
     return str(value).lower() if isinstance(value, bool) else f"{value}"
@@ -547,6 +559,30 @@ def _flat(value: object) -> Iterator[Any]:
             yield from itertools.chain.from_iterable(map(_flat, value))
         case Mapping():
             yield from itertools.chain.from_iterable(map(_flat, value.values()))
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case Mapping():
+            if value.get("kind") == "constant":
+                return _toml(value["value"])
+            entries = [f"{_key(name)} = {_toml(inner)}" for name, inner in _kind_first(value)]
+            return f"{{ {', '.join(entries)} }}" if entries else "{}"
+        case tuple() | list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case bool() | str():
+            return json.dumps(value)
+        case _:
+            return repr(value)
+
+
+def _kind_first(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    chosen = [(name, value) for name, value in table.items() if value != ()]
+    return sorted(chosen, key=lambda entry: entry[0] != "kind")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 def _between(old: Value, new: Value, share: float, chance: Chance) -> Value:
