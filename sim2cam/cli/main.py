@@ -11,6 +11,7 @@ import tyro
 from sim2cam import __version__
 from sim2cam.cli.data import Check, Export, Inspect, Render
 from sim2cam.cli.demo import Demo
+from sim2cam.cli.domain import Domain
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
@@ -26,6 +27,7 @@ _Scenes = (
 )
 _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Domain, tyro.conf.subcommand("domain")]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Inspect, tyro.conf.subcommand("inspect")]
