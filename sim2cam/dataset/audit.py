@@ -66,10 +66,15 @@ def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> 
         yield from _normal_problems(sample, channels, rows, columns)
 
 
-def in_camera(points_m: Floats, label: ObjectLabel, sample: Sample, rows: Floats) -> Floats:
-    """Returns points (n, 3) of an object with a pose, in the camera frame when rows (n,) are exposed."""
+def in_camera(
+    points_m: Floats, label: ObjectLabel, sample: Sample, rows: Floats, *, later_s: float = 0.0
+) -> Floats:
+    """Returns points (n, 3) of an object with a pose, in the camera frame.
+
+    That is when the exposure of rows (n,) is half over, or some seconds later.
+    """
     assert label.pose is not None
-    seconds = _row_seconds(sample, rows)
+    seconds = _row_seconds(sample, rows) + later_s
     still = Course(label.pose, label.twist or STILL).to_parent(points_m, seconds)
     return _camera_course(sample).from_parent(still, seconds)
 

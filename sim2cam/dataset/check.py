@@ -18,6 +18,7 @@ from sim2cam import images
 from sim2cam.dataset import tracks
 from sim2cam.dataset.audit import audit
 from sim2cam.dataset.channels import ChannelName, read
+from sim2cam.dataset.coverage_audit import audit_coverage
 from sim2cam.dataset.label_audit import audit_labels
 from sim2cam.dataset.motion_audit import audit_flow, audit_tracks
 from sim2cam.dataset.reader import (
@@ -273,6 +274,7 @@ def _pixel_problems(sample: Sample, beside: Mapping[ChannelName, Sample | None])
             yield f"{without} pixels of objects have no depth"
     yield from audit(sample, found)
     yield from audit_labels(sample, found)
+    yield from audit_coverage(sample, found)
     yield from _film_problems(sample, found, beside)
 
 

@@ -14,7 +14,7 @@ from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import LensError
 
 _OFF_PX = 0.5
-_OTHER_SHARE = 0.02  # of points that are seen; at edges rounding moves some to the next pixel
+_OTHER_POINTS, _OTHER_SHARE = 3, 0.02  # at edges rounding moves some to the next pixel
 _STILL_SHARE = 0.25  # of what has no label; the rest may be things that move, as it says nowhere
 _REST_STEP = 37  # of so many pixels one is looked at
 _LEAST_REST = 20
@@ -59,10 +59,10 @@ def _rest_problems(
     rows, columns = (places[::_REST_STEP] for places in _flowing(name, channels, 0))
     if len(rows) < _LEAST_REST:
         return
-    points = _points_on(_world(sample.moment), sample, channels, rows, columns)
+    points = _points_on(world(sample.moment), sample, channels, rows, columns)
     found = _ends(name, channels, rows, columns)
     try:
-        off = np.abs(_pixels(points, _world(other.moment), other) - found).max(axis=1)
+        off = np.abs(_pixels(points, world(other.moment), other) - found).max(axis=1)
     except LensError as error:
         yield f"{name} leads to what the other camera cannot see ({error})"
         return
@@ -74,7 +74,7 @@ def _rest_problems(
         )
 
 
-def _world(moment: Moment) -> ObjectLabel:
+def world(moment: Moment) -> ObjectLabel:
     """Returns all that stands still, as an object that is seen from a camera."""
     return ObjectLabel("world", (0.0, 0.0, 0.0, 0.0), 0.0, pose=moment.camera.inverse())
 
@@ -154,7 +154,7 @@ def _seen_problems(
     limits = np.array([width - 1, height - 1])
     columns, rows = np.clip(np.rint(pixels), 0, limits).astype(np.intp).T
     wrong = int((ids[rows, columns] != instance_id).sum())
-    if wrong > max(1.0, _OTHER_SHARE * len(pixels)):
+    if wrong > max(_OTHER_POINTS, _OTHER_SHARE * len(pixels)):
         yield f"{place}: {wrong} of {len(pixels)} points that are seen are not in its mask"
 
 
