@@ -36,14 +36,14 @@ class Film:
         the velocity that a step ends with (semi-implicit Euler).
         """
         if seconds <= 0 or not self._courses:
-            bodies = (_on(body, Course(body.pose)) for body in self._scene.bodies)
+            bodies = (on_course(body, Course(body.pose)) for body in self._scene.bodies)
             return replace(self._scene, bodies=tuple(bodies))
         steps = seconds / STEP_S
         number = min(math.ceil(steps - _SAME_STEP), len(self._courses))
         back = (steps - number) * STEP_S
         courses = self._courses[number - 1]
         bodies = (
-            _on(body, Course(courses[body.name].at(back), courses[body.name].twist))
+            on_course(body, Course(courses[body.name].at(back), courses[body.name].twist))
             if body.name in courses
             else body
             for body in self._scene.bodies
@@ -51,7 +51,7 @@ class Film:
         return replace(self._scene, bodies=tuple(bodies))
 
 
-def _on(body: Body, course: Course) -> Body:
+def on_course(body: Body, course: Course) -> Body:
     """Returns a body on its course."""
     twist = course.twist
     return replace(

@@ -39,6 +39,9 @@ class Render:
     as it is without this flag, so that pictures of equal names make pairs."""
     settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="FACTOR=VALUE")] = ()
     """The same with factors that are set, as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
+    scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
+    """Take the settled scenes of this data set of the same recipe and seed instead of settling them
+    again, for other --channels or on a machine without physics."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False
@@ -82,6 +85,7 @@ class Render:
             overwrite=self.folder.overwrite,
             progress=console.progress("rendering"),
             change=change_of(self.redraw, self.settings),
+            scenes=self.scenes,
         )
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
         console.say(f"{self.out}: {len(dataset.samples)} pictures, {objects} objects")

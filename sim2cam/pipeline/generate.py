@@ -28,6 +28,7 @@ from sim2cam.dataset.writer import (
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import Recipe
+from sim2cam.pipeline.records import check_scenes, read_settled
 from sim2cam.pipeline.scenes import Instant, SettledScene, settled_scene
 from sim2cam.randomize.change import NO_CHANGE, Change
 from sim2cam.randomize.limits import check_change
@@ -53,6 +54,7 @@ class Unit:
 
     Attributes:
         change: of every scene.
+        scenes: data set whose settled scenes are taken; None settles them.
     """
 
     recipe: str
@@ -61,6 +63,7 @@ class Unit:
     shard: int
     count: int
     change: Change = NO_CHANGE
+    scenes: Path | None = None
 
 
 def generate(
@@ -74,22 +77,29 @@ def generate(
     overwrite: bool,
     progress: Progress,
     change: Change = NO_CHANGE,
+    scenes: Path | None = None,
 ) -> Dataset:
     """Returns the data set of ``count`` samples, made or completed in the folder ``root``.
 
     Equal recipe, seed and change give equal bytes, with any number of workers, after any
     interruption. With a change, sample *i* is the counterfactual of sample *i* of the data set
-    without it.
+    without it. With the folder of a data set of the same scenes, they are not settled again: other
+    channels, or another machine's pictures, of what that one settled.
 
     Raises:
+        InputError: the data set of scenes has other ones.
         OutputError: the folder holds something else or cannot be written.
         SceneError: a scene does not settle, or does not become what is required, within its budget.
         UsageError: a change of what the recipe does not have.
     """
     check_change(recipe.domain, change)
+    if scenes is not None:
+        check_scenes(scenes, recipe, seed, change)
     prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
     write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
-    units = [unit for unit in _units(recipe, root, count, seed, change) if _is_missing(unit)]
+    units = [
+        unit for unit in _units(recipe, root, count, seed, change, scenes) if _is_missing(unit)
+    ]
     done = count - sum(unit.count for unit in units)
     progress(done, count)
     for finished in map_units(make_shard, units, workers):
@@ -154,19 +164,13 @@ def _symmetries(recipe: Recipe) -> dict[str, Any]:
     return {"objects": {"die": {"categories": sorted(DIE_FACES), **table}}}
 
 
-def _units(recipe: Recipe, root: Path, count: int, seed: int, change: Change) -> list[Unit]:
-    text = recipe.to_json()
-    starts = range(0, count, SAMPLES_PER_SHARD)
+def _units(
+    recipe: Recipe, root: Path, count: int, seed: int, change: Change, scenes: Path | None
+) -> list[Unit]:
+    text, size = recipe.to_json(), SAMPLES_PER_SHARD
     return [
-        Unit(
-            text,
-            seed,
-            root,
-            first // SAMPLES_PER_SHARD,
-            min(SAMPLES_PER_SHARD, count - first),
-            change,
-        )
-        for first in starts
+        Unit(text, seed, root, first // size, min(size, count - first), change, scenes)
+        for first in range(0, count, size)
     ]
 
 
@@ -180,10 +184,16 @@ def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterat
     first = unit.shard * SAMPLES_PER_SHARD
     past = first + unit.count
     for scene_index in range(first // per_scene, -(-past // per_scene)):
-        settled = settled_scene(recipe, unit.seed, scene_index, unit.change)
+        settled = _settled(recipe, unit, scene_index)
         scenes.append(_scene_facts(settled))
         samples = _scene_samples(recipe, settled, unit.seed)
         yield from itertools.islice(samples, past - scene_index * per_scene)
+
+
+def _settled(recipe: Recipe, unit: Unit, index: int) -> SettledScene:
+    if unit.scenes is not None:
+        return read_settled(unit.scenes, recipe, index)
+    return settled_scene(recipe, unit.seed, index, unit.change)
 
 
 def _scene_samples(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:

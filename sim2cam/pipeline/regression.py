@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError, UsageError, did_you_mean
 from sim2cam.geometry.boxes import Box
+from sim2cam.pipeline.records import read_record
 from sim2cam.render.frame import Frame, shoot
 from sim2cam.render.rasterizer import rasterizer
 from sim2cam.scene.scene import Scene
@@ -196,25 +196,11 @@ def _raw_sample(sample: Path) -> RawSample:
 
 def _scene_of(raw: RawSample, sample: Path) -> Scene:
     """Returns the settled scene of a sample."""
-    path = raw.shard / "scenes.jsonl"
-    index = raw.line.get("scene_index")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    try:
-        records: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        record = next((r for r in records if r["scene_index"] == index), None)
-        if record is None:
-            raise InputError(path, f"lacks the scene {index} of sample {sample.name}.")
-        film, moment = record.get("film", []), raw.line.get("moment", {})
-        if film and moment.get("frame") != len(film) - 1:
-            raise InputError(
-                sample, f"is taken while bodies move; only frame {len(film) - 1} can be kept."
-            )
-        return _SCENE.validate_python(record["scene"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(path, f"broken scene ({error!r}).") from error
-
-
-_SCENE: TypeAdapter[Scene] = TypeAdapter(Scene)
+    record = read_record(raw.shard / "scenes.jsonl", raw.line.get("scene_index", 0))
+    last = len(record.film) - 1
+    if record.film and raw.line.get("moment", {}).get("frame") != last:
+        raise InputError(sample, f"is taken while bodies move; only frame {last} can be kept.")
+    return record.scene
 
 
 def _shot(case: Case) -> Frame:
