@@ -35,6 +35,8 @@ class Change:
 
     def setting(self, path: str) -> Value | None:
         """Returns what a factor is set to; None when it is not."""
+        if not self.settings:  # as in nearly every scene; this is asked of every factor
+            return None
         return self.settings.get(path, self.settings.get(_unnumbered(path)))
 
     def again(self) -> Change:
