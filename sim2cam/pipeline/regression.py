@@ -27,6 +27,7 @@ from sim2cam.geometry.boxes import Box
 from sim2cam.pipeline.records import read_record
 from sim2cam.render.frame import Frame, shoot
 from sim2cam.render.rasterizer import rasterizer
+from sim2cam.scene.asset import MeshFile
 from sim2cam.scene.scene import Scene
 
 MAX_BYTES = 64_000_000
@@ -119,8 +120,10 @@ def add_case(sample: Path, folder: Path, *, name: str | None = None, note: str =
         raise UsageError(f"--name {name}: give a plain name, without a folder.")
     if target.exists():
         raise OutputError(target, "is a case already. Choose another --name.")
+    scene = _scene_of(raw, sample)
+    _refuse_files(scene, sample)
     labels = tuple(replace(o, amodal_mask=None, keypoints=None) for o in found.objects or ())
-    case = Case(_scene_of(raw, sample), int(raw.line.get("view", 0)), labels, note=note)
+    case = Case(scene, int(raw.line.get("view", 0)), labels, note=note)
     images.write_bytes(target.with_suffix(".jpg"), found.rgb.read_bytes())
     _write_case(target, case)
     return target
@@ -163,6 +166,7 @@ def read_case(path: Path) -> Case:
         raise InputError(path, f"cannot be read ({error.strerror}).") from error
     except ValidationError as error:
         raise InputError(path, f"not a case: {first_problem(error)}.") from error
+    _refuse_files(case.scene, path)
     if not 0 <= case.view < len(case.scene.cameras):
         raise InputError(path, f"view {case.view} of {len(case.scene.cameras)} cameras.")
     camera = case.scene.cameras[case.view]
@@ -178,6 +182,13 @@ _ADAPTER: TypeAdapter[Case] = TypeAdapter(Case)
 
 def _write_case(path: Path, case: Case) -> None:
     write_json(path, json.loads(_ADAPTER.dump_json(case, exclude_none=True)))
+
+
+def _refuse_files(scene: Scene, path: Path) -> None:
+    """Refuses what lies outside the case: it would be lost, or lead anywhere."""
+    named = [body.name for body in scene.bodies if isinstance(body.asset, MeshFile)]
+    if named:
+        raise InputError(path, f"'{named[0]}' is from a file, which a case cannot hold.")
 
 
 def _raw_sample(sample: Path) -> RawSample:
