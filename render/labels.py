@@ -15,6 +15,7 @@ from sim2cam.geometry.poses import Vec3
 from sim2cam.render.gbuffer import behind
 from sim2cam.render.rasterizer import label_numbers
 from sim2cam.render.truth import Shot, Track, occlusions, track
+from sim2cam.scene.asset import MeshFile
 from sim2cam.scene.objects import keypoints_of
 
 Labels = Sequence[ObjectLabel]
@@ -50,7 +51,9 @@ def with_keypoints(labels: Labels, shot: Shot) -> tuple[ObjectLabel, ...]:
         points = keypoints_of(body.asset)
         tracks = track(np.array(list(points.values())).reshape(-1, 3), body.name, shot)
         seen = tuple(
-            _keypoint(name, point, where, label, shot)
+            _keypoint(
+                name, point, where, label, shot, has_faces=not isinstance(body.asset, MeshFile)
+            )
             for (name, point), where in zip(points.items(), tracks, strict=True)
         )
         found.append(replace(label, keypoints=seen))
@@ -75,12 +78,16 @@ def occlusions_among(
     )
 
 
-def _keypoint(name: str, point_m: Vec3, where: Track, label: ObjectLabel, shot: Shot) -> Keypoint:
+def _keypoint(
+    name: str, point_m: Vec3, where: Track, label: ObjectLabel, shot: Shot, *, has_faces: bool
+) -> Keypoint:
     """Returns a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
     x, y = where.pixel
     height, width = shot.drawn["bodies"].shape
     if not (-0.5 <= x < width - 0.5 and -0.5 <= y < height - 0.5):
         return Keypoint(name, (0.0, 0.0), 0, point_m)
+    if not has_faces:
+        return Keypoint(name, where.pixel, 2 if where.visible else 1, point_m)
     assert label.pose is not None
     sight = label.pose.apply(np.array([point_m]))[0]
     outward = label.pose.rotation().apply(point_m)  # faces look away from the origin

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import empty_world
+from sim2cam.render.decomposition import parts_obj
 from sim2cam.render.film import STEP_S, Film
 from sim2cam.render.mesh_file import collider_of
 from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
@@ -31,7 +35,11 @@ _BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 
 _CHECK_EVERY = 24
 _CALM_CHECKS = 2
 _MAX_SECONDS = 6.0
-_ROLLING_M = {"cylinder": 5e-4, "sphere": 2e-3}  # on flat faces it makes bodies jitter
+_ROLLING_M = {
+    "cylinder": 5e-4,
+    "sphere": 2e-3,
+    "mesh": 2e-3,
+}  # of others' flat faces it makes jitter
 _GROUND_DEPTH_M = 0.5
 _FALLEN_OFF_M = 2.0
 
@@ -155,16 +163,38 @@ def _collider(client: BulletClient, asset: Asset) -> int:
                 collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * _SCALE],
             )
         case MeshFile():
-            points, centre = collider_of(asset)
-            shape = client.createCollisionShape(
-                client.GEOM_MESH, vertices=((points - centre) * _SCALE).tolist()
-            )
+            shape = _mesh_collider(client, asset)
     return int(shape)
+
+
+def _mesh_collider(client: BulletClient, asset: MeshFile) -> int:
+    collider = collider_of(asset)
+    if len(collider.parts) > 1:  # Bullet takes several convex solids from a file alone
+        scale = [_SCALE] * 3
+        file = str(_parts_file(asset))
+        return int(client.createCollisionShape(client.GEOM_MESH, fileName=file, meshScale=scale))
+    corners = (collider.parts[0] - collider.center) * _SCALE
+    return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners.tolist()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _parts_file(asset: MeshFile) -> Path:
+    """Returns an OBJ of ours, in this process's own folder, with the parts of a mesh around its mass."""
+    collider = collider_of(asset)
+    number = _parts_file.cache_info().misses  # Bullet remembers files by their names
+    path = Path(_own_folder().name, f"{number}.obj")
+    path.write_text(parts_obj([part - collider.center for part in collider.parts]))
+    return path
+
+
+@functools.cache
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="sim2cam-")
 
 
 def _centre_m(asset: Asset) -> NDArray[np.float64]:
     """Returns where in the asset's frame (3,) its mass lies, on which Bullet puts its own frame."""
-    return collider_of(asset)[1] if isinstance(asset, MeshFile) else np.zeros(3)
+    return collider_of(asset).center if isinstance(asset, MeshFile) else np.zeros(3)
 
 
 def _speed(client: BulletClient, handle: int) -> float:
