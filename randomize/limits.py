@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, get_args
 
-from sim2cam.errors import did_you_mean
-from sim2cam.randomize.distributions import Choice, Constant, Distribution, Value
+from sim2cam.errors import UsageError, did_you_mean
+from sim2cam.randomize.chance import Value
 from sim2cam.randomize.domain import DepthFactors, Domain, factors_of
+from sim2cam.randomize.references import check_path, check_references, extremes_of
 from sim2cam.scene.asset import PipShape
 from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS
@@ -125,17 +126,36 @@ def check_domain(domain: Domain, assets: Collection[str]) -> None:
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
-    words = _WORDS | {"object.asset": tuple(assets)}
+    check_references(domain)
+    words = _words_of(assets)
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
-            for value in _extremes(distribution):
-                problem = _problem(group.name, factor, value, words)
+            place = f"domain.{group.name}.{factor}"
+            for value in extremes_of(domain, distribution, place):
+                problem = _problem(f"{group.name}/{factor}", value, words)
                 if problem:
-                    place = f"domain.{group.name}.{factor}"
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
     _check_presence(domain)
     if domain.depth_camera is not None:
-        _check_depth_camera(domain.depth_camera)
+        _check_depth_camera(domain, domain.depth_camera)
+
+
+def check_settings(domain: Domain, settings: Mapping[str, Value], assets: Collection[str]) -> None:
+    """Refuses to set what the domain does not have, or to what it cannot be.
+
+    Args:
+        domain: with all its distributions.
+        settings: values of factors, as a change has them.
+        assets: names of the objects from files that there are.
+
+    Raises:
+        UsageError: naming it and what is allowed.
+    """
+    for name, value in settings.items():
+        check_path(domain, name, UsageError)
+        problem = _problem(name, value, _words_of(assets))
+        if problem:
+            raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
 
 
 def _check_presence(domain: Domain) -> None:
@@ -161,10 +181,13 @@ def _check_presence(domain: Domain) -> None:
                     )
 
 
-def _check_depth_camera(group: DepthFactors) -> None:
+def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
     """Refuses factors that no kind has, and those of a kind that together are impossible."""
-    given = dict(factors_of(group))
-    kinds = [DEPTH_CAMERAS[str(kind)] for kind in _extremes(group.kind)]
+    given = {
+        name: extremes_of(domain, distribution, f"domain.depth_camera.{name}")
+        for name, distribution in factors_of(group)
+    }
+    kinds = [DEPTH_CAMERAS[str(kind)] for kind in given["kind"]]
     known = {field.name for kind in kinds for field in fields(kind)}
     for name in given:
         if name not in known:
@@ -174,27 +197,19 @@ def _check_depth_camera(group: DepthFactors) -> None:
         joint = [
             field.name for field in fields(kind) if field.name in _JOINT and field.name in given
         ]
-        for corner in itertools.product(*(_extremes(given[name]) for name in joint)):
+        for corner in itertools.product(*(given[name] for name in joint)):
             try:
                 kind(**dict(zip(joint, corner, strict=True)))  # type: ignore[arg-type]
             except ValueError as error:
                 raise ValueError(f"'domain.depth_camera': {error}") from error
 
 
-def _extremes(distribution: Distribution) -> tuple[Value, ...]:
-    """Returns the values between which, or among which, all draws lie."""
-    match distribution:
-        case Constant():
-            return (distribution.value,)
-        case Choice():
-            return distribution.options
-        case _:
-            return distribution.low, distribution.high
+def _words_of(assets: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    return _WORDS | {"object.asset": tuple(assets)}
 
 
-def _problem(
-    group: str, factor: str, value: Value, words: Mapping[str, tuple[str, ...]]
-) -> str | None:
+def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:
+    group, *_, factor = path.split("/")
     allowed = words.get(f"{group}.{factor}") or words.get(factor)
     if allowed:
         return None if value in allowed else did_you_mean(str(value), allowed)

@@ -13,8 +13,9 @@ import trimesh
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_header
 from sim2cam.errors import InputError, RecipeError
-from sim2cam.pipeline.generate import generate, settled_scene
+from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.draw import draw
