@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
+SCALE = 20.0
+"""Bullet's units a metre: it is made for bodies of 0.1 to 10 units, and dice are 0.016 m long.
+
+Masses stay as they are, so forces are as many times larger, and inertias by the square.
+"""
+
 
 def empty_world() -> BulletClient:
     """Returns this process's world, emptied; what was made in it before is gone."""

@@ -52,6 +52,18 @@ def read_orientation(path: Path) -> int:
         return _orientation(path, image)
 
 
+def file_size(path: Path) -> int:
+    """Returns the bytes of a file.
+
+    Raises:
+        InputError: there is none.
+    """
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
+
+
 def read_rgb(path: Path) -> NDArray[np.uint8]:
     """Returns the image upright (EXIF applied), RGB uint8 (height, width, 3).
 

@@ -15,7 +15,7 @@ import pytest
 
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.coco import write_coco
+from sim2cam.dataset.formats.export import export as export_parts
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.dataset.writer import (
@@ -146,7 +146,7 @@ def on_a_full_disk(action):
 
 
 def export(root):
-    write_coco(read_dataset(root), root.parent / "coco")
+    export_parts({"train": read_dataset(root)}, root.parent / "coco", "coco")
 
 
 def add_shard(root):
@@ -163,7 +163,7 @@ def rewrite_header(root):
 
 FULL = "cannot be written (No space left on device). Free some disk space, then run again with "
 CORRECT = "Correct or remove the annotation."
-NO_TRUTH = "there is no list 'annotations' in it, so nothing can be scored. Label the images."
+NO_TRUTH = "its images have no labels, so nothing can be scored. Label them."
 
 
 def unlabelled(folder):
@@ -357,7 +357,7 @@ BAD = {
     "disk is full at an export": (
         data_set,
         on_a_full_disk(export),
-        f"/coco.part/images/000000.jpg: {FULL}--resume.",
+        f"/coco.part/images/train/000000.jpg: {FULL}--resume.",
     ),
     # data sets
     "no data set": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import tyro
 
@@ -142,27 +142,6 @@ class Inspect:
         beside = data.with_name(f"{data.stem}-inspect.html")
         page = write_inspect_page(read_captures(data), self.out or beside, limit=self.limit)
         self.talk.tell(f"page: {page}", page=str(page))
-
-
-@dataclass(frozen=True)
-class Export:
-    """Write a data set in a format that other tools read."""
-
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
-    """Folder of the data set."""
-    out: Path
-    """Folder to write."""
-    format: Literal["coco"] = "coco"
-    """COCO: images/ and annotations.json with boxes and masks."""
-    talk: Talk = field(default_factory=Talk)
-
-    def execute(self) -> None:
-        """Writes the export."""
-        from sim2cam.dataset.coco import write_coco
-        from sim2cam.dataset.reader import read_dataset
-
-        write_coco(read_dataset(self.data), self.out)
-        self.talk.tell(f"{self.format}: {self.out}", out=str(self.out))
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import tyro
 
 from sim2cam import __version__
-from sim2cam.cli.data import Check, Export, Inspect, Render
+from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.domain import Domain
+from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
@@ -32,6 +33,7 @@ _Command = (
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Catalog, tyro.conf.subcommand("catalog")]
     | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sim2cam import images
-from sim2cam.dataset.coco_reader import read_coco
+from sim2cam.dataset.formats.bop import is_bop, read_bop
+from sim2cam.dataset.formats.coco_reader import read_coco
+from sim2cam.dataset.formats.voc import is_voc, read_voc
+from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Origin, Sample
+from sim2cam.dataset.writer import HEADER
 from sim2cam.errors import InputError
 
-_STYLE_FILES = ("style.json", "train.json")
-_DEV_FILE = "dev.json"
-_TEST_FILE = "test.json"
+Parts = dict[str, tuple[Path, Dataset]]
+"""By name: what an error is about, and the captures."""
+
+_LAYOUTS: tuple[
+    tuple[Callable[[Path], bool], Callable[[Path, Origin], dict[str, Dataset]]], ...
+] = ((is_yolo, read_yolo), (is_voc, read_voc), (is_bop, read_bop))
+"""How folders of other formats than COCO are told, and what reads their parts by name."""
+
+_STYLE, _DEV, _TEST = ("style", "train"), ("dev", "val"), ("test",)
 
 
 @dataclass(frozen=True)
@@ -33,19 +44,25 @@ class CaptureSets:
 
 
 def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
-    """Returns the captures of a COCO file, a folder of photos, or a data set of sim2cam.
+    """Returns captures: those of a COCO file, of a folder in YOLO's, VOC's or BOP's layout, of a
+    folder of photos, or a data set of sim2cam.
 
-    The photos of a folder are unlabelled (``objects`` is None) and sorted by name.
+    The photos of a folder are unlabelled (``objects`` is None) and sorted by name. Of a folder with
+    several parts (``train``, ``test``) these are all.
 
     Args:
-        path: a COCO detection file, with the images relative to its folder; or a folder.
+        path: a COCO detection file, with the images relative to its folder; or a folder, or the
+            ``data.yaml`` of YOLO.
         origin: how the photos were made; a data set of sim2cam says so itself.
 
     Raises:
         InputError: nothing there, no images, or a file that is broken or contradicts itself.
     """
-    if (path / "dataset.json").is_file():
+    if (path / HEADER).is_file():
         return read_dataset(path)
+    parts = _layout_parts(path, origin)
+    if parts:
+        return _joined([part for _, part in parts.values()])
     return _read_folder(path, origin) if path.is_dir() else read_coco(path, origin)
 
 
@@ -53,24 +70,71 @@ def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:
     """Returns captures apart by their use.
 
     Args:
-        path: a folder with ``test.json``, ``style.json`` (or else ``train.json``) and perhaps
-            ``dev.json``; or one COCO file, of which half of the images, chosen by the hash of their
+        path: a folder with the parts ``test``, ``style`` (or else ``train``) and perhaps ``dev`` (or
+            else ``val``), as COCO files ``test.json`` and so on, or in YOLO's, VOC's or BOP's
+            layout; or one COCO file, of which half of the images, chosen by the hash of their
             bytes, are style only.
         origin: how the photos were made.
 
     Raises:
-        InputError: a file is missing or broken, a test image is in another file too, or there are
+        InputError: a part is missing or broken, a test image is in another part too, or there are
             no labels to score against or to tune on.
     """
-    if not path.is_dir():
+    parts = _layout_parts(path, origin)
+    if not parts and not path.is_dir():
         style, test = _halves(read_coco(path, origin))
         _check_labelled(test, path)
         return CaptureSets(_unlabelled(style), test)
-    style, test, dev = _read_splits(path, origin)
-    _check_labelled(test, path / _TEST_FILE)
-    if dev is not None:
-        _check_labelled(dev, path / _DEV_FILE)
-    return CaptureSets(_unlabelled(style), test, dev)
+    return _sets(path, parts or _coco_parts(path, origin))
+
+
+def _layout_parts(path: Path, origin: Origin) -> Parts:
+    """Returns the parts of a folder that is neither COCO's nor ours; none where it is one of them."""
+    for is_one, read in _LAYOUTS:
+        if is_one(path):
+            return {name: (path, part) for name, part in read(path, origin).items()}
+    return {}
+
+
+def _coco_parts(root: Path, origin: Origin) -> Parts:
+    """Returns what is to be used of the COCO files in a folder, under the first name of each use."""
+    found: Parts = {}
+    for uses in (_STYLE, _DEV, _TEST):
+        files = [root / f"{use}.json" for use in uses if (root / f"{use}.json").is_file()]
+        for path in files[:1]:
+            found[path.stem] = path, read_coco(path, origin)
+    return found
+
+
+def _sets(root: Path, parts: Parts) -> CaptureSets:
+    """Returns style, test and development captures, none of which is also tested."""
+    style, test, dev = (_of_use(parts, uses) for uses in (_STYLE, _TEST, _DEV))
+    if style is None or test is None:
+        raise InputError(
+            root,
+            "captures need test.json and style.json or train.json in their folder (COCO detection "
+            "files), or such parts in the layout of YOLO, VOC or BOP. Add them, or name one COCO "
+            "file, of which half is then style only.",
+        )
+    for path, learned in filter(None, (style, dev)):
+        _check_apart(learned, test[1], path)
+    for path, scored in filter(None, (test, dev)):
+        _check_labelled(scored, path)
+    return CaptureSets(_unlabelled(style[1]), test[1], dev and dev[1])
+
+
+def _of_use(parts: Parts, uses: tuple[str, ...]) -> tuple[Path, Dataset] | None:
+    """Returns the parts of the first use that there is; BOP calls them ``train_pbr`` and so on."""
+    for use in uses:
+        found = [part for name, part in parts.items() if name.split("_")[0] == use]
+        if found:
+            return found[0][0], _joined([part for _, part in found])
+    return None
+
+
+def _joined(parts: Sequence[Dataset]) -> Dataset:
+    """Returns parts of the same categories as one."""
+    return replace(parts[0], samples=tuple(s for part in parts for s in part.samples))
 
 
 def _unlabelled(dataset: Dataset) -> Dataset:
@@ -82,7 +146,7 @@ def _check_labelled(dataset: Dataset, path: Path) -> None:
     if any(sample.objects is None for sample in dataset.samples):
         raise InputError(
             path,
-            "there is no list 'annotations' in it, so nothing can be scored. Label the images.",
+            "its images have no labels, so nothing can be scored. Label them.",
         )
 
 
@@ -105,31 +169,13 @@ def _other_reading(root: Path) -> str:
     return f" Name the COCO file itself: {', '.join(files)}." if files else " Check the path."
 
 
-def _read_splits(root: Path, origin: Origin) -> tuple[Dataset, Dataset, Dataset | None]:
-    """Returns style, test and, when there is one, the development split."""
-    found = [root / name for name in _STYLE_FILES if (root / name).is_file()]
-    if not found or not (root / _TEST_FILE).is_file():
-        raise InputError(
-            root,
-            f"captures need {_TEST_FILE} and {' or '.join(_STYLE_FILES)} in their folder (COCO "
-            "detection files). Add them, or name one COCO file, of which half is then style only.",
-        )
-    style, test = read_coco(found[0], origin), read_coco(root / _TEST_FILE, origin)
-    _check_apart(style, test, found[0])
-    if not (root / _DEV_FILE).is_file():
-        return style, test, None
-    dev = read_coco(root / _DEV_FILE, origin)
-    _check_apart(dev, test, root / _DEV_FILE)
-    return style, test, dev
-
-
 def _check_apart(learned: Dataset, test: Dataset, path: Path) -> None:
     scored = {sample.rgb.resolve() for sample in test.samples}
     for sample in learned.samples:
         if sample.rgb.resolve() in scored:
             raise InputError(
                 path,
-                f"image {sample.name} is in {_TEST_FILE} too: what is scored must not be learned "
+                f"image {sample.name} is in test too: what is scored must not be learned "
                 "from. Keep it in one of them.",
             )
 

@@ -1,11 +1,14 @@
-"""What readers share: the first problem of a file in one line, and names that stay where they are."""
+"""What readers share: bounded texts, the first problem in one line, names that stay where they are."""
 
 from __future__ import annotations
 
 import json
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pydantic import ValidationError
+
+from sim2cam.errors import InputError
 
 
 def first_problem(error: ValidationError) -> str:
@@ -13,12 +16,49 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors()[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
     place = "".join(steps).removeprefix(".").removesuffix(".int").removesuffix(".str")
+    place = place.removesuffix(".[key]")
     if first["type"] == "missing":
         return f"{place} is missing"
-    return f"{place}: {first['msg']} (found {json.dumps(first['input'], default=str)[:80]})"
+    head = f"{place}: " if place else ""
+    return f"{head}{first['msg']} (found {json.dumps(first['input'], default=str)[:80]})"
 
 
 def stays_inside(name: str) -> bool:
     """Returns whether a relative path names something inside its folder, in every reading of it."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+def read_text(path: Path, most_bytes: int, what: str) -> str:
+    """Returns the text of a file.
+
+    Args:
+        path: the file.
+        most_bytes: a longer one is refused before it is read.
+        what: it is, for the error.
+
+    Raises:
+        InputError: it is missing, not a text, or too long.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(most_bytes + 1)
+        if len(data) > most_bytes:
+            raise InputError(path, f"more than {most_bytes} bytes. No {what} is that long.")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(path, "not a text in UTF-8. Check the path.") from error
+
+
+def read_json(path: Path, most_bytes: int, what: str) -> Any:
+    """Returns the values of a JSON file; takes and raises what ``read_text`` does.
+
+    Raises:
+        InputError: it is no JSON.
+    """
+    try:
+        return json.loads(read_text(path, most_bytes, what))
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"not JSON ({error}). Correct the file.") from error

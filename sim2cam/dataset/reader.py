@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,9 +29,41 @@ class RawSample:
 
 
 @dataclass(frozen=True)
+class _RecordedBody:
+    asset: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _RecordedScene:
+    bodies: tuple[_RecordedBody, ...] = ()
+
+
+@dataclass(frozen=True)
+class SceneRecord:
+    """One line of ``scenes.jsonl``, as far as people ask for it.
+
+    Attributes:
+        scene_index: which scene.
+        attempt: how many drafts were thrown away before it.
+        rejections: why.
+        certificate: how it came to rest.
+        drawn: every drawn value by name.
+        scene: what it is made of.
+    """
+
+    scene_index: int
+    attempt: int = 0
+    rejections: tuple[str, ...] = ()
+    certificate: dict[str, Any] = field(default_factory=dict)
+    drawn: dict[str, Any] = field(default_factory=dict)
+    scene: _RecordedScene = field(default_factory=_RecordedScene)
+
+
+@dataclass(frozen=True)
 class _Header:
     categories: list[str]
     parent: str | None = None
+    licences: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +86,7 @@ class _Line:
 
 _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
 _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
+_SCENE: TypeAdapter[SceneRecord] = TypeAdapter(SceneRecord)
 
 
 def read_dataset(root: Path) -> Dataset:
@@ -97,17 +131,35 @@ def read_lines(root: Path) -> list[RawSample]:
     Raises:
         InputError: a line is not a JSON table.
     """
-    raw = []
-    for path in sorted((root / SHARDS).glob("[0-9]*[0-9]/samples.jsonl")):
-        for number, text in enumerate(path.read_bytes().splitlines(), start=1):
-            try:
-                line = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                raise InputError(path, f"line {number} is not JSON ({error}). {_AGAIN}.") from error
-            if not isinstance(line, dict):
-                raise InputError(path, f"line {number} is not a sample. {_AGAIN}.")
-            raw.append(RawSample(path.parent, line))
-    return raw
+    return [RawSample(path.parent, line) for path, line in _jsonl(root, "samples")]
+
+
+def first_parent(root: Path) -> Path:
+    """Returns the folder that the first pictures of a data set's line were rendered into.
+
+    Raises:
+        InputError: a parent is missing, or they lead back to one another.
+    """
+    seen: set[Path] = set()
+    while (root / HEADER).is_file() and (header := read_header(root)).get("parent") is not None:
+        seen.add(root.resolve())
+        root = parent_folder(root, header)
+        if root in seen:
+            raise InputError(root, f"its parents lead back to itself. {_AGAIN}.")
+    return root
+
+
+def read_scenes(root: Path) -> Iterator[SceneRecord]:
+    """Yields what is recorded of each scene of a data set, in order; of captures nothing is.
+
+    Raises:
+        InputError: a line is not what is recorded of a scene.
+    """
+    for path, line in _jsonl(root, "scenes"):
+        try:
+            yield _SCENE.validate_python(line)
+        except ValidationError as error:
+            raise InputError(path, f"{first_problem(error)}. {_AGAIN}.") from error
 
 
 def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
@@ -168,6 +220,19 @@ def _label_problem(label: ObjectLabel, line: _Line, categories: tuple[str, ...])
 def parent_folder(root: Path, header: dict[str, Any]) -> Path:
     """Returns the folder of the data set that this one was translated from."""
     return (root / str(header["parent"])).resolve()
+
+
+def _jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yields each line of the files of a name in whole shards, with its file."""
+    for path in sorted((root / SHARDS).glob(f"[0-9]*[0-9]/{name}.jsonl")):
+        for number, text in enumerate(path.read_bytes().splitlines(), start=1):
+            try:
+                line = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise InputError(path, f"line {number} is not JSON ({error}). {_AGAIN}.") from error
+            if not isinstance(line, dict):
+                raise InputError(path, f"line {number} is not a {name[:-1]}. {_AGAIN}.")
+            yield path, line
 
 
 def _read(root: Path, descendants: frozenset[Path]) -> Dataset:

@@ -157,11 +157,13 @@ class Dataset:
         root: its folder, or that of its list of images.
         categories: names, in order; the index in this tuple is the class index of models.
         samples: in a fixed order.
+        sources: the folders of those that it was merged from; empty when it is one.
     """
 
     root: Path
     categories: tuple[str, ...]
     samples: tuple[Sample, ...]
+    sources: tuple[Path, ...] = ()
 
     def take(self, limit: int | None) -> Dataset:
         """Returns the first ``limit`` samples; all when None."""

@@ -1,6 +1,7 @@
 """Writing data sets: shards that appear whole or not at all.
 
-A folder holds ``dataset.json`` (what decides the bytes), ``environment.json`` (what does not) and
+A folder holds ``dataset.json`` (what decides the bytes), ``environment.json`` (what does not), a
+``card.md`` once it is whole (for people; ``dataset.card``) and
 ``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/``, ``right/`` where there are two
 eyes, and a folder for each channel. A shard is written under a temporary name and renamed when
 whole; that rename is the only commit.
@@ -33,9 +34,10 @@ TEMPORARY_SUFFIX = ".part"
 HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
 SHARDS = "shards"
+CARD = "card.md"
 WANTED = "samples_wanted"
 
-_PARTS = (HEADER, ENVIRONMENT, SHARDS)
+_PARTS = (HEADER, ENVIRONMENT, CARD, SHARDS)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
             if overwrite:
                 _remove_dataset(root)
             elif target.is_file():
-                _refuse_other(root, _read_header(target), _plain(header))
+                _refuse_other(root, _read_header(target), plain(header))
         for part in [*_temporaries(root), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]:
             _remove(part)
     write_json(target, header)
@@ -161,7 +163,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
         OutputError: the folder cannot be written or the disk is full.
     """
     part = path.with_name(path.name + TEMPORARY_SUFFIX)
-    data = (json.dumps(_plain(value), indent=1, sort_keys=True) + "\n").encode()
+    data = (json.dumps(plain(value), indent=1, sort_keys=True) + "\n").encode()
     try:
         with images.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +181,7 @@ def _fill_shard(
     lines = [json.dumps(_write_sample(part, sample), sort_keys=True) for sample in samples]
     images.write_bytes(part / "samples.jsonl", "".join(f"{line}\n" for line in lines).encode())
     if scenes:
-        texts = "".join(f"{json.dumps(_plain(scene), sort_keys=True)}\n" for scene in scenes)
+        texts = "".join(f"{json.dumps(plain(scene), sort_keys=True)}\n" for scene in scenes)
         images.write_bytes(part / "scenes.jsonl", texts.encode())
 
 
@@ -204,17 +206,17 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     }
     if sample.objects is not None:
         line["objects"] = sample.objects
-    line = _plain(line)
+    line = plain(line)
     return line | {"digest": digest_of(line)}
 
 
 def digest_of(line: Mapping[str, Any]) -> str:
     """Returns the SHA-256 over a sample's line, which holds those of its files."""
     whole = {key: value for key, value in line.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(_plain(whole), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(plain(whole), sort_keys=True).encode()).hexdigest()
 
 
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
     """Returns the value as JSON would read it back."""
     return json.loads(json.dumps(value, default=_encode))
 

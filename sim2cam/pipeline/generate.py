@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Moment
 from sim2cam.dataset.writer import (
@@ -105,7 +106,9 @@ def generate(
     for finished in map_units(make_shard, units, workers):
         done += finished
         progress(done, count)
-    return read_dataset(root)
+    dataset = read_dataset(root)
+    write_card(card_of(dataset), root)
+    return dataset
 
 
 def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str, float]:

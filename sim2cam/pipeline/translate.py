@@ -16,6 +16,7 @@ from sim2cam.adapt.reinhard import ReinhardTransfer
 from sim2cam.adapt.store import PlainMethod, load_transfer, save_transfer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.training import MIN_CAPTURES, TranslatorProgress, train_translator
+from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.dataset.writer import (
@@ -133,7 +134,9 @@ def apply_transfer(
     for finished in map_units(translate_shard, units, workers):
         done += finished
         progress(done, total)
-    return read_dataset(root)
+    dataset = read_dataset(root)
+    write_card(card_of(dataset), root)
+    return dataset
 
 
 def translate_shard(unit: Unit) -> int:

@@ -23,10 +23,12 @@ class Body:
         name: unique in the scene.
         asset: its shape.
         material: its surface.
-        pose: the object's frame in the world; its origin is the centre of mass.
+        pose: the object's frame in the world.
         is_fixed: never moves, has no mass.
         mass_kg: mass of one that moves.
+        mass_offset_m: in its own frame, where the centre of its mass is from that of its shape.
         friction, restitution: Coulomb coefficient and bounce, as Bullet combines them.
+        drag, spin_drag: share of its velocity and of its spin that it loses in a second.
         velocity_m_s, spin_rad_s: linear and angular velocity in the world.
         is_target: labelled, by the category that its asset shows.
     """
@@ -39,6 +41,9 @@ class Body:
     mass_kg: float = 0.0
     friction: float = 0.5
     restitution: float = 0.2
+    mass_offset_m: Vec3 = (0.0, 0.0, 0.0)
+    drag: float = 0.0
+    spin_drag: float = 0.0
     velocity_m_s: Vec3 = (0.0, 0.0, 0.0)
     spin_rad_s: Vec3 = (0.0, 0.0, 0.0)
     is_target: bool = False

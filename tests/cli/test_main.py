@@ -48,7 +48,8 @@ def test_help_needs_no_heavy_library():
         ("render", "RECIPE"),
         ("check", "DATASET"),
         ("inspect", "DATA"),
-        ("export", "DATASET"),
+        ("export", "DATA"),
+        ("catalog", "DATA"),
         ("adapt apply", "TRANSLATOR"),
         ("train", "RECIPE"),
         ("bench", "WEIGHTS"),
@@ -170,7 +171,7 @@ def test_check_finds_a_changed_picture(rendered, tmp_path, capsys):
 
 def test_export_and_inspect(rendered, tmp_path):
     assert main(["export", str(rendered), "--out", str(tmp_path / "coco")]) == 0
-    facts = json.loads((tmp_path / "coco" / "annotations.json").read_text())
+    facts = json.loads((tmp_path / "coco" / "train.json").read_text())
     assert len(facts["images"]) == 4
     page = tmp_path / "page.html"
     assert main(["inspect", str(rendered), "--out", str(page)]) == 0

@@ -297,6 +297,16 @@ def test_what_is_no_json_is_refused(tmp_path, text):
         read_captures(path)
 
 
+def test_a_file_that_is_too_large_is_not_opened(tmp_path):
+    path = tmp_path / "a.json"
+    with path.open("wb") as file:
+        file.truncate(1_000_000_001)  # a hole, no bytes on the disk
+    with pytest.raises(InputError) as caught:
+        read_captures(path)
+    problem = "more than 1000000000 bytes. Split it into smaller files."
+    assert str(caught.value) == f"{path}: {problem}"
+
+
 def test_a_missing_file_or_image_is_named(tmp_path):
     with pytest.raises(InputError) as caught:
         read_captures(tmp_path / "none.json")
@@ -358,7 +368,7 @@ def test_splits_that_share_an_image_with_the_test_are_refused(tmp_path, name):
     with pytest.raises(InputError) as caught:
         split_captures(tmp_path)
     assert str(caught.value) == (
-        f"{path}: image other/2.png is in test.json too: what is scored must not be learned from. "
+        f"{path}: image other/2.png is in test too: what is scored must not be learned from. "
         "Keep it in one of them."
     )
 
@@ -371,7 +381,8 @@ def test_an_incomplete_pair_is_refused(tmp_path, present):
         split_captures(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: captures need test.json and style.json or train.json in their folder (COCO "
-        "detection files). Add them, or name one COCO file, of which half is then style only."
+        "detection files), or such parts in the layout of YOLO, VOC or BOP. Add them, or name one COCO "
+        "file, of which half is then style only."
     )
 
 
@@ -421,7 +432,7 @@ def test_what_is_scored_needs_labels(tmp_path, pair):
     with pytest.raises(InputError) as caught:
         split_captures(tmp_path if pair else path)
     assert str(caught.value) == (
-        f"{path}: there is no list 'annotations' in it, so nothing can be scored. Label the images."
+        f"{path}: its images have no labels, so nothing can be scored. Label them."
     )
 
 

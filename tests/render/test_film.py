@@ -64,4 +64,4 @@ def test_velocities_are_what_happens_in_a_step(filmed):
             spin = (b.pose.rotation() * a.pose.rotation().inv()).as_rotvec() / STEP_S
             off.append((*(velocity - b.velocity_m_s), *(0.01 * (spin - b.spin_rad_s))))
     assert len(off) > 200
-    assert np.quantile(np.abs(off), 0.9) < 1e-4  # m/s; Bullet pushes bodies that overlap apart
+    assert np.quantile(np.abs(off), 0.9) < 1e-3  # m/s; Bullet pushes bodies that overlap apart

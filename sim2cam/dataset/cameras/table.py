@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from sim2cam.dataset import parsing
 from sim2cam.errors import InputError, LensError
 from sim2cam.geometry.lens import Lens
 
@@ -115,16 +116,7 @@ def read_text(path: Path) -> str:
     Raises:
         InputError: it is missing, not a text, or too large to be one.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise InputError(path, f"more than {_MOST_BYTES} bytes. No calibration is that long.")
-        return data.decode("utf-8")
-    except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(path, "not a text in UTF-8. Check the path.") from error
+    return parsing.read_text(path, _MOST_BYTES, "calibration")
 
 
 def read_yaml(path: Path) -> Table:

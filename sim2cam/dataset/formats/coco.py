@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,14 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.channels import read
+from sim2cam.dataset.formats.pictures import labels_of, stem_of, upright_file
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.dataset.writer import TEMPORARY_SUFFIX
-from sim2cam.errors import InputError, OutputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 
-_ANNOTATIONS = "annotations.json"
 
-
-def write_coco(dataset: Dataset, out: Path) -> None:
-    """Writes ``images/`` and ``annotations.json`` into a new folder, which appears whole.
+def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
+    """Fills a folder with ``PART.json`` and ``images/PART/`` for each part.
 
     Pictures keep their bytes; those that EXIF turns are written upright as PNG, as tools disagree
     on whether to turn them. Masks are run-length encoded; keypoints are COCO's, an integer being the
@@ -33,35 +30,25 @@ def write_coco(dataset: Dataset, out: Path) -> None:
 
     Raises:
         InputError: an image without labels, or one that cannot be read.
-        OutputError: the folder is not empty or cannot be written.
+        OutputError: the folder cannot be written.
     """
-    out = out.resolve()
-    part = out.with_name(out.name + TEMPORARY_SUFFIX)
-    with images.writing(out):
-        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-            raise OutputError(out, "is not empty. Choose another --out.")
-        if part.exists():
-            shutil.rmtree(part)
-    try:
-        _fill(dataset, part)
-        with images.writing(out):
-            part.replace(out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+    for name, dataset in parts.items():
+        tables = _tables(dataset, folder, f"images/{name}")
+        images.write_bytes(folder / f"{name}.json", json.dumps(tables).encode())
 
 
-def _fill(dataset: Dataset, folder: Path) -> None:
+def _tables(dataset: Dataset, folder: Path, place: str) -> dict[str, Any]:
+    """Writes the pictures to a place in the folder and returns what the file holds."""
     numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
     pictures: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     keypoints = _keypoint_names(dataset)
     for sample in dataset.samples:
-        pictures.append(_picture(sample, len(pictures) + 1, folder))
+        pictures.append(_picture(sample, len(pictures) + 1, folder, place))
         for annotation in _annotations(dataset, sample, numbers, keypoints):
             numbered = {"id": len(annotations) + 1, "image_id": len(pictures)}
             annotations.append(numbered | annotation)
-    whole = {
+    return {
         "info": {"description": f"{dataset.root.name}, written by sim2cam"},
         "images": pictures,
         "annotations": annotations,
@@ -70,7 +57,6 @@ def _fill(dataset: Dataset, folder: Path) -> None:
             for name, number in numbers.items()
         ],
     }
-    images.write_bytes(folder / _ANNOTATIONS, json.dumps(whole).encode())
 
 
 def _keypoint_names(dataset: Dataset) -> dict[str, tuple[str, ...]]:
@@ -86,13 +72,10 @@ def _skeleton(names: tuple[str, ...]) -> dict[str, Any]:
     return {"keypoints": list(names), "skeleton": []} if names else {}
 
 
-def _picture(sample: Sample, number: int, folder: Path) -> dict[str, Any]:
+def _picture(sample: Sample, number: int, folder: Path, place: str) -> dict[str, Any]:
     """Writes the picture and returns its entry."""
-    if images.read_orientation(sample.rgb) == 1:
-        data, suffix = _bytes_of(sample.rgb), sample.rgb.suffix
-    else:
-        data, suffix = images.encode_png(images.read_rgb(sample.rgb)), ".png"
-    name = f"images/{sample.name.removesuffix(sample.rgb.suffix)}{suffix}"
+    data, suffix = upright_file(sample)
+    name = f"{place}/{stem_of(sample)}{suffix}"
     images.write_bytes(folder / name, data)
     entry = {
         "id": number,
@@ -109,26 +92,18 @@ def _picture(sample: Sample, number: int, folder: Path) -> dict[str, Any]:
     return entry
 
 
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
-
-
 def _annotations(
     dataset: Dataset,
     sample: Sample,
     numbers: dict[str, int],
     keypoints: dict[str, tuple[str, ...]],
 ) -> list[dict[str, Any]]:
-    if sample.objects is None:
-        raise InputError(dataset.root, f"image {sample.name} has no labels to export.")
+    objects = labels_of(dataset, sample)
     ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     return [
         _annotation(label, numbers[label.category], ids)
         | _keypoints(label, keypoints[label.category])
-        for label in sample.objects
+        for label in objects
     ]
 
 

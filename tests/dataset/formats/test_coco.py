@@ -16,12 +16,16 @@ from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 
 from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.coco import write_coco
+from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Occlusion, Sample
 from sim2cam.errors import InputError, OutputError
 from sim2cam.images import read_16bit, read_rgb
+
+
+def write_coco(dataset, out):
+    export({"train": dataset}, out, "coco")
 
 
 def load(path):
@@ -32,11 +36,12 @@ def load(path):
 def test_what_is_exported_is_read_back(tmp_path, native):
     dataset = read_dataset(native)
     write_coco(dataset, tmp_path / "coco")
-    back = read_captures(tmp_path / "coco/annotations.json")
+    back = read_captures(tmp_path / "coco/train.json")
     assert back.categories == dataset.categories
     for sample, original in zip(back.samples, dataset.samples, strict=True):
         assert sample.rgb.read_bytes() == original.rgb.read_bytes()
         assert not sample.rgb.samefile(original.rgb)
+        assert (sample.origin, sample.scene_index) == (original.origin, original.scene_index)
         assert [(o.category, o.box_xyxy, o.area_px, o.is_crowd) for o in sample.objects] == [
             (o.category, o.box_xyxy, o.area_px, o.is_crowd) for o in original.objects
         ]
@@ -45,7 +50,7 @@ def test_what_is_exported_is_read_back(tmp_path, native):
 def test_pycocotools_loads_it_and_its_masks_are_ours(tmp_path, native):
     dataset = read_dataset(native)
     write_coco(dataset, tmp_path / "coco")
-    loaded = load(tmp_path / "coco/annotations.json")
+    loaded = load(tmp_path / "coco/train.json")
     assert loaded.getCatIds() == [1, 2]
     for number, sample in enumerate(dataset.samples, start=1):
         ids = read_16bit(sample.channels["ids"])
@@ -59,7 +64,7 @@ def test_pycocotools_loads_it_and_its_masks_are_ours(tmp_path, native):
 
 def test_what_coco_has_no_field_for_stands_beside(tmp_path, native):
     write_coco(read_dataset(native), tmp_path / "coco")
-    tables = json.loads((tmp_path / "coco/annotations.json").read_text())
+    tables = json.loads((tmp_path / "coco/train.json").read_text())
     first, second = tables["annotations"][:2]
     assert first["visible_fraction"] == pytest.approx(2 / 3)
     assert first["bbox_amodal"] == [6, 4, 12, 12]
@@ -72,7 +77,7 @@ def test_what_coco_has_no_field_for_stands_beside(tmp_path, native):
 
 def test_a_translated_set_is_made_whole(tmp_path, adapted):
     write_coco(read_dataset(adapted), tmp_path / "coco")
-    tables = json.loads((tmp_path / "coco/annotations.json").read_text())
+    tables = json.loads((tmp_path / "coco/train.json").read_text())
     assert len(tables["annotations"]) == 8
     assert {image["origin"] for image in tables["images"]} == {"adapted"}
 
@@ -89,17 +94,17 @@ def test_a_turned_photo_is_exported_upright(tmp_path, orientation):
     size = upright.shape[1::-1]
     dataset = Dataset(tmp_path, ("square",), (Sample("a.jpg", path, *size, (label,), "real"),))
     write_coco(dataset, tmp_path / "coco")
-    (sample,) = read_captures(tmp_path / "coco/annotations.json").samples
+    (sample,) = read_captures(tmp_path / "coco/train.json").samples
     assert sample.objects == (label,)
     assert np.array_equal(np.asarray(Image.open(sample.rgb)), upright)
-    assert sample.name == ("images/a.jpg" if orientation == 1 else "images/a.png")
+    assert sample.name == ("images/train/a.jpg" if orientation == 1 else "images/train/a.png")
 
 
 def test_names_with_folders_are_kept(tmp_path, native):
     dataset = read_dataset(native)
     named = replace(dataset, samples=(replace(dataset.samples[0], name="day 1/a.b.jpg"),))
     write_coco(named, tmp_path / "coco")
-    assert (tmp_path / "coco/images/day 1/a.b.jpg").is_file()
+    assert (tmp_path / "coco/images/train/day 1/a.b.jpg").is_file()
 
 
 def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path, native):
@@ -115,10 +120,10 @@ def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path, native):
 
 def test_what_a_killed_export_left_is_replaced(tmp_path, native):
     (tmp_path / "coco.part").mkdir()
-    (tmp_path / "coco.part/annotations.json").write_text("{")
+    (tmp_path / "coco.part/train.json").write_text("{")
     write_coco(read_dataset(native), tmp_path / "coco")
     assert not (tmp_path / "coco.part").exists()
-    assert load(tmp_path / "coco/annotations.json").getImgIds() == [1, 2, 3, 4]
+    assert load(tmp_path / "coco/train.json").getImgIds() == [1, 2, 3, 4]
 
 
 def test_a_failing_export_leaves_nothing(tmp_path, native, monkeypatch):
@@ -127,7 +132,7 @@ def test_a_failing_export_leaves_nothing(tmp_path, native, monkeypatch):
 
     dataset = read_dataset(native)
     with monkeypatch.context() as patch:
-        patch.setattr("sim2cam.dataset.coco.images.write_bytes", full)
+        patch.setattr("sim2cam.dataset.formats.coco.images.write_bytes", full)
         with pytest.raises(OutputError):
             write_coco(dataset, tmp_path / "coco")
     unlabelled = replace(dataset.samples[3], objects=None)
@@ -159,7 +164,7 @@ def labelled(native):
 
 def test_keypoints_are_those_of_coco(tmp_path, labelled):
     write_coco(labelled, tmp_path / "coco")
-    loaded = load(tmp_path / "coco/annotations.json")
+    loaded = load(tmp_path / "coco/train.json")
     square, disc = loaded.loadCats([1, 2])
     assert (square["keypoints"], square["skeleton"]) == (["a", "b", "c"], [])
     assert "keypoints" not in disc
@@ -172,10 +177,23 @@ def test_keypoints_are_those_of_coco(tmp_path, labelled):
 
 def test_whole_masks_and_occlusions_stand_beside(tmp_path, labelled):
     write_coco(labelled, tmp_path / "coco")
-    tables = json.loads((tmp_path / "coco/annotations.json").read_text())
+    tables = json.loads((tmp_path / "coco/train.json").read_text())
     first, second = tables["annotations"][:2]
     mask = coco_mask.decode(first["segmentation_amodal"])
     assert np.array_equal(mask > 0, labelled.samples[0].objects[0].amodal_mask.mask())
     assert "segmentation_amodal" not in second
     assert tables["images"][0]["occlusions"] == [{"front": 2, "behind": 1, "pixels": 48}]
     assert "occlusions" not in tables["images"][1]
+
+
+@pytest.mark.parametrize("given", ["made up", 7, None, ["sim"]])
+def test_what_other_files_call_origin_is_left_alone(tmp_path, native, given):
+    write_coco(read_dataset(native), tmp_path / "coco")
+    path = tmp_path / "coco/train.json"
+    tables = json.loads(path.read_text())
+    for number, image in enumerate(tables["images"]):
+        image |= {"origin": given, "scene_index": None if number == 2 else 5}
+    path.write_text(json.dumps(tables))
+    samples = read_captures(path).samples
+    assert {sample.origin for sample in samples} == {"real"}
+    assert [sample.scene_index for sample in samples] == [0, 1, 2, 3]

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -28,6 +29,8 @@ _TO_UPRIGHT = {
     8: (True, False, True),
 }
 
+_MOST_BYTES = 1_000_000_000  # twice the boxes and masks of COCO's own training images
+
 
 @dataclass(frozen=True)
 class _Image:
@@ -35,6 +38,8 @@ class _Image:
     file_name: str
     width: int
     height: int
+    origin: Any = None
+    scene_index: Any = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,8 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
 
     Boxes are turned upright with the pixels where the listed size is that of the file as stored.
     An orientation that leaves the size alone does not tell: it then follows the other images.
-    Without a list of annotations, the images are unlabelled (``objects`` is None).
+    Without a list of annotations, the images are unlabelled (``objects`` is None). What our export
+    says of an image's origin and scene is kept; otherwise every image is its own scene.
 
     Raises:
         InputError: the file is missing, not COCO or contradicts itself, or an image is missing, not
@@ -97,6 +103,7 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
     photos = [_photo(path, entry) for entry in _checked_images(path, file)]
     labelled_upright = any(p.listed == p.upright != p.stored for p in photos)
     labels = _by_image(path, file)
+    ours = all(type(photo.entry.scene_index) is int for photo in photos)
     samples: list[Sample] = []
     for photo in photos:
         as_stored = photo.listed == photo.stored
@@ -112,8 +119,8 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
                 width=photo.upright[0],
                 height=photo.upright[1],
                 objects=None if file.annotations is None else objects,
-                origin=origin,
-                scene_index=len(samples),
+                origin=photo.entry.origin if photo.entry.origin in get_args(Origin) else origin,
+                scene_index=photo.entry.scene_index if ours else len(samples),
             )
         )
     return Dataset(path.parent, tuple(categories.values()), tuple(samples))
@@ -121,6 +128,8 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
 
 def _parse(path: Path) -> _File:
     try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(path, f"more than {_MOST_BYTES} bytes. Split it into smaller files.")
         tables = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(path, "no such file. Check the path.") from error

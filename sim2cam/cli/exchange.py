@@ -1,0 +1,96 @@
+"""Commands that ask data sets and write them in the formats of other tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write data sets or captures, merged and perhaps split, in a format that other tools read."""
+
+    data: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DATA")]
+    """Folders of data sets, or captures; several become one."""
+    out: Path
+    """Folder to write."""
+    format: Literal["coco", "yolo", "voc", "kitti", "bop", "webdataset"] = "coco"
+    """coco: boxes, masks, keypoints. yolo, voc: boxes. kitti: boxes, occlusion. bop: 6D poses,
+    masks, depth, in pinhole pictures. webdataset: everything, in tar files."""
+    split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...")] = None
+    """Parts and their shares of the scenes, as train=0.8,val=0.2; without it all is train."""
+    where: Annotated[str | None, tyro.conf.arg(metavar="SQL")] = None
+    """Only pictures for which this holds of the table samples (see catalog), as "objects > 3"."""
+    seed: int = 0
+    """Decides which scenes go into which part."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Writes the export."""
+        from sim2cam.dataset.algebra import merge, split
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.catalog import where
+        from sim2cam.dataset.formats.export import export
+        from sim2cam.seeds import stream
+
+        check_numbers(seed=self.seed)
+        found = [read_captures(path.resolve()) for path in self.data]
+        if self.where is not None:
+            found = [where(dataset, self.where) for dataset in found]
+        whole = merge(found)
+        shares = {"train": 1.0} if self.split is None else _shares(self.split)
+        parts = split(whole, shares, stream(self.seed, "split"))
+        export(parts, self.out, self.format)
+        counts = {name: len(part.samples) for name, part in parts.items()}
+        told = ", ".join(f"{name} {count} pictures" for name, count in counts.items())
+        self.talk.tell(f"{self.format}: {self.out}: {told}", out=str(self.out), pictures=counts)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Say what a data set or captures hold, or answer a question about them in SQL."""
+
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
+    """Folder of the data set, or captures."""
+    sql: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="SQL")] = None
+    """A query over the tables samples, objects, scenes and drawn (needs the extra catalog); without
+    it: counts, ranges, rejections, licences and size."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Prints the answer."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.card import card_of
+        from sim2cam.dataset.catalog import query
+
+        dataset = read_captures(self.data.resolve())
+        console = self.talk.console()
+        if self.sql is None:
+            card = card_of(dataset)
+            console.result(card.to_json()) if self.talk.json else console.table(card.to_markdown())
+            return
+        answer = query(dataset, self.sql)
+        console.result(answer.to_json()) if self.talk.json else console.table(answer.to_text())
+
+
+def _shares(text: str) -> dict[str, float]:
+    """Returns the shares of parts that ``--split`` names."""
+    shares: dict[str, float] = {}
+    for entry in text.split(","):
+        name, _, share = entry.partition("=")
+        try:
+            number = float(share)
+        except ValueError:
+            number = 0.0
+        if not number > 0 or name in shares:
+            raise UsageError(
+                f"--split {text}: give different names and shares, as train=0.8,val=0.2."
+            )
+        shares[name] = number
+    return shares

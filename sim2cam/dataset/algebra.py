@@ -1,0 +1,107 @@
+"""Data sets from data sets: parts of one, and one of several. Scenes are never torn apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.errors import UsageError
+
+
+def split(
+    dataset: Dataset, shares: Mapping[str, float], rng: np.random.Generator
+) -> dict[str, Dataset]:
+    """Returns parts of a data set by name; samples keep their order, scenes stay whole.
+
+    Args:
+        dataset: whole.
+        shares: of the scenes, for each part; they add up to 1.
+        rng: decides which scenes.
+
+    Raises:
+        UsageError: shares that are none, or leave a part without scenes.
+    """
+    if not all(share > 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > 1e-6:
+        given = ", ".join(f"{name}={share:g}" for name, share in shares.items())
+        raise UsageError(f"shares {given}: each must be above 0, and together they must be 1.")
+    scenes = np.unique([sample.scene_index for sample in dataset.samples])
+    ends = np.round(np.cumsum(list(shares.values())) * len(scenes)).astype(int)
+    drawn = np.split(rng.permutation(scenes), ends[:-1])
+    found = {}
+    for name, part in zip(shares, drawn, strict=True):
+        if not len(part):
+            raise UsageError(
+                f"{dataset.root} has {len(scenes)} scenes, too few for {name}={shares[name]:g}."
+            )
+        chosen = set(part.tolist())
+        samples = tuple(s for s in dataset.samples if s.scene_index in chosen)
+        found[name] = replace(dataset, samples=samples)
+    return found
+
+
+def merge(datasets: Sequence[Dataset]) -> Dataset:
+    """Returns several data sets as one, with the folder of the first for a root.
+
+    Categories are united by name. Where there are several, samples take their data set's name for a
+    prefix, and scenes new numbers; a scene and its translations are still one.
+
+    Raises:
+        UsageError: nothing to merge.
+    """
+    if not datasets:
+        raise UsageError("no data set to merge. Name at least one.")
+    if len(datasets) == 1:
+        return datasets[0]
+    categories = dict.fromkeys(name for dataset in datasets for name in dataset.categories)
+    scenes = iter(_scenes(datasets))
+    samples = [
+        replace(sample, name=f"{prefix}-{sample.name}", scene_index=next(scenes))
+        for prefix, dataset in zip(_prefixes(datasets), datasets, strict=True)
+        for sample in dataset.samples
+    ]
+    sources = dict.fromkeys(
+        source for dataset in datasets for source in dataset.sources or (dataset.root,)
+    )
+    return Dataset(datasets[0].root, tuple(categories), tuple(samples), tuple(sources))
+
+
+def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
+    """Returns the names of their folders, numbered where they are the same."""
+    names = [dataset.root.name for dataset in datasets]
+    return [
+        name if names.count(name) == 1 else f"{name}-{number}"
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+def _scenes(datasets: Sequence[Dataset]) -> list[int]:
+    """Returns the number of each sample's scene among all data sets.
+
+    Samples are tied to their scene, and to their own digest and their parent's: whatever hangs
+    together is one scene.
+    """
+    samples = [(i, sample) for i, dataset in enumerate(datasets) for sample in dataset.samples]
+    numbers: dict[object, int] = {}
+    fresh = count()
+    rows, columns = [], []
+    for row, (dataset, sample) in enumerate(samples):
+        for tie in _ties(dataset, sample):
+            rows.append(row)
+            columns.append(numbers.setdefault(tie, next(fresh)))
+    ties = coo_array((np.ones(len(rows)), (rows, np.array(columns) + len(samples))))
+    side = len(samples) + next(fresh)
+    graph = coo_array((ties.data, ties.coords), shape=(side, side))
+    _, labels = connected_components(graph, directed=False)
+    order = {label: number for number, label in enumerate(dict.fromkeys(labels[: len(samples)]))}
+    return [order[label] for label in labels[: len(samples)]]
+
+
+def _ties(dataset: int, sample: Sample) -> list[object]:
+    digests = [digest for digest in (sample.digest, sample.parent) if digest]
+    return [(dataset, sample.scene_index), *digests]

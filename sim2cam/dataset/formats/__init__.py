@@ -1,0 +1,1 @@
+"""Formats of other tools: one module writes and reads each."""

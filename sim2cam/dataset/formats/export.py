@@ -1,0 +1,75 @@
+"""Exporting: a data set, in parts or whole, to a folder in the format of other tools."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from sim2cam import images
+from sim2cam.dataset.card import card_of, write_card
+from sim2cam.dataset.formats.bop import write_bop
+from sim2cam.dataset.formats.coco import write_coco
+from sim2cam.dataset.formats.kitti import write_kitti
+from sim2cam.dataset.formats.voc import write_voc
+from sim2cam.dataset.formats.webdataset import write_webdataset
+from sim2cam.dataset.formats.yolo import write_yolo
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import TEMPORARY_SUFFIX
+from sim2cam.errors import OutputError, UsageError
+
+FormatName = Literal["coco", "yolo", "voc", "kitti", "bop", "webdataset"]
+Writer = Callable[[Mapping[str, Dataset], Path], None]
+
+WRITERS: dict[FormatName, Writer] = {
+    "coco": write_coco,
+    "yolo": write_yolo,
+    "voc": write_voc,
+    "kitti": write_kitti,
+    "bop": write_bop,
+    "webdataset": write_webdataset,
+}
+"""Each takes the parts by name, all with the same categories, and a new folder to fill."""
+
+
+def export(parts: Mapping[str, Dataset], out: Path, to: FormatName) -> None:
+    """Writes a data set and its card into a new folder, which appears whole.
+
+    Args:
+        parts: by name, as ``algebra.split`` gives them; a whole data set is one part, ``train``.
+        out: the folder.
+        to: the format.
+
+    Raises:
+        UsageError: a part whose name cannot be that of a folder.
+        InputError: labels that are not there or do not fit the format, or a broken picture.
+        OutputError: the folder is not empty or cannot be written.
+    """
+    for name in parts:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+            raise UsageError(f"a part named '{name}': use letters, digits, _ and - only.")
+    with _new_folder(out) as folder:
+        WRITERS[to](parts, folder)
+        write_card(card_of(*parts.values()), folder)
+
+
+@contextmanager
+def _new_folder(out: Path) -> Iterator[Path]:
+    """Gives a temporary folder, which takes its name when it is filled and goes when that fails."""
+    out = out.resolve()
+    part = out.with_name(out.name + TEMPORARY_SUFFIX)
+    with images.writing(out):
+        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+            raise OutputError(out, "is not empty. Choose another --out.")
+        if part.exists():
+            shutil.rmtree(part)
+    try:
+        yield part
+        with images.writing(out):
+            part.replace(out)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise

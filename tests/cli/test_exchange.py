@@ -1,0 +1,99 @@
+"""Export and catalogue as a user meets them, from a rendered data set to another tool's folder."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from sim2cam.cli.main import main
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.reader import read_dataset
+
+SMALL = """base = "dice"
+[render]
+width = 96
+height = 96
+views = 2
+channels = ["depth", "ids", "amodal_masks"]
+"""
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exchange")
+    (folder / "small.toml").write_text(SMALL)
+    render = ["render", str(folder / "small.toml"), "--out", str(folder / "d"), "--count", "8"]
+    assert main([*render, "-q"]) == 0
+    return folder / "d"
+
+
+@pytest.mark.parametrize("to", ["coco", "yolo", "voc", "kitti", "bop", "webdataset"])
+def test_parts_in_every_format(rendered, tmp_path, to, capsys):
+    out = tmp_path / to
+    arguments = ["export", str(rendered), "--format", to, "--out", str(out), "--json", "-q"]
+    assert main([*arguments, "--split", "train=0.5,test=0.5"]) == 0
+    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4, "test": 4}
+    if to in ("yolo", "voc", "bop"):
+        assert len(read_captures(out).samples) == 8
+
+
+def test_straightened_objects_lie_in_their_boxes_in_space(rendered, tmp_path):
+    out = tmp_path / "bop"
+    assert main(["export", str(rendered), "--format", "bop", "--out", str(out), "-q"]) == 0
+    original = {
+        round(label.pose.position_m[0], 9): label
+        for sample in read_dataset(rendered).samples
+        for label in sample.objects
+    }
+    checked = 0
+    for sample in read_captures(out).samples:
+        for label in sample.objects:
+            low, high = original[round(label.pose.position_m[0], 9)].extent_m
+            corners = np.array(list(itertools.product(*zip(low, high, strict=True))))
+            pixels = sample.lens.project(label.pose.apply(corners)) + 0.5
+            x0, y0, x1, y1 = label.box_amodal_xyxy
+            assert pixels[:, 0].min() - 1 < x0 < x1 < pixels[:, 0].max() + 1
+            assert pixels[:, 1].min() - 1 < y0 < y1 < pixels[:, 1].max() + 1
+            checked += 1
+    assert checked > 20
+
+
+def test_several_become_one(rendered, tmp_path, capsys):
+    out = tmp_path / "coco"
+    assert main(["export", str(rendered), str(rendered), "--out", str(out), "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 16}
+    (sample, *_) = read_captures(out / "train.json").samples
+    assert sample.name == "images/train/d-1-000000.jpg"
+
+
+def test_a_render_has_a_card_and_the_catalogue_prints_it(rendered, capsys):
+    assert main(["catalog", str(rendered)]) == 0
+    told = capsys.readouterr().out
+    assert told == (rendered / "card.md").read_text() + "\n"
+    assert "8 pictures of 4 scenes" in told
+    assert "| die | made by sim2cam |" in told
+    assert main(["catalog", str(rendered), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["channels"] == {"depth": 8, "ids": 8}
+
+
+def test_questions_in_sql(rendered, tmp_path, capsys):
+    pytest.importorskip("duckdb")
+    ask = ["catalog", str(rendered)]
+    assert main([*ask, "SELECT count(*) AS n FROM samples"]) == 0
+    assert capsys.readouterr().out == "n\n8\n"
+    assert main([*ask, "SELECT count(DISTINCT scene_index) FROM drawn", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [[4]]
+    assert main([*ask, "SELECT nothing FROM samples"]) == 2
+    out = tmp_path / "coco"
+    chosen = ["export", str(rendered), "--out", str(out), "--where", "scene_index < 2", "--json"]
+    assert main([*chosen, "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4}
+
+
+@pytest.mark.parametrize("split", ["train", "train=x", "train=0.5,train=0.5", "a=1,b=0"])
+def test_a_split_that_is_none_is_a_usage_error(rendered, tmp_path, split, capsys):
+    arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", split]
+    assert main(arguments) == 2
+    told = f"--split {split}: give different names and shares, as train=0.8,val=0.2."
+    assert told in capsys.readouterr().err

@@ -1,0 +1,303 @@
+"""BOP: read back within the format's precision, straightened, LM-O, and broken files."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.dataset.captures import read_captures, split_captures
+from sim2cam.dataset.channels import read
+from sim2cam.dataset.formats.bop import read_bop
+from sim2cam.dataset.formats.export import export
+from sim2cam.dataset.masks import RunLengths
+from sim2cam.dataset.sample import Moment
+from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose
+from sim2cam.images import encode_png, read_rgb, write_bytes
+
+CURE = "Correct the file."
+PINHOLE = BrownConrady(50.0, 51.0, 24.0, 16.0)
+TURNED = Pose((0.5, 0.5, -0.5, 0.5), (0.01, -0.02, 0.5))
+LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
+
+
+def posed(dataset, lens=PINHOLE):
+    """The data set with a pose, a whole box and a whole mask of each object."""
+    samples = []
+    for sample in dataset.samples:
+        ids = read("ids", sample.channels["ids"])
+        objects = []
+        for label in sample.objects:
+            whole = ids == label.instance_id
+            if label.instance_id == 1:
+                whole[4:16, int(label.box_xyxy[2]) : int(label.box_xyxy[2]) + 4] = True
+            fraction = label.area_px / whole.sum()
+            objects.append(
+                replace(
+                    label,
+                    pose=TURNED,
+                    box_amodal_xyxy=box_of_mask(whole),
+                    amodal_mask=RunLengths.of(whole),
+                    visible_fraction=float(fraction),
+                )
+            )
+        samples.append(replace(sample, lens=lens, objects=tuple(objects)))
+    return replace(dataset, samples=tuple(samples))
+
+
+def test_what_is_exported_is_read_back(exported):
+    root, parts = exported("bop", posed)
+    back = read_bop(root, "sim")
+    assert back.keys() == parts.keys()
+    for name, part in parts.items():
+        for sample, original in zip(back[name].samples, part.samples, strict=True):
+            assert np.array_equal(read_rgb(sample.rgb), read_rgb(original.rgb))
+            assert sample.lens == original.lens
+            for label, known in zip(sample.objects, original.objects, strict=True):
+                for fact in ("category", "box_xyxy", "box_amodal_xyxy", "area_px"):
+                    assert getattr(label, fact) == getattr(known, fact)
+                assert label.visible_fraction == pytest.approx(known.visible_fraction)
+                np.testing.assert_allclose(label.pose.matrix(), known.pose.matrix(), atol=1e-12)
+    assert sorted({s.scene_index for part in back.values() for s in part.samples}) == [0, 1]
+
+
+def test_units_masks_and_depth_are_bops(exported):
+    root, parts = exported("bop", posed)
+    (sample, *_) = parts["train"].samples
+    scene = root / f"train/{sample.scene_index:06d}"
+    (pose, *_) = json.loads((scene / "scene_gt.json").read_text())["0"]
+    assert pose["cam_t_m2c"] == [10, -20, 500]
+    assert np.reshape(pose["cam_R_m2c"], (3, 3)) == pytest.approx(TURNED.matrix()[:3, :3])
+    camera = json.loads((scene / "scene_camera.json").read_text())["0"]
+    assert camera["cam_K"] == [50, 0, 24, 0, 51, 16, 0, 0, 1]
+    (back, *_) = read_bop(root, "sim")["train"].samples
+    depth_m = read("sensor_depth", back.channels["sensor_depth"]) * back.depth_unit_m
+    np.testing.assert_allclose(depth_m, read("depth", sample.channels["depth"]), atol=1e-7)
+    ids = read("ids", sample.channels["ids"])
+    for index, label in enumerate(sample.objects):
+        name = f"000000_{index:06d}.png"
+        assert np.array_equal(read_rgb(scene / "mask_visib" / name)[..., 0] > 0, ids == index + 1)
+        whole = read_rgb(scene / "mask" / name)[..., 0] > 0
+        assert np.array_equal(whole, label.amodal_mask.mask())
+
+
+def test_boxes_hold_the_first_pixel_and_how_many_more_there_are(exported):
+    root, parts = exported("bop", posed)
+    (sample, *_) = parts["train"].samples
+    path = root / f"train/{sample.scene_index:06d}/scene_gt_info.json"
+    (info, *_) = json.loads(path.read_text())["0"]
+    x0, y0, x1, y1 = sample.objects[0].box_xyxy
+    assert info["bbox_visib"] == [x0, y0, x1 - x0 - 1, y1 - y0 - 1]
+    assert (info["px_count_visib"], info["px_count_all"], info["px_count_valid"]) == (96, 144, 144)
+
+
+def test_a_bent_lens_is_straightened_with_its_labels(tmp_path, dataset):
+    lens = BrownConrady(50.0, 50.0, 24.0, 16.0, k1=-0.3)
+    export({"train": posed(dataset, lens)}, tmp_path / "bop", "bop")
+    (sample, *_) = read_captures(tmp_path / "bop").samples
+    assert sample.lens == replace(lens, k1=0.0)
+    scene = sample.rgb.parents[1]
+    for index, label in enumerate(sample.objects):
+        mask = read_rgb(scene / f"mask_visib/000000_{index:06d}.png")[..., 0] > 0
+        assert (box_of_mask(mask), int(mask.sum())) == (label.box_xyxy, label.area_px)
+        # the corners of the box of an object, as the bent lens and as the pinhole see them
+        x0, y0, x1, y1 = dataset.samples[0].objects[index].box_xyxy
+        corners = np.array([[x0, y0], [x1 - 1, y0], [x0, y1 - 1], [x1 - 1, y1 - 1]])
+        straight = sample.lens.project(lens.unproject(corners))
+        outer = np.array([*straight.min(axis=0), *straight.max(axis=0)])
+        assert np.abs(np.array(label.box_xyxy) - [0, 0, 1, 1] - outer).max() < 1
+    assert sample.objects[0].box_xyxy != dataset.samples[0].objects[0].box_xyxy
+
+
+def test_where_the_camera_stands_is_kept(tmp_path, dataset):
+    camera = Pose((0.5, 0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
+    samples = tuple(
+        replace(sample, moment=Moment(0, 0.0, 0.0, 0.0, camera))
+        for sample in posed(dataset).samples
+    )
+    export({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
+    facts = json.loads((tmp_path / "bop/train/000000/scene_camera.json").read_text())["0"]
+    world = np.eye(4)
+    world[:3, :3] = np.reshape(facts["cam_R_w2c"], (3, 3))
+    world[:3, 3] = np.array(facts["cam_t_w2c"]) / 1000
+    np.testing.assert_allclose(world @ camera.matrix(), np.eye(4), atol=1e-12)
+
+
+def without(fact):
+    def change(dataset):
+        sample = posed(dataset).samples[0]
+        label = replace(sample.objects[0], **{fact: None})
+        return replace(dataset, samples=(replace(sample, objects=(label,)),))
+
+    return change
+
+
+def bent_without_masks(dataset):
+    sample = posed(dataset, BrownConrady(50.0, 50.0, 24.0, 16.0, k1=-0.3)).samples[0]
+    label = replace(sample.objects[0], amodal_mask=None)
+    return replace(dataset, samples=(replace(sample, objects=(label,)),))
+
+
+def without_ids(dataset):
+    sample = replace(posed(dataset).samples[0], channels={})
+    return replace(dataset, samples=(sample,))
+
+
+OBJECT = "image 000000: an object of category square has no"
+REFUSED = {
+    "no pose": (without("pose"), f"{OBJECT} pose, which BOP needs."),
+    "no whole box": (without("box_amodal_xyxy"), f"{OBJECT} box_amodal_xyxy, which BOP needs."),
+    "no fraction": (without("visible_fraction"), f"{OBJECT} visible_fraction, which BOP needs."),
+    "no ids": (without_ids, "image 000000 has no ids, from which masks come."),
+    "a bent lens without whole masks": (
+        bent_without_masks,
+        f"{OBJECT} whole mask, without which its whole box cannot be straightened. Render with "
+        "amodal_masks among the --channels.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "problem"), REFUSED.values(), ids=REFUSED)
+def test_what_bop_cannot_hold_is_refused(tmp_path, dataset, change, problem):
+    with pytest.raises(InputError) as caught:
+        export({"train": change(dataset)}, tmp_path / "bop", "bop")
+    assert str(caught.value) == f"{dataset.root}: {problem}"
+
+
+def test_a_pinhole_needs_no_whole_masks(tmp_path, dataset):
+    export({"train": without("amodal_mask")(dataset)}, tmp_path / "bop", "bop")
+    scene = tmp_path / "bop/train/000000"
+    assert not (scene / "mask").exists()
+    (info,) = json.loads((scene / "scene_gt_info.json").read_text())["0"]
+    assert (info["px_count_visib"], info["px_count_all"]) == (96, 144)
+
+
+CAMERA = {"cam_K": [50, 0, 24, 0, 50, 16, 0, 0, 1], "depth_scale": 1.0}
+GT = {"cam_R_m2c": [1, 0, 0, 0, 1, 0, 0, 0, 1], "cam_t_m2c": [0, 0, 500], "obj_id": 5}
+INFO = {
+    "bbox_obj": [1, 2, 10, 4], "bbox_visib": [1, 2, 5, 4], "px_count_all": 55, "px_count_visib": 30,
+    "visib_fract": 0.54,
+}  # fmt: skip
+
+
+def scene(folder, *, camera=None, gt=None, info=None, number="3", **texts):
+    """A scene with one picture of one object, each table changed as given, or replaced by a text."""
+    write_bytes(folder / "rgb/000003.png", encode_png(np.zeros((32, 48, 3), np.uint8)))
+    tables = {
+        "scene_camera": {number: CAMERA | (camera or {})},
+        "scene_gt": {"3": [GT | (gt or {})]},
+        "scene_gt_info": {"3": [INFO | (info or {})]},
+    }
+    for name, table in tables.items():
+        (folder / f"{name}.json").write_text(texts.get(name, json.dumps(table)))
+    return folder
+
+
+def test_a_scene_is_read_alone_and_without_labels(tmp_path):
+    root = scene(tmp_path / "test/000002")
+    (sample,) = read_captures(root).samples
+    (label,) = sample.objects
+    assert (label.category, label.box_xyxy) == ("obj_000005", (1, 2, 7, 7))
+    assert (label.box_amodal_xyxy, label.area_px) == ((1, 2, 12, 7), 30)
+    assert label.pose.position_m == (0, 0, 0.5)
+    (root / "scene_gt.json").unlink()
+    (sample,) = read_captures(root.parent).samples
+    assert (sample.name, sample.objects) == ("000002/rgb/000003.png", None)
+
+
+def test_what_is_hidden_whole_is_left_out(tmp_path):
+    hidden = {"bbox_visib": [-1, -1, -1, -1], "px_count_visib": 0, "visib_fract": 0.0}
+    assert read_captures(scene(tmp_path, info=hidden)).samples[0].objects == ()
+
+
+def test_parts_have_their_use(tmp_path):
+    scene(tmp_path / "train_pbr/000000")
+    scene(tmp_path / "train_real/000000")
+    scene(tmp_path / "test/000000")
+    sets = split_captures(tmp_path)
+    assert (len(sets.style.samples), len(sets.test.samples)) == (2, 1)
+
+
+BAD = {
+    "no JSON": (
+        {"scene_gt": "{"},
+        "scene_gt.json: not JSON (Expecting property name enclosed in double quotes: line 1 column 2 "
+        "(char 1)). ",
+    ),
+    "a list": (
+        {"scene_camera": "[]"},
+        "scene_camera.json: Input should be a valid dictionary (found []). ",
+    ),
+    "a number of words": (
+        {"number": "three"},
+        "scene_camera.json: three: Input should be a valid integer, unable to parse string as "
+        'an integer (found "three"). ',
+    ),
+    "a matrix of eight": (
+        {"camera": {"cam_K": [1] * 8}},
+        "scene_camera.json: 3.cam_K: List should have at least 9 items after validation, not 8 (found "
+        "[1, 1, 1, 1, 1, 1, 1, 1]). ",
+    ),
+    "a skew": (
+        {"camera": {"cam_K": [50, 1, 24, 0, 50, 16, 0, 0, 1]}},
+        "scene_camera.json: image 3: cam_K is not fx 0 cx, 0 fy cy, 0 0 1. ",
+    ),
+    "no focal length": (
+        {"camera": {"cam_K": [0, 0, 24, 0, 50, 16, 0, 0, 1]}},
+        "scene_camera.json: image 3: fx_px of a lens is 0.0. It takes a number above 0.",
+    ),
+    "no rotation": (
+        {"gt": {"cam_R_m2c": [1, 0, 0, 0, 2, 0, 0, 0, 1]}},
+        "scene_gt.json: image 3, object 0: cam_R_m2c is no rotation, or cam_t_m2c is not finite. ",
+    ),
+    "a mirror": (
+        {"gt": {"cam_R_m2c": [1, 0, 0, 0, 1, 0, 0, 0, -1]}},
+        "scene_gt.json: image 3, object 0: cam_R_m2c is no rotation, or cam_t_m2c is not finite. ",
+    ),
+    "nowhere": (
+        {"scene_gt": json.dumps({"3": [GT | {"cam_t_m2c": [0, 0, float("nan")]}]})},
+        "scene_gt.json: image 3, object 0: cam_R_m2c is no rotation, or cam_t_m2c is not finite. ",
+    ),
+    "no such picture": (
+        {"number": "4"},
+        ": image 4 is in scene_camera.json, but not in rgb/ or gray/. Copy the scene again.",
+    ),
+    "an object too many": (
+        {"scene_gt_info": '{"3": []}'},
+        "scene_gt_info.json: image 3: 0 objects, but scene_gt.json has 1. Calculate it again.",
+    ),
+    "an impossible box": (
+        {"info": {"bbox_visib": [1, 2, -5, 4]}},
+        "scene_gt_info.json: image 3, object 0: impossible box or visib_fract. ",
+    ),
+    "more than all of it": (
+        {"info": {"visib_fract": 1.5}},
+        "scene_gt_info.json: image 3, object 0: impossible box or visib_fract. ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "problem"), BAD.values(), ids=BAD)
+def test_bad_files_are_answered_exactly(tmp_path, changes, problem):
+    root = scene(tmp_path / "test/000002", **changes)
+    with pytest.raises(InputError) as caught:
+        read_captures(root)
+    place = str(root) if problem.startswith(":") else f"{root}/"
+    assert str(caught.value) == place + problem + (CURE if problem.endswith(". ") else "")
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
+def test_lmo_is_read_whole():
+    dataset = read_captures(LMO / "test")
+    assert (len(dataset.samples), len(dataset.categories)) == (200, 8)
+    labels = [label for sample in dataset.samples for label in sample.objects]
+    assert len(labels) == 1514  # of 1517 poses, three are hidden whole
+    assert all(0.3 < label.pose.position_m[2] < 1.6 for label in labels)

@@ -1,0 +1,76 @@
+"""What all exports have in common: whole or nothing, parts by name, a card, translated sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from sim2cam.dataset.formats.export import WRITERS, FormatName, export
+from sim2cam.dataset.formats.pictures import check_stems
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.errors import InputError, OutputError, UsageError
+
+# BOP straightens pictures, and for that needs whole masks: it has tests of its own
+SIMPLE = [name for name in WRITERS if name != "bop"]
+
+
+def test_there_is_a_writer_for_every_name():
+    assert tuple(WRITERS) == get_args(FormatName)
+
+
+@pytest.mark.parametrize("to", SIMPLE)
+def test_equal_exports_are_equal_bytes(tmp_path, dataset, to):
+    for name in ("a", "b"):
+        export({"train": dataset}, tmp_path / name, to)
+    files = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.*"))
+    assert (tmp_path / "a/card.md").is_file()
+    for path in files:
+        assert (tmp_path / "a" / path).read_bytes() == (tmp_path / "b" / path).read_bytes()
+
+
+@pytest.mark.parametrize("to", WRITERS)
+def test_a_failing_export_leaves_nothing(tmp_path, dataset, to):
+    unlabelled = replace(dataset.samples[3], objects=None)
+    broken = replace(dataset, samples=(*dataset.samples[:3], unlabelled))
+    if to == "webdataset":  # takes pictures without labels, but none without a file
+        unlabelled.rgb.unlink()
+    with pytest.raises(InputError):
+        export({"train": broken}, tmp_path / "out", to)
+    assert [path.name for path in tmp_path.iterdir()] == ["native"]
+
+
+@pytest.mark.parametrize("to", SIMPLE)
+def test_a_full_folder_is_refused(tmp_path, dataset, to):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/mine").write_text("")
+    with pytest.raises(OutputError) as caught:
+        export({"train": dataset}, tmp_path / "out", to)
+    assert str(caught.value) == f"{tmp_path / 'out'}: is not empty. Choose another --out."
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a.b"])
+def test_a_part_is_named_like_a_folder(tmp_path, dataset, name):
+    with pytest.raises(UsageError) as caught:
+        export({name: dataset}, tmp_path / "out", "coco")
+    assert str(caught.value) == f"a part named '{name}': use letters, digits, _ and - only."
+
+
+@pytest.mark.parametrize("to", SIMPLE)
+def test_a_translated_set_is_made_whole(tmp_path, adapted, to):
+    export({"train": read_dataset(adapted)}, tmp_path / "out", to)
+    assert "4 pictures of 2 scenes with 8 objects" in (tmp_path / "out/card.md").read_text()
+
+
+def test_names_that_differ_in_their_suffix_alone_are_refused(dataset):
+    first, second, *_ = dataset.samples
+    twins = (
+        replace(first, name="a.jpg", rgb=first.rgb.with_suffix(".jpg")),
+        replace(second, name="a.png", rgb=second.rgb.with_suffix(".png")),
+    )
+    with pytest.raises(InputError) as caught:
+        check_stems(replace(dataset, samples=twins))
+    problem = "images a.jpg and a.png would share one file of labels. Rename one."
+    assert str(caught.value) == f"{dataset.root}: {problem}"

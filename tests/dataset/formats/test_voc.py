@@ -1,0 +1,135 @@
+"""Pascal VOC: read back equal, in its own layout and beside the pictures; broken files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from defusedxml.ElementTree import parse
+
+from sim2cam.dataset.captures import read_captures, split_captures
+from sim2cam.dataset.formats.export import export
+from sim2cam.dataset.formats.voc import read_voc
+from sim2cam.errors import InputError
+from sim2cam.images import encode_png, write_bytes
+
+CURE = "Correct the file."
+
+
+def test_what_is_exported_is_read_back(exported):
+    root, parts = exported("voc")
+    back = read_voc(root, "sim")
+    assert back.keys() == parts.keys()
+    for name, part in parts.items():
+        assert back[name].categories == ("disc", "square")
+        for sample, original in zip(back[name].samples, part.samples, strict=True):
+            assert sample.rgb.read_bytes() == original.rgb.read_bytes()
+            assert [(o.category, o.box_xyxy) for o in sample.objects] == [
+                (o.category, o.box_xyxy) for o in original.objects
+            ]
+    assert len({s.scene_index for part in back.values() for s in part.samples}) == 4
+
+
+def test_pixels_are_counted_from_1_and_a_box_names_the_last(tmp_path, with_crowd):
+    export({"train": with_crowd}, tmp_path / "voc", "voc")
+    tree = parse(tmp_path / "voc/Annotations/train-000000.xml")
+    first = tree.find("object")
+    corners = [first.findtext(f"bndbox/{key}") for key in ("xmin", "ymin", "xmax", "ymax")]
+    assert with_crowd.samples[0].objects[0].box_xyxy == (6, 4, 14, 16)
+    assert corners == ["7", "5", "14", "16"]
+    assert [o.findtext("difficult") for o in tree.findall("object")] == ["1", "0"]
+    (sample, *_) = read_captures(tmp_path / "voc").samples
+    assert [label.is_crowd for label in sample.objects] == [True, False]
+
+
+def test_parts_have_their_use(exported):
+    root, parts = exported("voc")
+    sets = split_captures(root)
+    assert [s.objects for s in sets.style.samples] == [None, None]
+    assert [s.rgb.stem for s in sets.test.samples] == [
+        f"test-{s.name}" for s in parts["test"].samples
+    ]
+
+
+BOX = "<bndbox><xmin>3</xmin><ymin>5</ymin><xmax>12.5</xmax><ymax>8</ymax></bndbox>"
+OBJECT = f"<object><name>disc</name>{BOX}</object>"
+SIZE = "<size><width>40</width><height>20</height><depth>3</depth></size>"
+
+
+def annotation(*, name="a.png", size=SIZE, objects=OBJECT, tag="annotation"):
+    return f"<{tag}><filename>{name}</filename>{size}{objects}</{tag}>"
+
+
+def beside(folder, text):
+    """A picture of 40x20 pixels and an XML file beside it."""
+    write_bytes(folder / "a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
+    (folder / "a.xml").write_text(text)
+    return folder
+
+
+def test_files_beside_their_pictures_are_read(tmp_path):
+    (sample,) = read_captures(beside(tmp_path, annotation())).samples
+    assert (sample.name, sample.origin) == ("a.png", "real")
+    assert sample.objects[0].box_xyxy == (2, 4, 12.5, 8)
+
+
+def test_photos_with_another_xml_file_are_only_photos(tmp_path):
+    write_bytes(tmp_path / "a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
+    (tmp_path / "settings.xml").write_text("<x/>")
+    assert [sample.objects for sample in read_captures(tmp_path).samples] == [None]
+
+
+BAD = {
+    "no XML": ("<annotation>", "not XML (no element found: line 1, column 12). "),
+    "another root": (annotation(tag="kml"), "its root is <kml>, not <annotation>. "),
+    "a bomb": (
+        '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + annotation(name="&b;"),
+        "it declares entities, which no annotation needs. ",
+    ),
+    "an outside file": (
+        '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>' + annotation(name="&a;"),
+        "it declares entities, which no annotation needs. ",
+    ),
+    "a picture elsewhere": (
+        annotation(name="../a.png"),
+        "filename '../a.png' lies outside the folder. ",
+    ),
+    "no picture": (annotation(name=""), "filename '' lies outside the folder. "),
+    "another size": (
+        annotation(size=SIZE.replace("40", "41")),
+        "a.png is 40x20 pixels, not 41x20 as listed. Export the annotations of this very image.",
+    ),
+    "no size": (annotation(size=""), "size/width is '', not a number. "),
+    "no name": (annotation(objects=f"<object>{BOX}</object>"), "object 0 has no name. "),
+    "no number": (
+        annotation(objects=OBJECT.replace("12.5", "inf")),
+        "bndbox/xmax is 'inf', not a number. ",
+    ),
+    "an empty box": (
+        annotation(objects=OBJECT.replace("12.5", "2")),
+        "object 0 (disc): the box [3.0, 5.0, 2.0, 8.0] is empty or outside the image of 40x20 "
+        "pixels. ",
+    ),
+    "a box outside": (
+        annotation(objects=OBJECT.replace(">5<", ">25<").replace(">8<", ">30<")),
+        "object 0 (disc): the box [3.0, 25.0, 12.5, 30.0] is empty or outside the image of 40x20 "
+        "pixels. ",
+    ),
+    "a huge file": ("x" * 4_000_001, "more than 4000000 bytes. No annotation is that long."),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), BAD.values(), ids=BAD)
+def test_bad_files_are_answered_exactly(tmp_path, text, problem):
+    root = beside(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read_captures(root)
+    expected = f"{root}/a.xml: {problem}" + (CURE if problem.endswith(". ") else "")
+    assert str(caught.value) == expected
+
+
+def test_a_list_may_not_lead_outside(exported):
+    root, _ = exported("voc")
+    (root / "ImageSets/Main/train.txt").write_text("../../secret\n")
+    with pytest.raises(InputError) as caught:
+        read_captures(root)
+    assert str(caught.value) == f"{root}: '../../secret' lies outside this folder. {CURE}"

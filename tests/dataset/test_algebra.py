@@ -1,0 +1,107 @@
+"""Splitting and merging: scenes stay whole, translations stay with what they were made from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.dataset.algebra import merge, split
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import UsageError
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def many(native):
+    """Forty samples of twenty scenes, in mixed order."""
+    sample = read_dataset(native).samples[0]
+    samples = tuple(
+        replace(sample, name=f"{n}", scene_index=n * 7 % 20, digest=f"{n}") for n in range(40)
+    )
+    return Dataset(native, ("square", "disc"), samples)
+
+
+def test_parts_are_disjoint_whole_and_of_their_size(many):
+    parts = split(many, {"train": 0.7, "val": 0.1, "test": 0.2}, rng())
+    assert [len(part.samples) for part in parts.values()] == [28, 4, 8]
+    scenes = [{s.scene_index for s in part.samples} for part in parts.values()]
+    assert sum(map(len, scenes)) == len(set.union(*scenes)) == 20
+    assert {s.name for part in parts.values() for s in part.samples} == {
+        s.name for s in many.samples
+    }
+    for part in parts.values():
+        places = [many.samples.index(sample) for sample in part.samples]
+        assert places == sorted(places)
+
+
+def test_chance_decides_and_a_seed_repeats_it(many):
+    shares = {"a": 0.5, "b": 0.5}
+    once, again = split(many, shares, rng()), split(many, shares, rng())
+    assert once == again
+    assert once != split(many, shares, np.random.default_rng(1))
+
+
+def test_one_part_is_everything(many):
+    assert split(many, {"train": 1.0}, rng()) == {"train": many}
+
+
+@pytest.mark.parametrize(
+    ("shares", "problem"),
+    [
+        ({"a": 0.5, "b": 0.6}, "shares a=0.5, b=0.6: each must be above 0, and together they must be 1."),
+        ({"a": 1.5, "b": -0.5}, "shares a=1.5, b=-0.5: each must be above 0, and together they must be 1."),
+        ({"a": 0.99, "b": 0.01}, "{root} has 20 scenes, too few for b=0.01."),
+    ],
+)  # fmt: skip
+def test_impossible_shares_are_refused(many, shares, problem):
+    with pytest.raises(UsageError) as caught:
+        split(many, shares, rng())
+    assert str(caught.value) == problem.replace("{root}", str(many.root))
+
+
+def test_a_scene_and_its_translations_are_one(native, adapted):
+    sim, translated = read_dataset(native), read_dataset(adapted)
+    merged = merge([sim, translated])
+    names = [f"{part}-{n:06d}" for part in ("native", "adapted") for n in range(4)]
+    assert [sample.name for sample in merged.samples] == names
+    assert [sample.scene_index for sample in merged.samples] == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert merged.sources == (native, adapted)
+    assert {s.origin for s in merged.samples} == {"sim", "adapted"}
+
+
+def test_translations_of_one_scene_are_one_without_it_too(native, adapted, tiny, tmp_path):
+    other = tiny.write_adapted(tmp_path / "other", native)
+    merged = merge([read_dataset(adapted), read_dataset(other)])
+    assert [sample.scene_index for sample in merged.samples] == [0, 0, 1, 1, 0, 0, 1, 1]
+
+
+def test_scenes_of_strangers_are_apart(native, many):
+    merged = merge([read_dataset(native), many])
+    scenes = defaultdict(set)
+    for sample in merged.samples:
+        scenes[sample.scene_index].add(sample.name.split("-")[0])
+    assert len(scenes) == 2 + 20
+    assert {len(found) for found in scenes.values()} == {1}
+
+
+def test_categories_are_united_and_folders_of_one_name_numbered(native):
+    one = read_dataset(native)
+    two = replace(one, categories=("ring", "disc", "square"))
+    merged = merge([one, two])
+    assert merged.categories == ("square", "disc", "ring")
+    assert merged.samples[0].name == "native-1-000000"
+    assert merged.samples[-1].name == "native-2-000003"
+
+
+def test_one_is_left_alone_and_none_is_refused(native):
+    one = read_dataset(native)
+    assert merge([one]) is one
+    with pytest.raises(UsageError, match="no data set to merge"):
+        merge([])
