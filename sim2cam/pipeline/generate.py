@@ -311,9 +311,10 @@ def _scene_facts(settled: SettledScene) -> dict[str, Any]:
 
 
 def _instant_facts(instant: Instant) -> dict[str, Any]:
-    """Returns where bodies that can move are at a time, and how they move."""
+    """Returns where bodies that can move are at a time, how they move, and what touches."""
     moving = [body for body in instant.scene.bodies if not body.is_fixed]
     return {
         "seconds": instant.seconds,
         "bodies": {body.name: body.course() for body in moving},
+        "contacts": instant.contacts,
     }
