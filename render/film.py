@@ -43,13 +43,13 @@ class Film:
         the velocity that a step ends with (semi-implicit Euler).
         """
         if seconds <= 0 or not self._courses:
-            bodies = (_on(body, Course(body.pose)) for body in self._scene.bodies)
+            bodies = (on_course(body, Course(body.pose)) for body in self._scene.bodies)
             return replace(self._scene, bodies=tuple(bodies))
         number = self._number(seconds)
         back = seconds - number * STEP_S
         courses = self._courses[number - 1]
         bodies = (
-            _on(body, Course(courses[body.name].at(back), courses[body.name].twist))
+            on_course(body, Course(courses[body.name].at(back), courses[body.name].twist))
             if body.name in courses
             else body
             for body in self._scene.bodies
@@ -61,7 +61,7 @@ class Film:
         return min(math.ceil(seconds / STEP_S - _SAME_STEP), len(self._courses))
 
 
-def _on(body: Body, course: Course) -> Body:
+def on_course(body: Body, course: Course) -> Body:
     """Returns a body on its course."""
     twist = course.twist
     return replace(
