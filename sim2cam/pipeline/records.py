@@ -19,6 +19,7 @@ from sim2cam.pipeline.scenes import Counterfactual, Instant, SettledScene
 from sim2cam.randomize.chance import Value
 from sim2cam.randomize.change import Change
 from sim2cam.randomize.draw import Draw
+from sim2cam.render.contacts import Contact
 from sim2cam.render.film import on_course
 from sim2cam.render.physics import PhysicsCertificate
 from sim2cam.scene.scene import Scene
@@ -26,10 +27,11 @@ from sim2cam.scene.scene import Scene
 
 @dataclass(frozen=True)
 class RecordedInstant:
-    """Where bodies that can move are at a time, and how they move."""
+    """Where bodies that can move are at a time, how they move, and what touches."""
 
     seconds: float
     bodies: Mapping[str, Course]
+    contacts: tuple[Contact, ...]
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ def _film(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
     """Returns the times at which pictures are taken, as ``pipeline.scenes`` has them."""
     options = recipe.render.film
     if options is None or not record.film:
-        return (Instant(record.certificate.seconds, record.scene),)
+        certificate = record.certificate
+        return (Instant(certificate.seconds, record.scene, certificate.contacts),)
     found = []
     for number, instant in enumerate(record.film):
         before = (len(record.film) - 1 - number) * options.interval_s
@@ -149,5 +152,5 @@ def _film(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
             ),
             cameras=tuple(camera.after(-before) for camera in record.scene.cameras),
         )
-        found.append(Instant(instant.seconds, scene))
+        found.append(Instant(instant.seconds, scene, instant.contacts))
     return tuple(found)

@@ -15,6 +15,7 @@ from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import Draw, draw, draw_beside
 from sim2cam.randomize.limits import check_settings
 from sim2cam.randomize.references import check_path
+from sim2cam.render.contacts import Contact
 from sim2cam.render.film import Film
 from sim2cam.render.optics import blind_spot
 from sim2cam.render.physics import PhysicsCertificate, settle
@@ -31,10 +32,12 @@ class Instant:
     Attributes:
         seconds: since the bodies were let go.
         scene: bodies and cameras where they are then.
+        contacts: of its bodies.
     """
 
     seconds: float
     scene: Scene
+    contacts: tuple[Contact, ...]
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ def _tried(trial: _Trial) -> SettledScene | _Rejection:
     failed = _failed_by_scene(trial, scene)
     if failed:
         return failed
-    film = _film(recipe, scene, certificate.seconds, record)
+    film = _film(recipe, scene, certificate, record)
     return SettledScene(trial.index, trial.attempt, (), drawn, scene, certificate, film)
 
 
@@ -259,10 +262,11 @@ def _moved(original: Scene, other: Scene) -> tuple[str, ...]:
 
 
 def _film(
-    recipe: Recipe, settled: Scene, seconds: float, record: Film | None
+    recipe: Recipe, settled: Scene, certificate: PhysicsCertificate, record: Film | None
 ) -> tuple[Instant, ...]:
-    """Returns the times at which pictures are taken of a scene that came to rest after some seconds."""
-    last = Instant(seconds, settled)
+    """Returns the times at which pictures are taken of a scene that came to rest."""
+    seconds = certificate.seconds
+    last = Instant(seconds, settled, certificate.contacts)
     options = recipe.render.film
     if options is None or record is None:
         return (last,)
@@ -271,5 +275,6 @@ def _film(
         before = steps * options.interval_s
         cameras = tuple(camera.after(-before) for camera in settled.cameras)
         scene = replace(record.at(seconds - before), cameras=cameras)
-        found.append(Instant(seconds - before, scene))
+        contacts = record.contacts_at(seconds - before)
+        found.append(Instant(seconds - before, scene, contacts))
     return (*found, last)
