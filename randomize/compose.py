@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-import colorsys
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 
 import numpy as np
 
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
+from sim2cam.randomize.arrange import MAT_THICKNESS_M, arrange
 from sim2cam.randomize.draw import Draw
-from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.randomize.materials import material_of
+from sim2cam.randomize.things import distractors_of, place_of, targets_of
+from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.camera import Camera, Sensor, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
 from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
-from sim2cam.scene.material import Color, Material, Texture
+from sim2cam.scene.material import Color, Material
 from sim2cam.scene.scene import Body, Scene
 
 _GROUND_SIDE_M = 6.0
 _WALL_THICKNESS_M = 0.004
-_MAT_THICKNESS_M = 0.002
-_MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
 _LEAST_PANEL_M = 0.005
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
-_ORIGIN: Vec3 = (0.0, 0.0, 0.0)
-
-_Shape = Die | Box | Cylinder | Sphere
-
-
-@dataclass(frozen=True)
-class _Thing:
-    """A body that is let go, and what is around it.
-
-    Attributes:
-        body: its pose says where above the table, and how it is turned.
-        center_m: of a ball around it, in its own frame.
-        radius_m: of the ball.
-        length_m: of the longest side of its box.
-    """
-
-    body: Body
-    center_m: Vec3
-    radius_m: float
-    length_m: float
-
-
-@dataclass(frozen=True)
-class _Throw:
-    """Where an object is let go, how it is turned, and how it moves then."""
-
-    pose: Pose
-    velocity_m_s: Vec3
-    spin_rad_s: Vec3
 
 
 def compose(drawn: Draw, width: int, height: int, assets: Sequence[AssetFacts] = ()) -> Scene:
@@ -68,29 +39,35 @@ def compose(drawn: Draw, width: int, height: int, assets: Sequence[AssetFacts] =
         width, height: pixels of its cameras.
         assets: the objects from files that were drawn from.
     """
-    thrown = [*_dice(drawn), *_objects(drawn, assets)]
-    bodies = (*_supports(drawn), *_stack_apart([*thrown, *_distractors(drawn)], drawn))
-    length = float(np.median([thing.length_m for thing in thrown]))
+    targets = targets_of(drawn, assets)
+    loose = arrange(targets, distractors_of(drawn), drawn, _inner_limit(drawn))
+    bodies = (*_supports(drawn), *loose)
+    length = float(np.median([thing.length_m for thing in targets]))
     cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
     return Scene(bodies, _environment(drawn), cameras)
 
 
 def _supports(drawn: Draw) -> list[Body]:
-    ground = Body("table", Ground(_GROUND_SIDE_M), _material(drawn, "table"), Pose(), is_fixed=True)
+    ground = Body(
+        "table", Ground(_GROUND_SIDE_M), material_of(drawn, "table"), Pose(), is_fixed=True
+    )
     surface = drawn.text("layout/surface")
     if surface == "table":
         return [ground]
     side = drawn.number("layout/surface_side_m")
     size = (side, side * drawn.number("layout/aspect"))
     mat = _slab(
-        "mat", (*size, _MAT_THICKNESS_M), (0.0, 0.0, _MAT_THICKNESS_M / 2), _material(drawn, "mat")
+        "mat",
+        (*size, MAT_THICKNESS_M),
+        (0.0, 0.0, MAT_THICKNESS_M / 2),
+        material_of(drawn, "mat"),
     )
     return [ground, mat] if surface == "mat" else [ground, mat, *_walls(drawn, size)]
 
 
 def _walls(drawn: Draw, size: tuple[float, float]) -> list[Body]:
     height, thick = drawn.number("layout/wall_m"), _WALL_THICKNESS_M
-    material = _material(drawn, "wall")
+    material = material_of(drawn, "wall")
     x, y = (size[0] + thick) / 2, (size[1] + thick) / 2
     along_x, along_y = (size[0] + 2 * thick, thick, height), (thick, size[1], height)
     return [
@@ -105,214 +82,12 @@ def _slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) -> Body
     return Body(name, Box(size_m), material, Pose(_UPRIGHT, position_m), is_fixed=True)
 
 
-def _dice(drawn: Draw) -> list[_Thing]:
-    count = drawn.count("layout/die_count") if drawn.has("die") else 0
-    return [_die(drawn, i) for i in range(count)]
-
-
-def _die(drawn: Draw, i: int) -> _Thing:
-    shape = f"die/{i}"
-    look = 0 if drawn.flag("layout/same_look") else i
-    edge = drawn.number(f"{shape}/edge_m")
-    body, pips = _die_colors(drawn, look)
-    asset = Die(
-        edge_m=edge,
-        rounding=drawn.number(f"die/{look}/rounding"),
-        corner_cut=drawn.number(f"die/{look}/corner_cut"),
-        pips=Pips(
-            drawn.text(f"die/{look}/pip_shape"),  # type: ignore[arg-type]
-            drawn.number(f"die/{look}/pip_radius"),
-            drawn.number(f"die/{look}/pip_spread"),
-            drawn.number(f"die/{look}/pip_depth"),
-            pips,
-        ),
-        mirrored=drawn.flag(f"die/{look}/mirrored"),
-    )
-    throw = _throw(drawn, shape)
-    return _Thing(
-        Body(
-            shape,
-            asset,
-            _material(drawn, f"die_surface/{look}", body),
-            throw.pose,
-            mass_kg=drawn.number(f"{shape}/density_kg_m3") * edge**3,
-            friction=drawn.number(f"{shape}/friction"),
-            restitution=drawn.number(f"{shape}/restitution"),
-            velocity_m_s=throw.velocity_m_s,
-            spin_rad_s=throw.spin_rad_s,
-            is_target=True,
-        ),
-        _ORIGIN,
-        _bounding_radius(asset),
-        edge,
-    )
-
-
-def _objects(drawn: Draw, assets: Sequence[AssetFacts]) -> list[_Thing]:
-    count = drawn.count("layout/object_count") if drawn.has("object") else 0
-    by_name = {facts.name: facts for facts in assets}
-    return [_object(drawn, i, by_name[drawn.text(f"object/{i}/asset")]) for i in range(count)]
-
-
-def _object(drawn: Draw, i: int, facts: AssetFacts) -> _Thing:
-    path = f"object/{i}"
-    throw = _throw(drawn, path)
-    body = Body(
-        path,
-        facts.mesh,
-        _material(drawn, f"object_surface/{i}"),
-        throw.pose,
-        mass_kg=facts.mass_kg.at(drawn.number(f"{path}/mass_share")),
-        friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
-        restitution=facts.restitution.at(drawn.number(f"{path}/restitution_share")),
-        velocity_m_s=throw.velocity_m_s,
-        spin_rad_s=throw.spin_rad_s,
-        is_target=True,
-    )
-    return _Thing(body, facts.center_m, facts.radius_m, max(facts.size_m))
-
-
-def _throw(drawn: Draw, path: str) -> _Throw:
-    angle, share = drawn.number(f"{path}/azimuth_rad"), drawn.number(f"{path}/share")
-    speed = share * drawn.number("layout/speed_m_s")
-    spin = share * drawn.number("layout/spin_rad_s")
-    return _Throw(
-        Pose(_rotation(drawn, path), _place(drawn, path, "throw_radius", "throw_angle_rad")),
-        (speed * math.cos(angle), speed * math.sin(angle), 0.0),
-        (-spin * math.sin(angle), spin * math.cos(angle), 0.3 * spin),
-    )
-
-
-def _distractors(drawn: Draw) -> list[_Thing]:
-    return [_distractor(drawn, i) for i in range(drawn.count("layout/distractor_count"))]
-
-
-def _distractor(drawn: Draw, i: int) -> _Thing:
-    path = f"distractor/{i}"
-    size = drawn.number(f"{path}/size_m")
-    tall = max(_MIN_HEIGHT_M, size * drawn.number(f"{path}/flatness"))
-    shapes: dict[str, _Shape] = {
-        "box": Box((size, size * drawn.number(f"{path}/slimness"), tall)),
-        "cylinder": Cylinder(size / 2, tall),
-        "sphere": Sphere(size / 2),
-    }
-    yaw = drawn.number(f"{path}/yaw_rad")
-    asset = shapes[drawn.text(f"{path}/shape")]
-    body = Body(
-        path,
-        asset,
-        _material(drawn, f"distractor_surface/{i}"),
-        Pose(
-            (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)),
-            _place(drawn, path, "radius", "angle_rad"),
-        ),
-        mass_kg=0.05,
-        friction=0.9,
-        restitution=0.0,
-    )
-    return _Thing(body, _ORIGIN, _bounding_radius(asset), size)
-
-
-def _place(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
-    r = drawn.number("layout/region_m") * drawn.number(f"{path}/{radius}")
-    turn = drawn.number(f"{path}/{angle}")
-    return r * math.cos(turn), r * math.sin(turn), 0.0
-
-
-def _stack_apart(things: list[_Thing], drawn: Draw) -> list[Body]:
-    """Lifts bodies so that no bounding spheres overlap when they are let go; distractors lowest."""
-    placed: list[tuple[np.ndarray, float]] = []
-    lifted: list[Body] = []
-    limit = _inner_limit(drawn)
-    for thing in sorted(things, key=lambda thing: thing.body.is_target):
-        radius = thing.radius_m
-        x, y = np.clip(thing.body.pose.position_m[:2], -limit + radius, limit - radius)
-        floor = drawn.number("layout/drop_height_m") if thing.body.is_target else 0.0
-        z = floor + radius + _MAT_THICKNESS_M + 0.001
-        for centre, other in placed:
-            gap = (radius + other + 0.001) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
-            if gap > 0 and abs(z - centre[2]) < math.sqrt(gap):
-                z = centre[2] + math.sqrt(gap)
-        centre = np.array([x, y, z])
-        placed.append((centre, radius))
-        placed.sort(key=lambda p: float(p[0][2]))
-        lifted.append(_at(thing, centre))
-    return lifted
-
-
 def _inner_limit(drawn: Draw) -> np.ndarray:
     """Returns the half sides (2,) inside which bodies are let go: those of the tray, if there is one."""
     if drawn.text("layout/surface") != "tray":
         return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
     side = drawn.number("layout/surface_side_m")
     return np.array([side, side * drawn.number("layout/aspect")]) / 2
-
-
-def _at(thing: _Thing, centre: np.ndarray) -> Body:
-    """Returns the body of a thing whose ball is around a place."""
-    pose = thing.body.pose
-    origin = centre - pose.rotation().apply(thing.center_m) if any(thing.center_m) else centre
-    return replace(thing.body, pose=Pose(pose.rotation_wxyz, vec3(origin)))
-
-
-def _bounding_radius(asset: _Shape) -> float:
-    match asset:
-        case Die():
-            return asset.edge_m * math.sqrt(3) / 2
-        case Box():
-            return math.hypot(*asset.size_m) / 2
-        case Cylinder():
-            return math.hypot(asset.radius_m, asset.height_m / 2)
-        case Sphere():
-            return asset.radius_m
-
-
-def _rotation(drawn: Draw, path: str) -> Quaternion:
-    """Returns a uniform rotation from three uniform numbers (Shoemake 1992)."""
-    a, b, c = (drawn.number(f"{path}/rotation_{name}") for name in "abc")
-    outer, inner = math.sqrt(a), math.sqrt(1 - a)
-    b, c = 2 * math.pi * b, 2 * math.pi * c
-    return (outer * math.cos(c), inner * math.sin(b), inner * math.cos(b), outer * math.sin(c))
-
-
-def _material(drawn: Draw, path: str, first: Color | None = None) -> Material:
-    texture = Texture(
-        drawn.text(f"{path}/family"),  # type: ignore[arg-type]
-        first or _hsv(drawn, path, ""),
-        _hsv(drawn, path, "second_"),
-        drawn.number(f"{path}/scale_m"),
-        drawn.number(f"{path}/contrast"),
-        drawn.number(f"{path}/sharpness"),
-        drawn.count(f"{path}/seed"),
-    )
-    return Material(texture, drawn.number(f"{path}/roughness"), drawn.number(f"{path}/specular"))
-
-
-def _hsv(drawn: Draw, path: str, prefix: str) -> Color:
-    hue, saturation, value = (
-        drawn.number(f"{path}/{prefix}{name}") for name in ("hue", "saturation", "value")
-    )
-    return _linear(colorsys.hsv_to_rgb(hue % 1.0, saturation, value))
-
-
-def _linear(srgb: tuple[float, float, float]) -> Color:
-    """Returns linear RGB of sRGB by IEC 61966-2-1."""
-    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in srgb)
-    return r, g, b
-
-
-def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
-    """Returns the linear colours of body and pips, at least ``pip_contrast`` apart."""
-    tones: dict[str, Color] = {"white": (0.8, 0.8, 0.76), "black": (0.02, 0.02, 0.02)}
-    path = f"die_color/{i}"
-    body = tones.get(drawn.text(f"{path}/body_tone")) or _hsv(drawn, f"die_surface/{i}", "")
-    pips = tones.get(drawn.text(f"{path}/pip_tone")) or _hsv(drawn, path, "pip_")
-    away = tones["black" if sum(body) > 0.9 else "white"]
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        mixed = tuple((1 - share) * p + share * a for p, a in zip(pips, away, strict=True))
-        if math.dist(mixed, body) >= drawn.number(f"{path}/pip_contrast"):
-            break
-    return body, (mixed[0], mixed[1], mixed[2])
 
 
 def _environment(drawn: Draw) -> Environment:
@@ -365,7 +140,7 @@ def _camera(drawn: Draw, view: int, width: int, height: int, length_m: float) ->
     known_m, known_px = _known_length(drawn, path, length_m)
     distance = focal_px * known_m / (known_px * width / _REFERENCE_WIDTH_PX)
     tilt, turn = drawn.number(f"{path}/tilt_rad"), drawn.number(f"{path}/azimuth_rad")
-    x, y, _ = _place(drawn, path, "aim_radius", "aim_angle_rad")
+    x, y, _ = place_of(drawn, path, "aim_radius", "aim_angle_rad")
     reach = distance * math.sin(tilt)
     eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
     pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))

@@ -8,7 +8,7 @@ redrawing a group changes nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sim2cam.randomize.distributions import Distribution
@@ -28,8 +28,10 @@ class Layout:
         aspect: its other side, over the first.
         wall_m: height of the tray's walls.
         object_count: number of objects from files; none when it is left out.
-        die_count: number of dice; none when it is left out.
+        die_count, block_count, board_count, card_count: number of each; none when it is left out.
         same_look: whether all dice look like the first one.
+        arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
+            left out.
     """
 
     distractor_count: Distribution
@@ -44,6 +46,10 @@ class Layout:
     object_count: Distribution | None = None
     die_count: Distribution | None = None
     same_look: Distribution | None = None
+    block_count: Distribution | None = None
+    board_count: Distribution | None = None
+    card_count: Distribution | None = None
+    arrangement: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -66,14 +72,58 @@ class Surface:
 
 
 @dataclass(frozen=True)
-class DieShape:
-    """Shape and mechanics of one die; lengths over its edge except ``edge_m``.
+class Thrown:
+    """Where one object is let go, and how its mass lies in it.
 
     Attributes:
         throw_angle_rad, throw_radius: where in the region it is dropped.
         azimuth_rad, share: direction and share of the layout's speed and spin.
+        mass_offset_x, mass_offset_y, mass_offset_z: how far the centre of its mass is off the middle,
+            over its sides along its own axes; 0 when it is left out.
+        drag, spin_drag: share of velocity and spin that it loses in a second; 0 when it is left out.
+    """
+
+    throw_angle_rad: Distribution
+    throw_radius: Distribution
+    azimuth_rad: Distribution
+    share: Distribution
+    mass_offset_x: Distribution | None = field(default=None, kw_only=True)
+    mass_offset_y: Distribution | None = field(default=None, kw_only=True)
+    mass_offset_z: Distribution | None = field(default=None, kw_only=True)
+    drag: Distribution | None = field(default=None, kw_only=True)
+    spin_drag: Distribution | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Tumbling(Thrown):
+    """An object that is let go turned anyhow.
+
+    Attributes:
         rotation_a, rotation_b, rotation_c: three numbers of 0 to 1 that make a uniform rotation.
     """
+
+    rotation_a: Distribution
+    rotation_b: Distribution
+    rotation_c: Distribution
+
+
+@dataclass(frozen=True)
+class Flat(Thrown):
+    """A flat thing that is let go upper side up, or nearly.
+
+    Attributes:
+        yaw_rad: how it is turned about the vertical.
+        lean_rad, lean_angle_rad: how far it leans then, and which way.
+    """
+
+    yaw_rad: Distribution
+    lean_rad: Distribution
+    lean_angle_rad: Distribution
+
+
+@dataclass(frozen=True)
+class DieShape(Tumbling):
+    """Shape and mechanics of one die; lengths over its edge except ``edge_m``."""
 
     edge_m: Distribution
     rounding: Distribution
@@ -86,13 +136,6 @@ class DieShape:
     density_kg_m3: Distribution
     friction: Distribution
     restitution: Distribution
-    throw_angle_rad: Distribution
-    throw_radius: Distribution
-    azimuth_rad: Distribution
-    share: Distribution
-    rotation_a: Distribution
-    rotation_b: Distribution
-    rotation_c: Distribution
 
 
 @dataclass(frozen=True)
@@ -113,28 +156,93 @@ class DieColor:
 
 
 @dataclass(frozen=True)
-class FileObject:
+class FileObject(Tumbling):
     """One object of the recipe's ``[assets]``.
 
     Attributes:
         mass_share, friction_share, restitution_share: how far within the interval of each asset, 0
             to 1; the asset says the interval.
-        throw_angle_rad, throw_radius, azimuth_rad, share, rotation_a, rotation_b, rotation_c: as
-            those of a die.
         asset: its name, as ``sim2cam assets`` lists it; when left out all are alike.
     """
 
     mass_share: Distribution
     friction_share: Distribution
     restitution_share: Distribution
-    throw_angle_rad: Distribution
-    throw_radius: Distribution
-    azimuth_rad: Distribution
-    share: Distribution
-    rotation_a: Distribution
-    rotation_b: Distribution
-    rotation_c: Distribution
     asset: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class BlockShape(Tumbling):
+    """One block: a cube, or a brick.
+
+    Attributes:
+        category: what it is labelled as, of the recipe's categories. With ``given``, colours and
+            sides follow it.
+        length_m: its first side.
+        width, height: the others, over the first.
+        rounding: radius of edges, over the shortest side.
+    """
+
+    category: Distribution
+    length_m: Distribution
+    width: Distribution
+    height: Distribution
+    rounding: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class BoardShape(Flat):
+    """One calibration board; see ``scene.asset.Board``.
+
+    Attributes:
+        ink: how much light its dark squares return.
+        held: whether it hangs where it is let go, as if somebody held it there.
+    """
+
+    pattern: Distribution
+    columns: Distribution
+    rows: Distribution
+    square_m: Distribution
+    marker_share: Distribution
+    dictionary: Distribution
+    first_marker: Distribution
+    margin_m: Distribution
+    thickness_m: Distribution
+    ink: Distribution
+    held: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class CardShape(Flat):
+    """One playing card; see ``scene.asset.Card``.
+
+    Attributes:
+        face: rank and suit, as ``10H``.
+        face_down: whether it shows its back.
+        width_m, thickness_m: sides.
+        aspect: its height over its width.
+        corner: radius of its corners over its width.
+        back_hue, back_saturation, back_value: colour of the print on its back.
+    """
+
+    face: Distribution
+    face_down: Distribution
+    width_m: Distribution
+    aspect: Distribution
+    thickness_m: Distribution
+    corner: Distribution
+    back_hue: Distribution
+    back_saturation: Distribution
+    back_value: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
 
 
 @dataclass(frozen=True)
@@ -360,10 +468,11 @@ class Motion:
 
 @dataclass(frozen=True)
 class Domain:
-    """All groups of a tabletop scene with dice, objects from files, or both.
+    """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, or several.
 
     ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
-    no colours), ``distractor``, ``distractor_surface``, ``lamp`` and ``near_light`` are drawn for
+    no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``, ``card_surface``
+    (what boards and cards are printed on), ``distractor``, ``distractor_surface``, ``lamp`` and ``near_light`` are drawn for
     each instance, ``view``, ``lens``, ``fisheye``, ``exposure``,
     ``sensor``, ``shutter``, ``motion``, ``stereo`` and ``depth_camera`` for each view. Without
     ``fisheye`` lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant,
@@ -388,6 +497,12 @@ class Domain:
     die_surface: Surface | None = None
     object: FileObject | None = None
     object_surface: Surface | None = None
+    block: BlockShape | None = None
+    block_surface: Surface | None = None
+    board: BoardShape | None = None
+    board_surface: Surface | None = None
+    card: CardShape | None = None
+    card_surface: Surface | None = None
     near_light: NearLight | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None

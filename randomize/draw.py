@@ -15,6 +15,9 @@ from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
 PER_OBJECT = ("object", "object_surface")
+PER_BLOCK = ("block", "block_surface")
+PER_BOARD = ("board", "board_surface")
+PER_CARD = ("card", "card_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
@@ -44,6 +47,10 @@ class Draw:
     def text(self, path: str) -> str:
         """Returns a drawn word."""
         return str(self.values[path])
+
+    def number_or(self, path: str, otherwise: float) -> float:
+        """Returns a drawn number, or another one where its factor is left out."""
+        return float(self.values.get(path, otherwise))
 
     def has(self, group: str) -> bool:
         """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
@@ -92,6 +99,9 @@ def draw(
     repeats = (
         (PER_DIE, values.get("layout/die_count", 0)),
         (PER_OBJECT, values.get("layout/object_count", 0)),
+        (PER_BLOCK, values.get("layout/block_count", 0)),
+        (PER_BOARD, values.get("layout/board_count", 0)),
+        (PER_CARD, values.get("layout/card_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),

@@ -9,13 +9,21 @@ from dataclasses import fields
 from typing import Any, get_args
 
 from sim2cam.errors import UsageError, did_you_mean
+from sim2cam.randomize.arrange import Arrangement
 from sim2cam.randomize.chance import Value
-from sim2cam.randomize.domain import DepthFactors, Domain, factors_of
+from sim2cam.randomize.domain import DepthFactors, Domain, factor_at, factors_of
 from sim2cam.randomize.references import check_path, check_references, extremes_of
-from sim2cam.scene.asset import PipShape
+from sim2cam.scene.asset import (
+    CARD_BACK,
+    CARD_FACES,
+    MARKER_COUNTS,
+    BoardPattern,
+    PipShape,
+)
 from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS
 from sim2cam.scene.material import TEXTURE_FAMILIES
+from sim2cam.scene.objects import TURNABLE_FACES
 
 MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
@@ -27,19 +35,30 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "pip_tone": _TONES,
     "shape": ("box", "cylinder", "sphere"),
     "kind": tuple(DEPTH_CAMERAS),
+    "arrangement": get_args(Arrangement),
+    "pattern": get_args(BoardPattern),
+    "dictionary": tuple(MARKER_COUNTS),
+    "face": CARD_FACES,
     "near_light.kind": ("point", "spot", "area"),
 }
 _NEEDED = {
     "die_count": ("layout.same_look", "die", "die_color", "die_surface"),
     "object_count": ("object", "object_surface"),
+    "block_count": ("block", "block_surface"),
+    "board_count": ("board", "board_surface"),
+    "card_count": ("card", "card_surface"),
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
-_FLAGS = ("same_look", "mirrored")
+_FLAGS = ("same_look", "mirrored", "held", "face_down")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
+_OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
     "die_count": (1, MAX_OBJECTS),
     "object_count": (1, MAX_OBJECTS),
+    "block_count": (1, MAX_OBJECTS),
+    "board_count": (1, MAX_OBJECTS),
+    "card_count": (1, MAX_OBJECTS),
     "distractor_count": (0, MAX_OBJECTS),
     "lamp_count": (0, 4),
     "near_count": (0, 4),
@@ -58,6 +77,28 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "pip_spread": (0, 0.4),
     "pip_depth": (0, 0.2),
     "density_kg_m3": _POSITIVE,
+    "mass_offset_x": _OFF_MIDDLE,
+    "mass_offset_y": _OFF_MIDDLE,
+    "mass_offset_z": _OFF_MIDDLE,
+    "drag": _SHARE,
+    "spin_drag": _SHARE,
+    "lean_rad": (0, math.pi / 2),
+    "length_m": (0.002, 0.5),
+    "width": (0.05, 20),
+    "height": (0.05, 20),
+    "columns": (1, 64),
+    "rows": (1, 64),
+    "square_m": (1e-3, 0.5),
+    "marker_share": (0.1, 1),
+    "first_marker": (0, 2**31),
+    "margin_m": (1e-4, 0.5),
+    "thickness_m": (2e-4, 0.1),
+    "ink": _SHARE,
+    "width_m": (0.01, 1),
+    "card.aspect": (0.2, 5),
+    "corner": (0.005, 0.4),
+    "back_saturation": _SHARE,
+    "back_value": _SHARE,
     "mass_share": _SHARE,
     "friction_share": _SHARE,
     "restitution_share": _SHARE,
@@ -116,18 +157,19 @@ _JOINT = (
 """Numbers of a depth camera that bound one another."""
 
 
-def check_domain(domain: Domain, assets: Collection[str]) -> None:
+def check_domain(domain: Domain, assets: Collection[str], categories: Collection[str] = ()) -> None:
     """Refuses a distribution that can give what its factor cannot be.
 
     Args:
         domain: with all its distributions.
         assets: names of the objects from files that there are.
+        categories: what things can be labelled as.
 
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
     check_references(domain)
-    words = _words_of(assets)
+    words = _words_of(assets, categories)
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
             place = f"domain.{group.name}.{factor}"
@@ -136,24 +178,57 @@ def check_domain(domain: Domain, assets: Collection[str]) -> None:
                 if problem:
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
     _check_presence(domain)
+    for kind, shown in shown_categories(domain).items():
+        missing = sorted(set(shown) - set(categories))
+        if missing:
+            raise ValueError(f"a {kind} can show {', '.join(missing)}, which categories lack")
     if domain.depth_camera is not None:
         _check_depth_camera(domain, domain.depth_camera)
 
 
-def check_settings(domain: Domain, settings: Mapping[str, Value], assets: Collection[str]) -> None:
+def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
+    """Returns what built-in objects besides dice can be labelled as, by ``scene.objects`` kind."""
+    found: dict[str, set[str]] = {}
+    if domain.block is not None:
+        sides = [_all_of(domain, f"block/0/{name}") for name in ("width", "height")]
+        kind = "cube" if all(side == {1} for side in sides) else "block"
+        found[kind] = set(map(str, _all_of(domain, "block/0/category")))
+    if domain.board is not None:
+        found["board"] = set(map(str, _all_of(domain, "board/0/pattern")))
+    if domain.card is not None:
+        faces = set(map(str, _all_of(domain, "card/0/face")))
+        hidden = {CARD_BACK} if True in _all_of(domain, "card/0/face_down") else set()
+        found["card"] = faces - set(TURNABLE_FACES) | hidden
+        found["turnable card"] = faces & set(TURNABLE_FACES)
+    return {kind: tuple(sorted(shown)) for kind, shown in found.items() if shown}
+
+
+def _all_of(domain: Domain, path: str) -> set[Value]:
+    """Returns the extreme values of a factor; all of them where it is a word."""
+    place = f"domain.{path.replace('/0', '').replace('/', '.')}"
+    return set(extremes_of(domain, factor_at(domain, path), place))
+
+
+def check_settings(
+    domain: Domain,
+    settings: Mapping[str, Value],
+    assets: Collection[str],
+    categories: Collection[str] = (),
+) -> None:
     """Refuses to set what the domain does not have, or to what it cannot be.
 
     Args:
         domain: with all its distributions.
         settings: values of factors, as a change has them.
         assets: names of the objects from files that there are.
+        categories: what things can be labelled as.
 
     Raises:
         UsageError: naming it and what is allowed.
     """
     for name, value in settings.items():
         check_path(domain, name, UsageError)
-        problem = _problem(name, value, _words_of(assets))
+        problem = _problem(name, value, _words_of(assets, categories))
         if problem:
             raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
 
@@ -161,10 +236,11 @@ def check_settings(domain: Domain, settings: Mapping[str, Value], assets: Collec
 def _check_presence(domain: Domain) -> None:
     """Refuses a domain that throws nothing, or lacks what its counts ask for."""
     layout, view = domain.layout, domain.view
-    if layout.die_count is None and layout.object_count is None:
+    counts = ("object_count", "die_count", "block_count", "board_count", "card_count")
+    if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
-            "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or "
-            "'domain.layout.die_count'"
+            "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
+            "die_count, block_count, board_count, card_count"
         )
     if (view.die_px is None) == (view.object_px is None):
         raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
@@ -204,8 +280,10 @@ def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
                 raise ValueError(f"'domain.depth_camera': {error}") from error
 
 
-def _words_of(assets: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-    return _WORDS | {"object.asset": tuple(assets)}
+def _words_of(
+    assets: Collection[str], categories: Collection[str]
+) -> Mapping[str, tuple[str, ...]]:
+    return _WORDS | {"object.asset": tuple(assets), "block.category": tuple(categories)}
 
 
 def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:

@@ -24,7 +24,7 @@ from sim2cam.render.sensor import expose_to_jpeg
 from sim2cam.render.shutter import expose, truth_of
 from sim2cam.render.stereo import right_eye, stereo_truth
 from sim2cam.render.truth import Shot, flow, object_points, track
-from sim2cam.scene.asset import Die, MeshFile
+from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
 
@@ -246,7 +246,12 @@ def category_of(body: Body) -> str:
     match body.asset:
         case Die():
             return upward_face(body.asset, body.pose)[0]
-        case MeshFile():
+        case MeshFile() | Block():
             return body.asset.category
+        case Board():
+            return body.asset.pattern
+        case Card():
+            faces_up = body.pose.rotation().apply((0.0, 0.0, 1.0))[2] > 0
+            return body.asset.face if faces_up else CARD_BACK
         case _:
             return body.asset.kind

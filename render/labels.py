@@ -17,7 +17,7 @@ from sim2cam.render.gbuffer import behind
 from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import label_numbers
 from sim2cam.render.truth import Shot, Track, occlusions, track
-from sim2cam.scene.asset import Asset, MeshFile
+from sim2cam.scene.asset import Asset, Board, MeshFile
 from sim2cam.scene.objects import keypoints_of
 
 Labels = Sequence[ObjectLabel]
@@ -83,6 +83,8 @@ def occlusions_among(
 def _outward_at(asset: Asset) -> dict[str, Vec3]:
     """Returns which way the surface faces at each keypoint of an asset, in its own frame."""
     points = keypoints_of(asset)
+    if isinstance(asset, Board):
+        return dict.fromkeys(points, (0.0, 0.0, 1.0))
     if not isinstance(asset, MeshFile) or not points:
         return points  # faces look away from the origin
     from trimesh.triangles import closest_point

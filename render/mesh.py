@@ -6,16 +6,30 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.dice import die_shadow_faces, die_surface
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.scene.asset import (
+    Asset,
+    Block,
+    Board,
+    Box,
+    Card,
+    Cylinder,
+    Die,
+    Ground,
+    MeshFile,
+    Sphere,
+)
 
 Floats = NDArray[np.float64]
 
 _ROUND_SEGMENTS = 40
 _SPHERE_RINGS = 20
+_LEAST_ROUNDING = 1e-3  # of a block's shortest side; sharper edges would have no normals
+_CORNER_SEGMENTS = 6
+_BOARD_CORNER_M = 5e-4  # as a saw leaves it
 
 
 @dataclass(frozen=True)
@@ -28,8 +42,9 @@ class Mesh:
         tangents: (n, 3) unit vectors along which u grows.
         uvs: (n, 2); in metres for shapes with a plane texture, in 0..1 for those with an atlas.
         faces: (m, 3) indices.
-        parts: (n,) number of the part, from 1: the value of a die's face, the side of a box (-x, +x,
-            -y, ...), the lower, the upper end and the side of a cylinder.
+        parts: (n,) number of the part, from 1: the value of a die's face, the side of a box or block
+            (-x, +x, -y, ...), the lower, the upper end and the side of a cylinder, the front, the back
+            and the edge of a board or card.
         shadow_faces: (k, 3) indices of fewer triangles that cast the same shadow, but for the width
             of a hair; None where there are none.
         is_closed: whether it is the skin of a solid, so that nothing of it is seen from behind.
@@ -52,20 +67,32 @@ def mesh_of(asset: Asset) -> Mesh:
         InputError: its file cannot be used.
     """
     match asset:
-        case Die():
-            return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces(), is_closed=True)
-        case Box():
-            return replace(_box(asset), is_closed=True)
-        case Cylinder():
-            return replace(_cylinder(asset), is_closed=True)
-        case Sphere():
-            return replace(_sphere(asset), is_closed=True)
-        case Ground():
-            return _ground(asset)
         case MeshFile():
             from sim2cam.render.mesh_file import read_mesh_file
 
             return read_mesh_file(asset).mesh
+        case Ground():
+            return _ground(asset)
+        case Die():
+            return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces(), is_closed=True)
+        case _:
+            return replace(_solid(asset), is_closed=True)
+
+
+def _solid(asset: Box | Cylinder | Sphere | Block | Board | Card) -> Mesh:
+    match asset:
+        case Box():
+            return _box(asset)
+        case Cylinder():
+            return _cylinder(asset)
+        case Sphere():
+            return _sphere(asset)
+        case Block():
+            return _block(asset)
+        case Board():
+            return _slab(asset.size_m, _BOARD_CORNER_M)
+        case Card():
+            return _slab(asset.size_m, asset.corner_m)
 
 
 def extent_of(asset: Asset) -> tuple[Vec3, Vec3]:
@@ -97,6 +124,62 @@ def _box(box: Box) -> Mesh:
             points = points * box.size_m
             parts.append(_patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]]))
     return _joined(parts)
+
+
+def _block(block: Block) -> Mesh:
+    half = np.array(block.size_m) / 2
+    bend = 2 * half.min() * max(block.rounding, _LEAST_ROUNDING)
+    parts = []
+    for axis in range(3):
+        for sign in (-1.0, 1.0):
+            normal, tangent = np.eye(3)[axis] * sign, np.eye(3)[(axis + 1) % 3]
+            bitangent = np.cross(normal, tangent)
+            u, v = np.meshgrid(*(_lines(float(np.abs(way) @ half), bend) for way in (tangent, bitangent)))
+            around = half * normal + u.reshape(-1, 1) * tangent + v.reshape(-1, 1) * bitangent
+            core = np.clip(around, bend - half, half - bend)
+            outward = around - core
+            outward /= np.linalg.norm(outward, axis=1, keepdims=True)
+            points, faces = core + bend * outward, _grid_faces(*u.shape)
+            flat = _patch(points, normal, tangent, bitangent, faces)
+            parts.append(replace(flat, normals=outward))
+    return _joined(parts)
+
+
+def _lines(half: float, bend: float) -> Floats:
+    """Returns where (6,) on one side of a block, that bends near its ends, vertices lie."""
+    ends = half - bend * np.array([0.0, 0.3, 1.0])
+    return np.concatenate([-ends, ends[::-1]])
+
+
+def _slab(size_m: Vec3, corner_m: float) -> Mesh:
+    """Returns a plate with round corners; its atlas has the front (+z) at the left, the back beside it."""
+    width, height, thick = size_m
+    turns = np.linspace(0, math.pi / 2, _CORNER_SEGMENTS + 1) + np.arange(4)[:, None] * math.pi / 2
+    outward = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)  # (4, n, 3)
+    inner = (width / 2 - corner_m, height / 2 - corner_m, 0.0)
+    middles = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * inner
+    outline = (middles[:, None] + corner_m * outward).reshape(-1, 3)
+    outward = outward.reshape(-1, 3)
+    n, up = len(outline), np.array([0.0, 0.0, thick / 2])
+    fan = np.array([[n, i, (i + 1) % n] for i in range(n)])
+    left = np.column_stack([outline[:, 0] / width + 0.5, 0.5 - outline[:, 1] / height]) / [2, 1]
+    right = np.column_stack([1 - left[:, 0], left[:, 1]])
+    ends = []
+    for side, uvs, faces in ((1.0, left, fan), (-1.0, right, fan[:, ::-1])):
+        x, z = side * np.eye(3)[0], side * np.eye(3)[2]
+        points = np.vstack([outline, np.zeros(3)]) + side * up
+        flat = _patch(points, z, x, np.cross(z, x), faces)
+        ends.append(replace(flat, uvs=np.vstack([uvs, [[0.5 - side / 4, 0.5]]])))
+    ring = np.append(np.arange(n), 0)
+    edge = Mesh(
+        np.vstack([outline[ring] - up, outline[ring] + up]),
+        np.tile(outward[ring], (2, 1)),
+        np.tile(np.cross(np.eye(3)[2], outward[ring]), (2, 1)),
+        np.tile(left[ring], (2, 1)),
+        _grid_faces(2, n + 1),
+        _one_part(2 * (n + 1)),
+    )
+    return _joined([*ends, edge])
 
 
 def _ground(ground: Ground) -> Mesh:
@@ -164,7 +247,7 @@ def _grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
 
 
 def _patch(
-    points: Floats, normal: Floats, tangent: Floats, bitangent: Floats, faces: list[list[int]]
+    points: Floats, normal: Floats, tangent: Floats, bitangent: Floats, faces: ArrayLike
 ) -> Mesh:
     uvs = np.stack([points @ tangent, points @ bitangent], axis=1)
     n = len(points)
@@ -173,7 +256,7 @@ def _patch(
         np.tile(normal, (n, 1)),
         np.tile(tangent, (n, 1)),
         uvs,
-        np.array(faces),
+        np.asarray(faces),
         _one_part(n),
     )
 

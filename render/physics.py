@@ -20,7 +20,18 @@ from sim2cam.render.decomposition import parts_obj
 from sim2cam.render.film import STEP_S, Film
 from sim2cam.render.mesh import extent_of
 from sim2cam.render.mesh_file import collider_of
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.scene.asset import (
+    Asset,
+    Block,
+    Board,
+    Box,
+    Card,
+    Cylinder,
+    Die,
+    Ground,
+    MeshFile,
+    Sphere,
+)
 from sim2cam.scene.scene import Body, Scene
 
 if TYPE_CHECKING:
@@ -210,7 +221,7 @@ def _collider(client: BulletClient, body: Body) -> int:
             shape = client.createCollisionShape(
                 client.GEOM_BOX, halfExtents=[body.asset.edge_m * SCALE / 2] * 3, **moved
             )
-        case Box():
+        case Box() | Block() | Board() | Card():  # round edges and corners bend its way no more
             sides = np.multiply(body.asset.size_m, SCALE / 2).tolist()
             shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides, **moved)
         case Cylinder():

@@ -7,11 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.render.boards import board_print
+from sim2cam.render.cards import card_prints
 from sim2cam.render.dice import die_maps
 from sim2cam.render.mesh import extent_of
 from sim2cam.render.mesh_file import read_mesh_file
-from sim2cam.render.textures import plane_map
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.render.printing import Print
+from sim2cam.render.textures import encode_srgb, paint, plane_map
+from sim2cam.scene.asset import (
+    Asset,
+    Block,
+    Board,
+    Box,
+    Card,
+    Cylinder,
+    Die,
+    Ground,
+    MeshFile,
+    Sphere,
+)
+from sim2cam.scene.material import Texture
 from sim2cam.scene.scene import Body
 
 _MAX_SPAN_M = 0.48
@@ -41,8 +56,26 @@ def skin_of(body: Body) -> Skin:
         colors = read_mesh_file(body.asset).colors
         if colors is not None:
             return Skin(colors, None, 1.0)
+    if isinstance(body.asset, Board):
+        return _printed(body.asset, texture, board_print(body.asset), None)
+    if isinstance(body.asset, Card):
+        return _printed(body.asset, texture, *card_prints(body.asset))
     span = _span_m(body.asset)
     return Skin(plane_map(texture, span), None, 1 / span)
+
+
+def _printed(asset: Board | Card, texture: Texture, front: Print, back: Print | None) -> Skin:
+    """Returns the skin of a plate: its front at the left, its back at the right."""
+    n = len(front.cover)
+    width, height, _ = asset.size_m
+    line = (np.arange(n) + 0.5) / n - 0.5
+    bare = paint(texture)((line * width, -line[:, None] * height, np.zeros(1)))
+    sides = [_on(bare, front), bare if back is None else _on(bare, back)]
+    return Skin(encode_srgb(np.concatenate(sides, axis=1)), None, 1.0)
+
+
+def _on(bare: NDArray[np.float64], print_: Print) -> NDArray[np.float64]:
+    return np.asarray(bare + print_.cover[..., None] * (np.array(print_.ink) - bare))
 
 
 def _span_m(asset: Asset) -> float:
@@ -50,7 +83,7 @@ def _span_m(asset: Asset) -> float:
     match asset:
         case Die() | Sphere():
             longest = 2 * asset.radius_m if isinstance(asset, Sphere) else asset.edge_m
-        case Box():
+        case Box() | Block() | Board() | Card():
             longest = max(asset.size_m)
         case Cylinder():
             longest = max(2 * asset.radius_m, asset.height_m)

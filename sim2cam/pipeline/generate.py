@@ -32,6 +32,7 @@ from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.records import check_scenes, read_settled
 from sim2cam.pipeline.scenes import Instant, SettledScene, check_change, settled_scene
 from sim2cam.randomize.change import NO_CHANGE, Change
+from sim2cam.randomize.limits import shown_categories
 from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
 from sim2cam.render.mesh import surface_points
 from sim2cam.render.rasterizer import BACKEND_VARIABLE, rasterizer
@@ -186,12 +187,13 @@ def _symmetries(recipe: Recipe) -> dict[str, Any]:
     if "symmetries" not in recipe.render.channels:
         return {}
     kinds: dict[str, Any] = {}
-    if recipe.domain.die is not None:
-        die = OBJECT_KINDS["die"]
-        kinds["die"] = {
-            "categories": sorted(DIE_FACES),
-            "symmetries": die.symmetries,
-            "shape_symmetries": die.shape_symmetries,
+    shown = {"die": tuple(sorted(DIE_FACES))} if recipe.domain.die is not None else {}
+    for name, categories in (shown | shown_categories(recipe.domain)).items():
+        kind = OBJECT_KINDS[name]
+        kinds[name] = {
+            "categories": categories,
+            "symmetries": kind.symmetries,
+            "shape_symmetries": kind.shape_symmetries,
         }
     for facts in recipe.assets:  # their cards tell one kind of symmetry, that of shape and colours
         kinds[facts.name] = {

@@ -225,7 +225,8 @@ def load_recipe(name_or_path: str) -> Recipe:
     except UsageError as error:
         raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
     try:
-        check_domain(recipe.domain, [facts.name for facts in recipe.assets])
+        names = [facts.name for facts in recipe.assets]
+        check_domain(recipe.domain, names, recipe.categories)
         for name, requirement in recipe.require.items():
             check_requirement(name, requirement, recipe.domain, recipe.categories)
     except ValueError as error:

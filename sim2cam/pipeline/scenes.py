@@ -141,7 +141,8 @@ def check_change(recipe: Recipe, change: Change) -> None:
     """
     for name in change.redraws:
         check_path(recipe.domain, name, UsageError, whole=False)
-    check_settings(recipe.domain, change.settings, [facts.name for facts in recipe.assets])
+    names = [facts.name for facts in recipe.assets]
+    check_settings(recipe.domain, change.settings, names, recipe.categories)
 
 
 def _redrawn(trial: _Trial) -> Iterator[_Trial]:

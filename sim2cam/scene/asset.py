@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import dataclass
@@ -9,11 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sim2cam.errors import SpecError
+from sim2cam.errors import SpecError, did_you_mean
 from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.material import Color
 
 PipShape = Literal["round", "ring", "square"]
+BoardPattern = Literal["chessboard", "charuco", "markers"]
 LengthUnit = Literal["m", "cm", "mm", "in"]
 METRES: dict[LengthUnit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
 """How long each unit is."""
@@ -27,6 +29,19 @@ DIE_FACES: dict[str, tuple[float, float, float]] = {
     "6": (0.0, 0.0, -1.0),
 }
 """Outward normal of each face in the frame of a die that is not mirrored; opposites sum to seven."""
+
+MARKER_COUNTS: dict[str, int] = {
+    "4x4_50": 50, "4x4_100": 100, "5x5_50": 50, "5x5_100": 100, "6x6_250": 250, "7x7_250": 250,
+    "apriltag_16h5": 30, "apriltag_25h9": 35, "apriltag_36h10": 2320, "apriltag_36h11": 587,
+}  # fmt: skip
+"""How many markers each dictionary has."""
+
+CARD_FACES = tuple(
+    f"{rank}{suit}" for suit in "CDHS" for rank in ("A", *map(str, range(2, 11)), "J", "Q", "K")
+)
+"""Clubs, diamonds, hearts and spades, from the ace to the king."""
+CARD_BACK = "back"
+"""Category of a card whose face lies down."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +127,134 @@ class Sphere:
 
 
 @dataclass(frozen=True)
+class Block:
+    """A cuboid to be found, centred on the origin; its category is a name of its own, as its colour's.
+
+    Attributes:
+        size_m: sides along the axes.
+        rounding: radius of edges, over the shortest side.
+        category: what it is labelled as.
+    """
+
+    size_m: Vec3
+    rounding: float
+    category: str
+    kind: Literal["block"] = "block"
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "size_m")
+        if not 0 <= self.rounding < 0.5:
+            raise SpecError(f"rounding of a block is {self.rounding}. It takes 0 to below 0.5.")
+
+
+@dataclass(frozen=True)
+class Board:
+    """A flat plate with a calibration pattern on its upper side (+z); its category is the pattern.
+
+    The pattern lies in the middle, its rows along x, its first one at +y. Dark squares, numbers of
+    markers and corners are those of OpenCV's boards.
+
+    Attributes:
+        pattern: ``chessboard``, ``charuco`` (markers in its light squares), or ``markers`` alone,
+            one in each square.
+        columns, rows: squares of it.
+        square_m: their side.
+        marker_share: side of a marker over that of its square.
+        dictionary: of the markers, a key of ``MARKER_COUNTS``.
+        first_marker: number of the first marker. They count up, and from 0 again after the last of
+            the dictionary.
+        margin_m: what is left free around the pattern.
+        thickness_m: of the plate.
+        ink: linear RGB of what is printed on the body's material.
+    """
+
+    pattern: BoardPattern
+    columns: int
+    rows: int
+    square_m: float
+    marker_share: float
+    dictionary: str
+    first_marker: int
+    margin_m: float
+    thickness_m: float
+    ink: Color
+    kind: Literal["board"] = "board"
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "square_m", "margin_m", "thickness_m", "marker_share")
+        least = 1 if self.pattern == "markers" else 3
+        if not (least <= self.columns <= 64 and least <= self.rows <= 64):
+            raise SpecError(
+                f"a board of {self.pattern} has {self.columns} x {self.rows} squares. It takes "
+                f"{least} to 64 both ways."
+            )
+        if self.pattern == "chessboard" and (self.columns + self.rows) % 2 == 0:
+            raise SpecError(
+                f"a chessboard of {self.columns} x {self.rows} squares looks the same after half a "
+                "turn, so that its corners have no names. Make one number even and the other odd."
+            )
+        if self.marker_share > 1 or self.dictionary not in MARKER_COUNTS:
+            raise SpecError(
+                f"markers of {self.dictionary} take {self.marker_share} of their squares. Allowed: up "
+                f"to 1, of {', '.join(MARKER_COUNTS)}."
+            )
+        if len(self.markers) > MARKER_COUNTS[self.dictionary]:
+            raise SpecError(
+                f"a board of {self.columns} x {self.rows} squares needs {len(self.markers)} markers, "
+                f"and {self.dictionary} has {MARKER_COUNTS[self.dictionary]}."
+            )
+
+    @property
+    def size_m(self) -> Vec3:
+        """Sides of the plate."""
+        wide, high = (n * self.square_m + 2 * self.margin_m for n in (self.columns, self.rows))
+        return wide, high, self.thickness_m
+
+    @property
+    def markers(self) -> dict[tuple[int, int], int]:
+        """Number of the marker in each square that has one, by (row, column)."""
+        if self.pattern == "chessboard":
+            return {}
+        squares = itertools.product(range(self.rows), range(self.columns))
+        if self.pattern == "charuco":
+            squares = (at for at in squares if sum(at) % 2)  # type: ignore[assignment]
+        count = MARKER_COUNTS[self.dictionary]
+        return {at: (self.first_marker + n) % count for n, at in enumerate(squares)}
+
+    def place_m(self, column: float, row: float) -> Vec3:
+        """Returns the point of the upper side so many squares right of and below the pattern's corner."""
+        x, y = column - self.columns / 2, self.rows / 2 - row
+        return x * self.square_m, y * self.square_m, self.thickness_m / 2
+
+
+@dataclass(frozen=True)
+class Card:
+    """A playing card, face towards +z, top towards +y; its category is what it shows from above.
+
+    Attributes:
+        face: of ``CARD_FACES``: rank and suit, as ``10H`` for the ten of hearts.
+        size_m: width, height, thickness.
+        corner_m: radius of its corners.
+        back: linear RGB of the print on its back.
+    """
+
+    face: str
+    size_m: Vec3
+    corner_m: float
+    back: Color
+    kind: Literal["card"] = "card"
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "size_m", "corner_m")
+        if self.face not in CARD_FACES:
+            raise SpecError(
+                f"there is no card '{self.face}'. {did_you_mean(self.face, CARD_FACES)}."
+            )
+        if 2 * self.corner_m >= min(self.size_m[:2]):
+            raise SpecError(f"corners of {self.corner_m} m do not fit a card of {self.size_m} m.")
+
+
+@dataclass(frozen=True)
 class Ground:
     """An endless table: the plane z = 0, drawn as a square of this side."""
 
@@ -154,7 +297,10 @@ class MeshFile:
             raise SpecError(f"'{self.digest[:80]}' is no SHA-256.")
 
 
-Asset = Annotated[Die | Box | Cylinder | Sphere | Ground | MeshFile, Field(discriminator="kind")]
+Asset = Annotated[
+    Die | Box | Cylinder | Sphere | Block | Board | Card | Ground | MeshFile,
+    Field(discriminator="kind"),
+]
 
 
 def _check_sizes(asset: object, *names: str) -> None:

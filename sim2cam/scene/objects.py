@@ -9,7 +9,18 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Quaternion, Vec3
-from sim2cam.scene.asset import DIE_FACES, Asset, Box, Cylinder, Die, MeshFile
+from sim2cam.scene.asset import (
+    CARD_FACES,
+    DIE_FACES,
+    Asset,
+    Block,
+    Board,
+    Box,
+    Card,
+    Cylinder,
+    Die,
+    MeshFile,
+)
 
 _SIDES = ("-x", "+x", "-y", "+y", "-z", "+z")
 _HALF_TURNS: tuple[Quaternion, ...] = (
@@ -50,28 +61,55 @@ class ObjectKind:
     shape_symmetries: Symmetries
 
 
+TURNABLE_FACES = tuple(
+    face
+    for face in CARD_FACES
+    if face[:-1] in ("2", "4", "10") or (face[-1] == "D" and face[:-1] in "A35689")
+)
+"""Cards that look the same after half a turn: no pip of theirs but diamonds is in the middle."""
+
+
 def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     """Returns the named points of an asset in its own frame, metres.
 
     Those of built-in shapes are the middles of their faces, each of which looks away from the
     origin, along the line to its middle. The faces of a die go by their values, those of a box by
-    their sides (-x, +x, -y, ...), the ends of a cylinder by -z and +z. A ball has none, and the
-    ground is no object. A file's object has those that people gave it, inside it or on it.
+    their sides (-x, +x, -y, ...), the ends of a cylinder by -z and +z, the sides of a card by front
+    and back. A ball has none, and the ground is no object. A board has the inner corners of its
+    squares, numbered as OpenCV does; one of markers alone has their corners, clockwise from the upper
+    left, the first of marker 7 as 7.0. A file's object has those that people gave it, inside it or on it.
     """
     match asset:
         case Die():
             half = asset.edge_m / 2
             return {value: _times(half, n) for value, n in asset.face_normals().items()}
-        case Box():
+        case Box() | Block():
             points = np.concatenate([[-row, row] for row in np.diag(asset.size_m) / 2])
             return {name: _times(1.0, row) for name, row in zip(_SIDES, points, strict=True)}
-        case Cylinder():
-            half = asset.height_m / 2
-            return {"-z": (0.0, 0.0, -half), "+z": (0.0, 0.0, half)}
+        case Cylinder(height_m=thick) | Card(size_m=(_, _, thick)):
+            low, high = OBJECT_KINDS[asset.kind].keypoints
+            return {low: (0.0, 0.0, -thick / 2), high: (0.0, 0.0, thick / 2)}
+        case Board():
+            return _marker_corners(asset) if asset.pattern == "markers" else _inner_corners(asset)
         case MeshFile():
             return dict(asset.keypoints)
         case _:
             return {}
+
+
+def _inner_corners(board: Board) -> dict[str, Vec3]:
+    places = itertools.product(range(1, board.rows), range(1, board.columns))
+    return {str(n): board.place_m(column, row) for n, (row, column) in enumerate(places)}
+
+
+def _marker_corners(board: Board) -> dict[str, Vec3]:
+    half = board.marker_share / 2
+    around = ((-half, -half), (half, -half), (half, half), (-half, half))
+    return {
+        f"{marker}.{corner}": board.place_m(column + 0.5 + right, row + 0.5 + down)
+        for (row, column), marker in board.markers.items()
+        for corner, (right, down) in enumerate(around)
+    }
 
 
 def _times(length_m: float, vector: Vec3) -> Vec3:
@@ -103,6 +141,13 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
     "box": ObjectKind(_SIDES, _BOX, _BOX),
     "cylinder": ObjectKind(("-z", "+z"), _CYLINDER, _CYLINDER),
     "sphere": ObjectKind((), _BALL, _BALL),
+    "block": ObjectKind(_SIDES, _BOX, _BOX),
+    "cube": ObjectKind(_SIDES, _CUBE, _CUBE),
+    "board": ObjectKind((), _NONE, _BOX),
+    "card": ObjectKind(("back", "front"), _NONE, _BOX),
+    "turnable card": ObjectKind(("back", "front"), Symmetries(_HALF_TURNS[2:]), _BOX),
 }
-"""By the ``kind`` of their asset. No two faces of a die show the same, so that none of the turns of a
+"""By the ``kind`` of their asset; a cube is a block of equal sides, a turnable card one of
+``TURNABLE_FACES``. Boards have keypoints of their own
+each. No two faces of a die show the same, so that none of the turns of a
 cube leaves its marks; boxes are taken to have three different sides."""

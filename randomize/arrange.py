@@ -1,0 +1,188 @@
+"""Arranging: where things are let go, so that none is inside another. No chance here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.randomize.draw import Draw
+from sim2cam.randomize.things import Thing
+from sim2cam.scene.scene import Body
+
+Floats = NDArray[np.float64]
+
+Arrangement = Literal["throw", "pile", "stack", "scatter"]
+"""How things that are to be found are let go.
+
+``throw``: each over its place, with the layout's speed and spin. ``pile``: one after another over
+about the same place, at rest. ``stack``: flat on each other, the largest lowest. ``scatter``: flat,
+side by side as far as there is room. Stacked and scattered things lie on the side that was lowest.
+"""
+
+MAT_THICKNESS_M = 0.002
+
+_GAP_M = 0.001
+_STACK_GAP_M = 2e-4  # so little that a tower does not fall when it is let go
+_PILE_SHARE = 0.1  # of their way from the middle
+_STACK_SHARE = 0.15  # of their radius: so far off the stack's middle
+_MAX_PUSHES = 300
+_PUSH_BEYOND_M = 1e-5
+
+
+def arrange(
+    targets: Sequence[Thing], distractors: Sequence[Thing], drawn: Draw, limit_m: Floats
+) -> list[Body]:
+    """Returns the bodies where they are let go, distractors first.
+
+    Args:
+        targets, distractors: where they were drawn.
+        drawn: everything that chance decided.
+        limit_m: half sides (2,) of what they may not leave.
+    """
+    match drawn.values.get("layout/arrangement", "throw"):
+        case "pile":
+            piled = [_at_rest(_moved(thing, _PILE_SHARE)) for thing in targets]
+            return _lifted_apart([*distractors, *piled], drawn, limit_m)
+        case "stack":
+            tower = sorted((_laid(thing) for thing in targets), key=_reach_m, reverse=True)
+            return _side_by_side([*([thing] for thing in distractors), tower], drawn, limit_m)
+        case "scatter":
+            alone = [[_laid(thing)] for thing in targets]
+            return _side_by_side([*([thing] for thing in distractors), *alone], drawn, limit_m)
+        case _:
+            return _lifted_apart([*distractors, *targets], drawn, limit_m)
+
+
+def _lifted_apart(things: Sequence[Thing], drawn: Draw, limit_m: Floats) -> list[Body]:
+    """Lifts things so that no bounding spheres overlap when they are let go."""
+    placed: list[tuple[Floats, float]] = []
+    lifted: list[Body] = []
+    for thing in things:
+        radius = thing.radius_m
+        x, y = np.clip(thing.body.pose.position_m[:2], -limit_m + radius, limit_m - radius)
+        floor = drawn.number("layout/drop_height_m") if thing.body.is_target else 0.0
+        z = (
+            floor
+            + (-_corners(thing)[:, 2].min() if thing.body.is_fixed else radius)
+            + MAT_THICKNESS_M
+            + _GAP_M
+        )
+        for centre, other in placed:
+            gap = (radius + other + _GAP_M) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
+            if gap > 0 and abs(z - centre[2]) < math.sqrt(gap):
+                z = centre[2] + math.sqrt(gap)
+        centre = np.array([x, y, z])
+        placed.append((centre, radius))
+        placed.sort(key=lambda p: float(p[0][2]))
+        lifted.append(_at(thing, centre))
+    return lifted
+
+
+def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Floats) -> list[Body]:
+    """Puts the things of each group on each other, and the groups beside one another.
+
+    A group for which there is no room lies above those that it covers.
+    """
+    radii = np.array([max(map(_reach_m, group)) * (1 + _STACK_SHARE) for group in groups])
+    starts = np.array([group[0].body.pose.position_m[:2] for group in groups])
+    places = _pushed_apart(starts, radii + _GAP_M / 2, limit_m)
+    tops: list[float] = []
+    bodies: list[Body] = []
+    for group, place, radius in zip(groups, places, radii, strict=True):
+        near = [
+            top
+            for top, other, reach in zip(tops, places, radii, strict=False)
+            if math.dist(place, other) < radius + reach
+        ]
+        top = max(near, default=MAT_THICKNESS_M + _GAP_M)
+        for thing in group:
+            off = _off_middle(thing, drawn) if len(group) > 1 else 0.0
+            low, high = np.array([_corners(thing).min(axis=0), _corners(thing).max(axis=0)])
+            middle = np.append(place + off - (low + high)[:2] / 2, top - low[2])
+            bodies.append(_with_origin(thing, middle))
+            top += float(high[2] - low[2]) + _STACK_GAP_M
+        tops.append(top + _GAP_M)
+    return bodies
+
+
+def _pushed_apart(places: Floats, radii: Floats, limit_m: Floats) -> Floats:
+    """Returns places (n, 2) near those given at which discs of these radii do not overlap.
+
+    Where there is no room for all, some still do.
+    """
+    places = places + 1e-6 * np.arange(len(places))[:, None] * [1.0, 0.618]  # none at the same spot
+    needed = radii[:, None] + radii
+    inside = np.maximum(limit_m - radii[:, None], 0)
+    for _ in range(_MAX_PUSHES):
+        places = np.clip(places, -inside, inside)
+        apart = places[:, None] - places
+        distance = np.maximum(np.linalg.norm(apart, axis=-1), 1e-9)
+        overlap = np.clip(needed - distance, 0, None)
+        np.fill_diagonal(overlap, 0)
+        if not overlap.any():
+            break
+        ways = apart / distance[..., None]
+        pushes = np.where(overlap > 0, overlap / 2 + _PUSH_BEYOND_M, 0)
+        places = places + (pushes[..., None] * ways).sum(axis=1)
+    return np.asarray(places)
+
+
+def _laid(thing: Thing) -> Thing:
+    """Returns a thing at rest, that axis of its own upright that nearly is."""
+    rotation = thing.body.pose.rotation()
+    axes = rotation.as_matrix()
+    nearest = int(np.abs(axes[2]).argmax())
+    up = axes[:, nearest] * np.sign(axes[2, nearest])
+    across = np.cross(up, [0.0, 0.0, 1.0])
+    turn = across / max(float(np.linalg.norm(across)), 1e-12) * math.acos(min(1.0, up[2]))
+    x, y, z, w = (Rotation.from_rotvec(turn) * rotation).as_quat()
+    upright = (float(w), float(x), float(y), float(z))
+    body = replace(thing.body, pose=replace(thing.body.pose, rotation_wxyz=upright))
+    return _at_rest(replace(thing, body=body))
+
+
+def _at_rest(thing: Thing) -> Thing:
+    still = (0.0, 0.0, 0.0)
+    return replace(thing, body=replace(thing.body, velocity_m_s=still, spin_rad_s=still))
+
+
+def _moved(thing: Thing, share: float) -> Thing:
+    """Returns a thing at a share of its way from the middle."""
+    pose = thing.body.pose
+    moved = replace(pose, position_m=vec3(np.multiply(pose.position_m, share)))
+    return replace(thing, body=replace(thing.body, pose=moved))
+
+
+def _off_middle(thing: Thing, drawn: Draw) -> Floats:
+    share = np.divide(thing.body.pose.position_m[:2], drawn.number("layout/region_m"))
+    return np.asarray(_STACK_SHARE * _reach_m(thing) * np.clip(share, -0.7, 0.7))
+
+
+def _corners(thing: Thing) -> Floats:
+    """Returns the corners (8, 3) of a thing's box from its origin, turned as it is."""
+    ends = zip(thing.low_m, thing.high_m, strict=True)
+    return np.asarray(thing.body.pose.rotation().apply(list(itertools.product(*ends))))
+
+
+def _reach_m(thing: Thing) -> float:
+    """Returns the radius of the upright tube around a thing's box."""
+    flat = _corners(thing)[:, :2]
+    return float(np.linalg.norm(flat - flat.mean(axis=0), axis=1).max())
+
+
+def _at(thing: Thing, centre: Floats) -> Body:
+    """Returns the body of a thing whose ball is around a place."""
+    off = thing.body.pose.rotation().apply(thing.center_m) if any(thing.center_m) else 0.0
+    return _with_origin(thing, centre - off)
+
+
+def _with_origin(thing: Thing, origin: Floats) -> Body:
+    return replace(thing.body, pose=Pose(thing.body.pose.rotation_wxyz, vec3(origin)))

@@ -1,0 +1,277 @@
+"""Things: bodies that are let go, as they were drawn, not yet apart from each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
+from sim2cam.randomize.draw import Draw
+from sim2cam.randomize.materials import color_of, material_of
+from sim2cam.scene.asset import Asset, Block, Board, Box, Card, Cylinder, Die, Pips, Sphere
+from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.scene.material import Color, Material
+from sim2cam.scene.scene import Body
+
+_MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
+_ORIGIN: Vec3 = (0.0, 0.0, 0.0)
+
+_Shape = Box | Cylinder | Sphere
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A body that is let go, and what is around it.
+
+    Attributes:
+        body: its pose says where above the table, and how it is turned.
+        center_m: of a ball around it, in its own frame.
+        radius_m: of the ball.
+        low_m, high_m: opposite corners of its box, in its own frame.
+    """
+
+    body: Body
+    center_m: Vec3
+    radius_m: float
+    low_m: Vec3
+    high_m: Vec3
+
+    @property
+    def length_m(self) -> float:
+        """The longest side of its box."""
+        return max(b - a for a, b in zip(self.low_m, self.high_m, strict=True))
+
+
+def targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
+    """Returns what is to be found.
+
+    Args:
+        drawn: everything that chance decided.
+        assets: the objects from files that were drawn from.
+    """
+    by_name = {facts.name: facts for facts in assets}
+    makers: dict[str, Callable[[Draw, int], Thing]] = {
+        "die": _die,
+        "object": lambda drawn, i: _object(drawn, i, by_name[drawn.text(f"object/{i}/asset")]),
+        "block": _block,
+        "board": _board,
+        "card": _card,
+    }
+    return [
+        make(drawn, i)
+        for group, make in makers.items()
+        for i in range(int(drawn.number_or(f"layout/{group}_count", 0)))
+    ]
+
+
+def distractors_of(drawn: Draw) -> list[Thing]:
+    """Returns the things that are not to be found."""
+    return [_distractor(drawn, i) for i in range(drawn.count("layout/distractor_count"))]
+
+
+def place_of(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
+    """Returns a place on the table, the radius over that in which objects are dropped."""
+    r = drawn.number("layout/region_m") * drawn.number(f"{path}/{radius}")
+    turn = drawn.number(f"{path}/{angle}")
+    return r * math.cos(turn), r * math.sin(turn), 0.0
+
+
+def _die(drawn: Draw, i: int) -> Thing:
+    shape = f"die/{i}"
+    look = 0 if drawn.flag("layout/same_look") else i
+    edge = drawn.number(f"{shape}/edge_m")
+    body, pips = _die_colors(drawn, look)
+    asset = Die(
+        edge_m=edge,
+        rounding=drawn.number(f"die/{look}/rounding"),
+        corner_cut=drawn.number(f"die/{look}/corner_cut"),
+        pips=Pips(
+            drawn.text(f"die/{look}/pip_shape"),  # type: ignore[arg-type]
+            drawn.number(f"die/{look}/pip_radius"),
+            drawn.number(f"die/{look}/pip_spread"),
+            drawn.number(f"die/{look}/pip_depth"),
+            pips,
+        ),
+        mirrored=drawn.flag(f"die/{look}/mirrored"),
+    )
+    surface = material_of(drawn, f"die_surface/{look}", body)
+    sides = (edge, edge, edge)
+    solid = _solid(drawn, shape, asset, sides, edge**3, _tumbled(drawn, shape), surface)
+    return _centred(solid, sides, edge * math.sqrt(3) / 2)
+
+
+def _object(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
+    path = f"object/{i}"
+    body = Body(
+        path,
+        facts.mesh,
+        material_of(drawn, f"object_surface/{i}"),
+        Pose(_tumbled(drawn, path), place_of(drawn, path, "throw_radius", "throw_angle_rad")),
+        mass_kg=facts.mass_kg.at(drawn.number(f"{path}/mass_share")),
+        friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
+        restitution=facts.restitution.at(drawn.number(f"{path}/restitution_share")),
+        is_target=True,
+        **_mechanics(drawn, path, facts.size_m),
+    )
+    return Thing(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
+
+
+def _block(drawn: Draw, i: int) -> Thing:
+    path = f"block/{i}"
+    length = drawn.number(f"{path}/length_m")
+    width, height = (length * drawn.number(f"{path}/{name}") for name in ("width", "height"))
+    size = (length, width, height)
+    asset = Block(size, drawn.number(f"{path}/rounding"), drawn.text(f"{path}/category"))
+    surface = material_of(drawn, f"block_surface/{i}")
+    rotation = _tumbled(drawn, path)
+    return _boxed(_solid(drawn, path, asset, size, math.prod(size), rotation, surface), size)
+
+
+def _board(drawn: Draw, i: int) -> Thing:
+    path = f"board/{i}"
+    ink = drawn.number(f"{path}/ink")
+    asset = Board(
+        drawn.text(f"{path}/pattern"),  # type: ignore[arg-type]
+        drawn.count(f"{path}/columns"),
+        drawn.count(f"{path}/rows"),
+        drawn.number(f"{path}/square_m"),
+        drawn.number(f"{path}/marker_share"),
+        drawn.text(f"{path}/dictionary"),
+        drawn.count(f"{path}/first_marker"),
+        drawn.number(f"{path}/margin_m"),
+        drawn.number(f"{path}/thickness_m"),
+        (ink, ink, ink),
+    )
+    size, surface = asset.size_m, material_of(drawn, f"board_surface/{i}")
+    rotation = _leaning(drawn, path)
+    body = _solid(drawn, path, asset, size, math.prod(size), rotation, surface)
+    return _boxed(replace(body, is_fixed=drawn.flag(f"{path}/held")), size)
+
+
+def _card(drawn: Draw, i: int) -> Thing:
+    path = f"card/{i}"
+    width = drawn.number(f"{path}/width_m")
+    size = (width, width * drawn.number(f"{path}/aspect"), drawn.number(f"{path}/thickness_m"))
+    asset = Card(
+        drawn.text(f"{path}/face"),
+        size,
+        min(size[:2]) * drawn.number(f"{path}/corner"),
+        color_of(drawn, path, "back_"),
+    )
+    turned = _leaning(drawn, path)
+    if drawn.flag(f"{path}/face_down"):
+        w, x, y, z = turned
+        turned = (-y, -z, w, x)  # after half a turn about its own y
+    surface = material_of(drawn, f"card_surface/{i}")
+    return _boxed(_solid(drawn, path, asset, size, math.prod(size), turned, surface), size)
+
+
+def _solid(
+    drawn: Draw,
+    path: str,
+    asset: Asset,
+    size_m: Vec3,
+    volume_m3: float,
+    rotation: Quaternion,
+    surface: Material,
+) -> Body:
+    """Returns a body of one stuff that is to be found."""
+    return Body(
+        path,
+        asset,
+        surface,
+        Pose(rotation, place_of(drawn, path, "throw_radius", "throw_angle_rad")),
+        mass_kg=drawn.number(f"{path}/density_kg_m3") * volume_m3,
+        friction=drawn.number(f"{path}/friction"),
+        restitution=drawn.number(f"{path}/restitution"),
+        is_target=True,
+        **_mechanics(drawn, path, size_m),
+    )
+
+
+def _mechanics(drawn: Draw, path: str, size_m: Vec3) -> dict[str, Any]:
+    """Returns how a body moves when it is let go, where its mass lies and what the air takes away."""
+    angle, share = drawn.number(f"{path}/azimuth_rad"), drawn.number(f"{path}/share")
+    speed = share * drawn.number("layout/speed_m_s")
+    spin = share * drawn.number("layout/spin_rad_s")
+    offset = [drawn.number_or(f"{path}/mass_offset_{axis}", 0.0) for axis in "xyz"]
+    return {
+        "velocity_m_s": (speed * math.cos(angle), speed * math.sin(angle), 0.0),
+        "spin_rad_s": (-spin * math.sin(angle), spin * math.cos(angle), 0.3 * spin),
+        "mass_offset_m": vec3(np.multiply(offset, size_m)),
+        "drag": drawn.number_or(f"{path}/drag", 0.0),
+        "spin_drag": drawn.number_or(f"{path}/spin_drag", 0.0),
+    }
+
+
+def _distractor(drawn: Draw, i: int) -> Thing:
+    path = f"distractor/{i}"
+    size = drawn.number(f"{path}/size_m")
+    tall = max(_MIN_HEIGHT_M, size * drawn.number(f"{path}/flatness"))
+    wide = size * drawn.number(f"{path}/slimness")
+    shapes: dict[str, tuple[_Shape, Vec3, float]] = {
+        "box": (Box((size, wide, tall)), (size, wide, tall), math.hypot(size, wide, tall) / 2),
+        "cylinder": (Cylinder(size / 2, tall), (size, size, tall), math.hypot(size / 2, tall / 2)),
+        "sphere": (Sphere(size / 2), (size, size, size), size / 2),
+    }
+    yaw = drawn.number(f"{path}/yaw_rad")
+    asset, sides, radius = shapes[drawn.text(f"{path}/shape")]
+    body = Body(
+        path,
+        asset,
+        material_of(drawn, f"distractor_surface/{i}"),
+        Pose(_turned(yaw), place_of(drawn, path, "radius", "angle_rad")),
+        mass_kg=0.05,
+        friction=0.9,
+        restitution=0.0,
+    )
+    return _centred(body, sides, radius)
+
+
+def _boxed(body: Body, size_m: Vec3) -> Thing:
+    return _centred(body, size_m, math.hypot(*size_m) / 2)
+
+
+def _centred(body: Body, size_m: Vec3, radius_m: float) -> Thing:
+    half = np.divide(size_m, 2)
+    return Thing(body, _ORIGIN, radius_m, vec3(-half), vec3(half))
+
+
+def _tumbled(drawn: Draw, path: str) -> Quaternion:
+    """Returns a uniform rotation from three uniform numbers (Shoemake 1992)."""
+    a, b, c = (drawn.number(f"{path}/rotation_{name}") for name in "abc")
+    outer, inner = math.sqrt(a), math.sqrt(1 - a)
+    b, c = 2 * math.pi * b, 2 * math.pi * c
+    return (outer * math.cos(c), inner * math.sin(b), inner * math.cos(b), outer * math.sin(c))
+
+
+def _turned(yaw_rad: float) -> Quaternion:
+    return math.cos(yaw_rad / 2), 0.0, 0.0, math.sin(yaw_rad / 2)
+
+
+def _leaning(drawn: Draw, path: str) -> Quaternion:
+    """Returns a rotation that leans what was turned about the vertical."""
+    lean, way = drawn.number(f"{path}/lean_rad"), drawn.number(f"{path}/lean_angle_rad")
+    axis = np.array([-math.sin(way), math.cos(way), 0.0])
+    turn = Rotation.from_euler("z", drawn.number(f"{path}/yaw_rad"))
+    x, y, z, w = (Rotation.from_rotvec(lean * axis) * turn).as_quat()
+    return float(w), float(x), float(y), float(z)
+
+
+def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
+    """Returns the linear colours of body and pips, at least ``pip_contrast`` apart."""
+    tones: dict[str, Color] = {"white": (0.8, 0.8, 0.76), "black": (0.02, 0.02, 0.02)}
+    path = f"die_color/{i}"
+    body = tones.get(drawn.text(f"{path}/body_tone")) or color_of(drawn, f"die_surface/{i}", "")
+    pips = tones.get(drawn.text(f"{path}/pip_tone")) or color_of(drawn, path, "pip_")
+    away = tones["black" if sum(body) > 0.9 else "white"]
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        mixed = tuple((1 - share) * p + share * a for p, a in zip(pips, away, strict=True))
+        if math.dist(mixed, body) >= drawn.number(f"{path}/pip_contrast"):
+            break
+    return body, (mixed[0], mixed[1], mixed[2])
