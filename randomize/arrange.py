@@ -62,28 +62,46 @@ def arrange(
 
 
 def _lifted_apart(things: Sequence[Thing], drawn: Draw, limit_m: Floats) -> list[Body]:
-    """Lifts things so that no bounding spheres overlap when they are let go."""
+    """Lifts things so that no bounding spheres overlap when they are let go.
+
+    Targets that do not fall come first, just above the distractors.
+    """
     placed: list[tuple[Floats, float]] = []
     lifted: list[Body] = []
-    for thing in things:
+    for thing in sorted(things, key=lambda thing: thing.body.is_target and not thing.body.is_fixed):
         radius = thing.radius_m
         x, y = np.clip(thing.body.pose.position_m[:2], -limit_m + radius, limit_m - radius)
         floor = drawn.number("layout/drop_height_m") if thing.body.is_target else 0.0
-        z = (
-            floor
-            + (-_corners(thing)[:, 2].min() if thing.body.is_fixed else radius)
-            + MAT_THICKNESS_M
-            + _GAP_M
-        )
-        for centre, other in placed:
-            gap = (radius + other + _GAP_M) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
-            if gap > 0 and abs(z - centre[2]) < math.sqrt(gap):
-                z = centre[2] + math.sqrt(gap)
+        if thing.body.is_fixed:
+            z = floor + _top(placed, x, y, radius) - _corners(thing)[:, 2].min()
+        else:
+            z = _above(placed, x, y, floor + radius + MAT_THICKNESS_M + _GAP_M, radius)
         centre = np.array([x, y, z])
         placed.append((centre, radius))
         placed.sort(key=lambda p: float(p[0][2]))
         lifted.append(_at(thing, centre))
     return lifted
+
+
+def _above(
+    placed: Sequence[tuple[Floats, float]], x: float, y: float, z: float, radius: float
+) -> float:
+    """Returns the height from z on at which a ball overlaps none of those placed, lowest first."""
+    for centre, other in placed:
+        gap = (radius + other + _GAP_M) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
+        if gap > 0 and abs(z - centre[2]) < math.sqrt(gap):
+            z = centre[2] + math.sqrt(gap)
+    return z
+
+
+def _top(placed: Sequence[tuple[Floats, float]], x: float, y: float, radius: float) -> float:
+    """Returns a height below which nothing is left of those placed, as far as they are near."""
+    tops = (
+        float(centre[2]) + other
+        for centre, other in placed
+        if math.hypot(x - centre[0], y - centre[1]) < radius + other
+    )
+    return max(tops, default=MAT_THICKNESS_M) + _GAP_M
 
 
 def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Floats) -> list[Body]:

@@ -134,7 +134,9 @@ def _block(block: Block) -> Mesh:
         for sign in (-1.0, 1.0):
             normal, tangent = np.eye(3)[axis] * sign, np.eye(3)[(axis + 1) % 3]
             bitangent = np.cross(normal, tangent)
-            u, v = np.meshgrid(*(_lines(float(np.abs(way) @ half), bend) for way in (tangent, bitangent)))
+            u, v = np.meshgrid(
+                *(_lines(float(np.abs(way) @ half), bend) for way in (tangent, bitangent))
+            )
             around = half * normal + u.reshape(-1, 1) * tangent + v.reshape(-1, 1) * bitangent
             core = np.clip(around, bend - half, half - bend)
             outward = around - core

@@ -1,13 +1,14 @@
 """Named points lie on their shapes, and symmetries are those of BOP's definition."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
 from sim2cam.render.mesh import mesh_of
-from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.asset import Block, Board, Box, Card, Cylinder, Die, Ground, Pips, Sphere
 from sim2cam.scene.objects import OBJECT_KINDS, keypoints_of
 
 PIPS = Pips("round", 0.1, 0.25, 0.02, (0.0, 0.0, 0.0))
@@ -17,7 +18,10 @@ ASSETS = {
     "box": Box((0.02, 0.03, 0.05)),
     "cylinder": Cylinder(0.02, 0.05),
     "sphere": Sphere(0.03),
+    "block": Block((0.02, 0.03, 0.05), 0.1, "red"),
+    "card": Card("7H", (0.06, 0.09, 0.001), 0.004, (0.0, 0.0, 0.3)),
 }
+BOARD = Board("charuco", 5, 4, 0.02, 0.7, "4x4_50", 0, 0.01, 0.004, (0.0, 0.0, 0.0))
 
 
 def rotations(symmetries):
@@ -47,7 +51,7 @@ def test_keypoints_are_the_middles_of_the_faces_they_name(name):
     points = keypoints_of(asset)
     assert tuple(sorted(points)) == tuple(sorted(OBJECT_KINDS[asset.kind].keypoints))
     for number, (face, point) in enumerate(points.items(), 1):
-        part = int(face) if isinstance(asset, Die) else number
+        part = {"front": 1, "back": 2}.get(face, int(face) if isinstance(asset, Die) else number)
         on_face = mesh.vertices_m[mesh.parts == part]
         middle = (on_face.min(axis=0) + on_face.max(axis=0)) / 2
         across = np.array(point) == 0
@@ -61,6 +65,17 @@ def test_the_ground_has_no_keypoints_and_a_box_has_six_different_ones():
     assert keypoints_of(Ground(1.0)) == {}
     assert keypoints_of(ASSETS["box"])["-y"] == (0.0, -0.015, 0.0)
     assert len(set(keypoints_of(ASSETS["box"]).values())) == 6
+
+
+def test_corners_of_boards_are_numbered_row_by_row_from_the_upper_left():
+    points = keypoints_of(BOARD)
+    assert list(points) == [str(n) for n in range(12)]
+    assert points["0"] == pytest.approx((-0.03, 0.02, 0.002))
+    assert points["3"] == pytest.approx((0.03, 0.02, 0.002))
+    assert points["11"] == pytest.approx((0.03, -0.02, 0.002))
+    tags = keypoints_of(replace(BOARD, pattern="markers", columns=1, rows=1, first_marker=7))
+    assert list(tags) == ["7.0", "7.1", "7.2", "7.3"]
+    assert tags["7.1"] == pytest.approx((0.007, 0.007, 0.002))
 
 
 @pytest.mark.parametrize("name", ["box", "cylinder", "sphere"])
@@ -105,7 +120,8 @@ def test_no_turn_leaves_a_die_s_marks(name):
 
 
 def test_every_kind_of_object_is_known():
-    assert set(OBJECT_KINDS) == {asset.kind for asset in ASSETS.values()}
+    kinds = {BOARD.kind, *(asset.kind for asset in ASSETS.values())}
+    assert set(OBJECT_KINDS) == kinds | {"cube", "turnable card"}
     for kind in OBJECT_KINDS.values():
         for table in (kind.symmetries, kind.shape_symmetries):
             for turn in table.rotations_wxyz:
