@@ -27,14 +27,10 @@ from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render import cache
 from sim2cam.render.asset_files import category_of, read_card
 from sim2cam.render.decomposition import center_of, decomposer
-from sim2cam.render.mesh_file import (
-    MAX_BYTES,
-    Sources,
-    hull_of,
-    packed,
-    parse_mesh_file,
-    taken_apart,
-)
+from sim2cam.render.hull import hull_of, taken_apart
+from sim2cam.render.mesh_content import packed
+from sim2cam.render.mesh_file import parse_mesh_file
+from sim2cam.render.mesh_reader import MAX_BYTES, Sources
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
 
