@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.poses import Quaternion, Vec3
-from sim2cam.render.mesh_file import SUFFIXES
+from sim2cam.render.mesh_reader import SUFFIXES
 from sim2cam.scene.asset_facts import AssetCard
 from sim2cam.scene.objects import Symmetries
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,19 +27,15 @@ from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render import cache
 from sim2cam.render.asset_files import category_of, read_card
 from sim2cam.render.decomposition import center_of, decomposer
-from sim2cam.render.mesh_file import (
-    MAX_BYTES,
-    Sources,
-    hull_of,
-    packed,
-    parse_mesh_file,
-    taken_apart,
-)
+from sim2cam.render.hull import hull_of, taken_apart
+from sim2cam.render.mesh_content import packed
+from sim2cam.render.mesh_file import parse_mesh_file
+from sim2cam.render.mesh_reader import MAX_BYTES, Sources
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
 
 MOST_SECONDS = 15.0
-"""Time that one file is given; the first one of a child, and all those that CoACD takes apart, more."""
+"""Time that reading one file is given; the first one of a child more."""
 MOST_BYTES = 4 * 2**30
 """Memory that a child is given."""
 
@@ -47,7 +43,8 @@ SIZES_M = (0.001, 3.0)
 """Between which the longest side of an object has to be."""
 
 _START_SECONDS = 20.0
-_COACD_SECONDS = 60.0
+_APART_SECONDS = 120.0  # for what is read well, and concave
+_READ = b"read"
 _UNIT_OF_GLTF: LengthUnit = "m"  # by its specification
 _LARGEST_IN_METRES = 3.0  # numbers beyond are millimetres, as scans and CAD have them
 _DENSITIES_KG_M3 = (300.0, 1500.0)  # hollow plastic to filled
@@ -262,19 +259,22 @@ class _Children:
 
     def ask(self, path: Path) -> _Answer:
         """Returns what a process found in a file."""
-        process, grace = self._process, _COACD_SECONDS if decomposer() == "coacd" else 0.0
+        process, grace = self._process, 0.0
         if process is None:
-            process, grace = self._start(), grace + _START_SECONDS
+            process, grace = self._start(), _START_SECONDS
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # then it gives no answer either
             process.stdin.write(os.fsencode(path).hex().encode() + b"\n")
             process.stdin.flush()
         try:
-            line = self._line(MOST_SECONDS + grace)
+            most, step = MOST_SECONDS, "reading it"
+            line = self._line(most + grace)
+            if line == _READ:
+                most, step = _APART_SECONDS, "taking it apart into convex parts"
+                line = self._line(most)
         except TimeoutError:
-            problem = f"{path}: bringing it in takes more than {MOST_SECONDS:g} s. Simplify it."
             self.end()
-            return _Answer(problem=problem)
+            return _Answer(problem=f"{path}: {step} takes more than {most:g} s. Simplify it.")
         if line is None:
             code = process.wait()
             reason = _last_line(self._words) or f"exit code {code}"
@@ -336,15 +336,19 @@ def _serve() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    for line in sys.stdin.buffer:
-        answers.write(_ANSWER.dump_json(_answer(Path(os.fsdecode(bytes.fromhex(line.decode()))))))
-        answers.write(b"\n")
+
+    def say(line: bytes) -> None:
+        answers.write(line + b"\n")
         answers.flush()
 
+    for line in sys.stdin.buffer:
+        path = Path(os.fsdecode(bytes.fromhex(line.decode())))
+        say(_ANSWER.dump_json(_answer(path, lambda: say(_READ))))
 
-def _answer(path: Path) -> _Answer:
+
+def _answer(path: Path, when_read: Callable[[], None]) -> _Answer:
     try:
-        return _Answer(_measure(path))
+        return _Answer(_measure(path, when_read))
     except Sim2CamError as error:
         return _Answer(problem=str(error))
     except MemoryError:
@@ -353,11 +357,12 @@ def _answer(path: Path) -> _Answer:
         )
 
 
-def _measure(path: Path) -> _Measures:
+def _measure(path: Path, when_read: Callable[[], None]) -> _Measures:
     """Returns the measures of a file, and puts its cleaned mesh into the cache."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RepairWarning)
         content, sources = parse_mesh_file(path, MeshFile.max_faces)
+        when_read()
         content = taken_apart(content)
     cache.write(f"{sources.digest()}.npz", packed(content))
     vertices = content.mesh.vertices_m

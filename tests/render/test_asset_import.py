@@ -181,8 +181,7 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, mo
     monkeypatch.setattr(module, "_START_SECONDS", 0.0)
     found = list(import_assets(folder, ["late.stl"]))
     assert (
-        found[0].problem
-        == f"{folder / 'late.stl'}: bringing it in takes more than 0 s. Simplify it."
+        found[0].problem == f"{folder / 'late.stl'}: reading it takes more than 0 s. Simplify it."
     )
     monkeypatch.undo()
     assert next(import_assets(folder, ["late.stl"])).facts

@@ -12,7 +12,8 @@ from sim2cam.render import decomposition as module
 from sim2cam.render.asset_files import asset_names
 from sim2cam.render.asset_import import import_assets
 from sim2cam.render.decomposition import center_of, decompose
-from sim2cam.render.mesh_file import hull_of, parse_mesh_file, read_mesh_file, taken_apart
+from sim2cam.render.hull import hull_of, taken_apart
+from sim2cam.render.mesh_file import parse_mesh_file, read_mesh_file
 from sim2cam.render.physics import settle
 from sim2cam.scene.asset import Ground, Sphere
 from sim2cam.scene.light import Environment

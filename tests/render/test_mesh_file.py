@@ -13,8 +13,10 @@ from sim2cam.errors import InputError, RepairWarning, SpecError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import shoot
 from sim2cam.render.mesh import extent_of
-from sim2cam.render.mesh_file import MAX_TEXTURE_PX, _unpacked, packed, read_mesh_file
+from sim2cam.render.mesh_content import packed, unpacked
+from sim2cam.render.mesh_file import read_mesh_file
 from sim2cam.render.physics import settle
+from sim2cam.render.unwrap import MAX_TEXTURE_PX
 from sim2cam.scene.asset import MeshFile
 from sim2cam.scene.scene import Scene
 
@@ -401,12 +403,12 @@ def test_faces_of_single_surfaces_are_turned_like_most_of_them(tmp_path):
         assert volume(mesh) == pytest.approx(ball.volume, rel=1e-5)
 
 
-def test_what_was_packed_is_unpacked(tmp_path):
+def test_what_was_packed_isunpacked(tmp_path):
     content = quiet(textured(tmp_path))
-    again = _unpacked(packed(content))
+    again = unpacked(packed(content))
     assert again.is_closed == content.is_closed
     assert np.array_equal(again.colors, content.colors)
     for name, value in vars(content.mesh).items():
         assert np.array_equal(getattr(again.mesh, name), value), name
-    assert _unpacked(packed(content)[:-40]) is None
-    assert _unpacked(b"") is None
+    assert unpacked(packed(content)[:-40]) is None
+    assert unpacked(b"") is None
