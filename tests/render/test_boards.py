@@ -101,7 +101,7 @@ def test_tags_are_found_where_and_how_they_are_labelled(picture, view):
     for number, found in zip(numbers.ravel(), corners, strict=True):
         known = np.stack([labelled[f"{number}.{corner}"] for corner in range(4)])
         off = found.reshape(4, 2) - known
-        assert np.linalg.norm(off, axis=1).max() < 1.5  # to whole pixels, as contours have them
+        assert np.linalg.norm(off, axis=1).max() < 2  # contours run inside the dark
         assert np.linalg.norm(off.mean(axis=0)) < 0.5
 
 
