@@ -31,7 +31,7 @@ class Render:
     """In pixels, instead of the recipe's."""
     channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Comma-separated, instead of the recipe's: depth, ids, parts, normals, coordinates, coverage,
-    flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, right, amodal_masks,
+    flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, raw, right, amodal_masks,
     keypoints, occlusions, symmetries."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""

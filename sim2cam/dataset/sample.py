@@ -49,6 +49,20 @@ class Occlusion:
 
 
 @dataclass(frozen=True)
+class RawFormat:
+    """What the numbers of a raw picture mean.
+
+    Attributes:
+        pattern: colours of the first two pixels of the first row, then of the second.
+        black, white: numbers of darkness and of saturation.
+    """
+
+    pattern: str
+    black: int
+    white: int
+
+
+@dataclass(frozen=True)
 class ObjectLabel:
     """One labelled object of an image.
 
@@ -128,6 +142,7 @@ class Sample:
         depth_unit_m: of the depth camera's readings; None without one.
         right: the image file of the right eye of a pair; None without one.
         baseline_m: how far to the right of this camera it stands; None without one.
+        raw: what the numbers of its raw picture mean; None without one.
     """
 
     name: str
@@ -147,6 +162,7 @@ class Sample:
     depth_unit_m: float | None = None
     right: Path | None = None
     baseline_m: float | None = None
+    raw: RawFormat | None = None
 
 
 @dataclass(frozen=True)

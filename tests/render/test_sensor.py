@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.render.sensor import METERED_LEVEL, develop, expose_to_jpeg
+from sim2cam.render.automatics import METERED_LEVEL
+from sim2cam.render.sensor import develop, take
 
 
 def linear(picture):
@@ -131,9 +132,9 @@ def test_pictures_are_bytes_of_the_size_of_the_radiance(make):
 
 def test_equal_sensors_give_equal_bytes_and_other_noise_seeds_do_not(make):
     noisy = replace(make.neutral, full_well_e=500.0, noise_seed=4)
-    assert expose_to_jpeg(scenery(), noisy) == expose_to_jpeg(scenery(), noisy)
-    other = expose_to_jpeg(scenery(), replace(noisy, noise_seed=5))
-    assert other != expose_to_jpeg(scenery(), noisy)
+    assert take(scenery(), noisy).jpeg == take(scenery(), noisy).jpeg
+    other = take(scenery(), replace(noisy, noise_seed=5)).jpeg
+    assert other != take(scenery(), noisy).jpeg
 
 
 def test_jpeg_quality_decides_size_and_loss(make):
@@ -141,7 +142,7 @@ def test_jpeg_quality_decides_size_and_loss(make):
     plain = develop(radiance, make.neutral).astype(float)
     sizes, losses = [], []
     for quality in (30, 60, 95):
-        file = expose_to_jpeg(radiance, replace(make.neutral, jpeg_quality=quality))
+        file = take(radiance, replace(make.neutral, jpeg_quality=quality)).jpeg
         sizes.append(len(file))
         losses.append(np.abs(images.decode_jpeg(file) - plain).mean())
     assert sizes == sorted(sizes)
