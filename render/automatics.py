@@ -20,6 +20,7 @@ METERED_LEVEL = 0.4
 _METERED_QUANTILE = 0.6
 _HIGHLIGHT_QUANTILE = 0.99
 _HIGHLIGHT_LEVEL = 0.95  # the meter darkens rather than lose more than the brightest per cent
+_NORM = 6  # of colour, by which the light's is judged
 _MOST_WHITE = 4.0  # what the white balance multiplies at most, and divides by
 _GRID = 4  # every fourth pixel is metered, both ways
 
@@ -83,10 +84,14 @@ def _gain(metered: NDArray[np.float32]) -> float:
 
 
 def _white(metered: NDArray[np.float32], share: float) -> tuple[float, float]:
-    """Returns what red and blue are multiplied by to take a share of the mean's colour out."""
+    """Returns what red and blue are multiplied by to take a share of the mean's colour out.
+
+    The mean is that of the sixth power, in which bright parts count most.
+    """
     if share <= 0:
         return 1.0, 1.0
-    red, green, blue = np.maximum(metered.mean(axis=(0, 1), dtype=np.float64), 1e-6)
+    levels = metered.astype(np.float64) / max(float(metered.max()), 1e-6)
+    red, green, blue = np.maximum((levels**_NORM).mean(axis=(0, 1)), 1e-12) ** (1 / _NORM)
     gains = np.clip([green / red, green / blue], 1 / _MOST_WHITE, _MOST_WHITE) ** share
     return float(gains[0]), float(gains[1])
 

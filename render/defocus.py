@@ -1,9 +1,11 @@
 """Defocus: each point leaves a disk as large as a thin lens makes it at its depth.
 
-The picture is cut by depth into layers of about equal disks, which are blurred and laid over one
-another from the farthest to the nearest. What a nearer layer hides of one behind it, and its own
-blur then shows, no single picture has: it is continued from what is seen beside it. Layers are cut
-by the labels' depth, which has no half-covered pixels and no motion blur.
+The picture is cut by depth into layers of about equal disks. Each is blurred by its own, and from
+the nearest to the farthest they fill what the ones before leave uncovered of each pixel. So parts of
+one surface join without a seam, and nothing blurred shines into what is sharp before it. What a
+nearer body hides, and its blurred edge then shows, no single picture has: it is continued from the
+farthest that is seen beside it. Layers are cut by the labels' depth, which has no half-covered
+pixels and no motion blur.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _STEP_PX = 0.5  # between the radii of layers, up to:
 _FINE_PX = 4.0
 _GROWTH = 1.12  # of one layer's radius over the last, beyond that
 _SAMPLES = 8  # of a pixel on the rim of a disk, both ways
-_LEAST = 1e-3  # weight from which a colour is known
+_LEAST = 1e-6
+_PREFERENCE = 0.7  # log of the weight by which a layer is continued rather than one before it
 
 
 def radius_px(depth_m: NDArray[np.float32], defocus: Defocus, focal_px: float) -> Floats:
@@ -43,17 +46,15 @@ def radius_px(depth_m: NDArray[np.float32], defocus: Defocus, focal_px: float) -
 
 def defocused(light: Floats, radius: Floats) -> Floats:
     """Returns the light (h, w, 3) with every point spread over its disk (h, w), in pixels."""
-    numbers = _layer(radius)
-    found = np.unique(numbers)
-    if found.tolist() == [0]:
+    layers = _layers(radius)
+    found = np.unique(layers).tolist()
+    if found == [0]:
         return light
-    behind = np.zeros((*radius.shape, 4), np.float32)  # colour times weight, weight
-    reach = 0
-    for number in found[::-1]:
-        size = _layer_radius(int(number))
-        reach = max(reach, math.ceil(size))
-        _lay_over(behind, light, numbers == number, size, reach)
-    return np.asarray(behind[..., :3] / np.maximum(behind[..., 3:], _LEAST))
+    largest = max(_radius_of(number) for number in found)
+    picture, covered = np.zeros_like(light), np.zeros((*radius.shape, 1), np.float32)
+    for number in found:
+        _fill(picture, covered, light, layers == number, _radius_of(number))
+    return picture + (1 - covered) * _continued(light, layers, largest)
 
 
 def disk(radius: float) -> Floats:
@@ -65,8 +66,8 @@ def disk(radius: float) -> Floats:
     return np.asarray(shares / shares.sum(), dtype=np.float32)
 
 
-def _layer(radius: Floats) -> NDArray[np.int16]:
-    """Returns the numbers of the layers of pixels, higher farther away, 0 in focus."""
+def _layers(radius: Floats) -> NDArray[np.int16]:
+    """Returns the numbers (h, w) of the layers of pixels, higher farther away, 0 in focus."""
     size = np.abs(radius)
     fine = np.round(size / _STEP_PX)
     coarse = np.round(np.log(np.maximum(size, _FINE_PX) / _FINE_PX) / math.log(_GROWTH))
@@ -74,31 +75,33 @@ def _layer(radius: Floats) -> NDArray[np.int16]:
     return np.copysign(number, radius).astype(np.int16)
 
 
-def _layer_radius(number: int) -> float:
+def _radius_of(number: int) -> float:
+    """Returns the radius of a layer's disks, pixels."""
     coarse = abs(number) - _FINE_PX / _STEP_PX
     return abs(number) * _STEP_PX if coarse <= 0 else _FINE_PX * _GROWTH**coarse
 
 
-def _lay_over(
-    behind: Floats, light: Floats, member: NDArray[np.bool_], size: float, reach: int
+def _fill(
+    picture: Floats, covered: Floats, light: Floats, member: NDArray[np.bool_], radius: float
 ) -> None:
-    """Lays one layer over those behind it, in place.
+    """Adds one layer to what is not covered yet, in place.
 
     Args:
-        behind: (h, w, 4) colour times weight, and weight.
-        light: (h, w, 3) of the whole picture.
-        member: (h, w) whether a pixel is of this layer.
-        size: radius of its disks, pixels.
-        reach: how far layers behind are continued.
+        picture: (h, w, 3) light so far.
+        covered: (h, w, 1) share of each pixel that it fills.
+        light: (h, w, 3) of the sharp picture.
+        member: (h, w) whether a pixel is of the layer.
+        radius: of its disks, pixels.
     """
-    part = _around(member, 2 * reach + 1)
-    sheet = np.dstack([light[part], np.ones_like(light[part][..., :1])]) * member[part][..., None]
-    if size >= _STEP_PX:
-        blurred = cv2.filter2D(sheet, -1, disk(size), borderType=cv2.BORDER_REPLICATE)
-        sheet = np.asarray(blurred, dtype=np.float32)
-    under = behind[part]
-    under += (1 - under[..., 3:]) * _continued(under, reach)
-    behind[part] = under * (1 - sheet[..., 3:]) + sheet
+    part = _around(member, math.ceil(radius))
+    sheet = np.dstack([light[part], np.ones_like(covered[part])]) * member[part][..., None]
+    if radius >= _STEP_PX:
+        spread = cv2.filter2D(sheet, -1, disk(radius), borderType=cv2.BORDER_REPLICATE)
+        sheet = np.maximum(np.asarray(spread, dtype=np.float32), 0)  # large ones take an FFT
+    share = sheet[..., 3:]
+    taken = np.minimum(share, 1 - covered[part])
+    picture[part] += sheet[..., :3] * (taken / np.maximum(share, _LEAST))
+    covered[part] += taken
 
 
 def _around(member: NDArray[np.bool_], margin: int) -> tuple[slice, slice]:
@@ -108,9 +111,9 @@ def _around(member: NDArray[np.bool_], margin: int) -> tuple[slice, slice]:
     return rows, columns
 
 
-def _continued(sheet: Floats, reach: int) -> Floats:
-    """Returns (h, w, 4) the mean colour around each pixel, with weight 1 where there is any."""
-    width = 2 * reach + 1
-    mean = cv2.blur(sheet, (width, width), borderType=cv2.BORDER_REPLICATE)
-    weight = mean[..., 3:]
-    return np.where(weight > _LEAST, mean / np.maximum(weight, _LEAST), np.float32(0))
+def _continued(light: Floats, layers: NDArray[np.int16], reach: float) -> Floats:
+    """Returns the mean light (h, w, 3) around each pixel, of the farthest most by far."""
+    weight = np.exp(np.float32(_PREFERENCE) * (layers - layers.max()))[..., None]
+    weighted = np.dstack([light * weight, weight])
+    mean = np.asarray(cv2.GaussianBlur(weighted, (0, 0), max(reach, 1.0)), dtype=np.float32)
+    return mean[..., :3] / np.maximum(mean[..., 3:], np.finfo(np.float32).tiny)

@@ -84,7 +84,7 @@ def with_field_blur(light: Floats, blur: FieldBlur) -> Floats:
 
 
 def with_glare(light: Floats, glare: Glare, middle: tuple[float, float]) -> Floats:
-    """Returns light of which shares go astray; its sum stays but for what leaves the picture."""
+    """Returns light of which shares go astray; as much leaves the picture as comes from beside it."""
     kept = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
     spread = kept * light
     if glare.veil:
@@ -93,8 +93,7 @@ def with_glare(light: Floats, glare: Glare, middle: tuple[float, float]) -> Floa
         spread = spread + np.float32(glare.bloom) * _bloom(light, glare.bloom_radius)
     if glare.ghost:
         soft = _wide_blur(light, _GHOST_BLUR * light.shape[1])
-        turned = _enlarged(soft, -glare.ghost_scale, middle, is_cut=True)
-        spread = spread + np.float32(glare.ghost / glare.ghost_scale**2) * turned
+        spread = spread + np.float32(glare.ghost) * _enlarged(soft, -glare.ghost_scale, middle)
     return np.asarray(spread, dtype=np.float32)
 
 
@@ -137,27 +136,21 @@ def _principal_point(lens: Lens) -> tuple[float, float]:
     return lens.cx_px, lens.cy_px
 
 
-def _enlarged(
-    plane: Floats, scale: float, middle: tuple[float, float], *, is_cut: bool = False
-) -> Floats:
+def _enlarged(light: Floats, scale: float, middle: tuple[float, float]) -> Floats:
     """Returns a picture some times as large about a pixel; below 0, upside down.
 
     Args:
-        plane: (h, w) or (h, w, 3).
+        light: (h, w) or (h, w, 3); beyond its edges it is mirrored.
         scale: not 0.
         middle: the pixel (x, y) that stays.
-        is_cut: whether there is nothing beyond its edges; they are continued otherwise.
     """
-    height, width = plane.shape[:2]
+    height, width = light.shape[:2]
     to_source = np.array(
         [[1 / scale, 0, middle[0] * (1 - 1 / scale)], [0, 1 / scale, middle[1] * (1 - 1 / scale)]]
     )
+    flags = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
     found = cv2.warpAffine(
-        plane,
-        to_source,
-        (width, height),
-        flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_CONSTANT if is_cut else cv2.BORDER_REPLICATE,
+        light, to_source, (width, height), flags=flags, borderMode=cv2.BORDER_REFLECT_101
     )
     return np.asarray(np.maximum(found, 0))
 

@@ -122,8 +122,9 @@ class Automatics:
     Attributes:
         exposure_lag_s: time in which the exposure goes 63 % of the way to where the meter wants it;
             the first picture of a film is exposed as the meter wants it.
-        white_balance: share of the light's colour that it takes out, judged by the mean of the
-            picture (grey world, Buchsbaum 1980).
+        white_balance: share of the light's colour that it takes out, judged by the picture's
+            mean of the sixth power (Finlayson and Trezzi 2004, "Shades of gray and colour
+            constancy").
         white_lag_s: time in which that goes 63 % of its way.
     """
 
