@@ -54,7 +54,7 @@ def defocused(light: Floats, radius: Floats) -> Floats:
     picture, covered = np.zeros_like(light), np.zeros((*radius.shape, 1), np.float32)
     for number in found:
         _fill(picture, covered, light, layers == number, _radius_of(number))
-    return picture + (1 - covered) * _continued(light, layers, largest)
+    return np.asarray(picture + (1 - covered) * _continued(light, layers, largest))
 
 
 def disk(radius: float) -> Floats:
@@ -116,4 +116,4 @@ def _continued(light: Floats, layers: NDArray[np.int16], reach: float) -> Floats
     weight = np.exp(np.float32(_PREFERENCE) * (layers - layers.max()))[..., None]
     weighted = np.dstack([light * weight, weight])
     mean = np.asarray(cv2.GaussianBlur(weighted, (0, 0), max(reach, 1.0)), dtype=np.float32)
-    return mean[..., :3] / np.maximum(mean[..., 3:], np.finfo(np.float32).tiny)
+    return np.asarray(mean[..., :3] / np.maximum(mean[..., 3:], np.finfo(np.float32).tiny))

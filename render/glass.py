@@ -84,7 +84,7 @@ def with_field_blur(light: Floats, blur: FieldBlur) -> Floats:
 
 
 def with_glare(light: Floats, glare: Glare, middle: tuple[float, float]) -> Floats:
-    """Returns light of which shares go astray; as much leaves the picture as comes from beside it."""
+    """Returns light of which shares go astray; what is beside the picture is as bright as its mean."""
     kept = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
     spread = kept * light
     if glare.veil:
@@ -92,8 +92,9 @@ def with_glare(light: Floats, glare: Glare, middle: tuple[float, float]) -> Floa
     if glare.bloom:
         spread = spread + np.float32(glare.bloom) * _bloom(light, glare.bloom_radius)
     if glare.ghost:
-        soft = _wide_blur(light, _GHOST_BLUR * light.shape[1])
-        spread = spread + np.float32(glare.ghost) * _enlarged(soft, -glare.ghost_scale, middle)
+        soft, mean = _wide_blur(light, _GHOST_BLUR * light.shape[1]), light.mean(axis=(0, 1))
+        ghost = _enlarged(soft, -glare.ghost_scale, middle, tuple(mean.tolist()))
+        spread = spread + np.float32(glare.ghost) * ghost
     return np.asarray(spread, dtype=np.float32)
 
 
@@ -136,21 +137,31 @@ def _principal_point(lens: Lens) -> tuple[float, float]:
     return lens.cx_px, lens.cy_px
 
 
-def _enlarged(light: Floats, scale: float, middle: tuple[float, float]) -> Floats:
+def _enlarged(
+    light: Floats,
+    scale: float,
+    middle: tuple[float, float],
+    beyond: tuple[float, ...] | None = None,
+) -> Floats:
     """Returns a picture some times as large about a pixel; below 0, upside down.
 
     Args:
-        light: (h, w) or (h, w, 3); beyond its edges it is mirrored.
+        light: (h, w) or (h, w, 3).
         scale: not 0.
         middle: the pixel (x, y) that stays.
+        beyond: light beyond the edges; None for that of the nearest pixel.
     """
     height, width = light.shape[:2]
     to_source = np.array(
         [[1 / scale, 0, middle[0] * (1 - 1 / scale)], [0, 1 / scale, middle[1] * (1 - 1 / scale)]]
     )
-    flags = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
     found = cv2.warpAffine(
-        light, to_source, (width, height), flags=flags, borderMode=cv2.BORDER_REFLECT_101
+        light,
+        to_source,
+        (width, height),
+        flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP,
+        borderMode=cv2.BORDER_REPLICATE if beyond is None else cv2.BORDER_CONSTANT,
+        borderValue=beyond or (0.0,),
     )
     return np.asarray(np.maximum(found, 0))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sim2cam.scene.bounds import SEED, SHARE, Bounds, check_bounds
 
 GLASS_BOUNDS: dict[str, Bounds] = {
-    "defocus": {"aperture_m": (0, 0.1), "focus_m": (0.01, 1e6)},
+    "defocus": {"aperture_m": (0, 0.1), "focus_m": (1e-4, 1e6)},
     "lateral_color": {"red": (-0.05, 0.05), "blue": (-0.05, 0.05)},
     "field_blur": {"corner_px": (0, 20)},
     "glare": {
