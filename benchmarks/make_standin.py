@@ -19,8 +19,8 @@ from typing import Any
 from sim2cam import images
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.pipeline.generate import settled_scene
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.optics import optics_of

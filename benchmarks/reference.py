@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import settled_scene
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.render.rasterizer import PinholeView, rasterizer
 from sim2cam.render.textures import encode_srgb
 from sim2cam.render.tracer import PATH_SEGMENTS, Tracer, mitsuba

@@ -1,32 +1,84 @@
-"""Distributions as values: what a factor may be, written in a recipe and drawn by a generator."""
+"""Distributions as values: what a factor may be, written in a recipe and drawn by its own chance.
+
+They add up and multiply, ``Uniform(0, 1) * 2 + Normal(...)``, refer to other factors, share a draw,
+and change over with the scene index. A plain number, word or yes/no stands for a constant. Each
+knows its extremes: the values between which, or among which, all its draws lie.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field, TypeAdapter
 from scipy.stats import truncnorm
 
-Value = float | int | str | bool
+from sim2cam.errors import did_you_mean
+from sim2cam.randomize.chance import Chance, Value
+
+Values = tuple[Value, ...]
+Look = Callable[[str], Values]
+"""Gives the extremes of another factor by its path."""
+
+
+class Term:
+    """What can be added, multiplied and raised to a power, with others and with numbers."""
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum((_term(self), _term(other)))
+
+    def __radd__(self, other: Any) -> Sum:
+        return Sum((_term(other), _term(self)))
+
+    def __mul__(self, other: Any) -> Product:
+        return Product((_term(self), _term(other)))
+
+    def __rmul__(self, other: Any) -> Product:
+        return Product((_term(other), _term(self)))
+
+    def __neg__(self) -> Product:
+        return Product((Constant(-1), _term(self)))
+
+    def __sub__(self, other: Any) -> Sum:
+        return self + Product((Constant(-1), _term(other)))
+
+    def __rsub__(self, other: Any) -> Sum:
+        return Sum((_term(other), -self))
+
+    def __pow__(self, exponent: float) -> Power:
+        return Power(_term(self), exponent)
+
+    def __truediv__(self, other: Any) -> Product:
+        return self * Power(_term(other), -1)
+
+    def __rtruediv__(self, other: Any) -> Product:
+        return Product((_term(other), self**-1))
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Term):
     """Always the same value."""
 
     value: Value
     kind: Literal["constant"] = "constant"
 
-    def draw(self, rng: np.random.Generator) -> Value:
+    def draw(self, chance: Chance) -> Value:
         """Returns the value."""
         return self.value
 
+    def extremes(self, look: Look) -> Values:
+        """Returns the value."""
+        return (self.value,)
+
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Term):
     """Every number from low to high alike."""
 
     low: float
@@ -36,13 +88,17 @@ class Uniform:
     def __post_init__(self) -> None:
         _require(self.low <= self.high, f"uniform needs low <= high, not {self.low} > {self.high}")
 
-    def draw(self, rng: np.random.Generator) -> float:
+    def draw(self, chance: Chance) -> float:
         """Returns a number in [low, high)."""
-        return float(rng.uniform(self.low, self.high))
+        return float(chance.rng.uniform(self.low, self.high))
+
+    def extremes(self, look: Look) -> Values:
+        """Returns both ends."""
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
-class LogUniform:
+class LogUniform(Term):
     """Every ratio alike, from low to high, both above 0."""
 
     low: float
@@ -55,13 +111,17 @@ class LogUniform:
             f"log_uniform needs 0 < low <= high, not {self.low}, {self.high}",
         )
 
-    def draw(self, rng: np.random.Generator) -> float:
+    def draw(self, chance: Chance) -> float:
         """Returns a number in [low, high)."""
-        return float(math.exp(rng.uniform(math.log(self.low), math.log(self.high))))
+        return float(math.exp(chance.rng.uniform(math.log(self.low), math.log(self.high))))
+
+    def extremes(self, look: Look) -> Values:
+        """Returns both ends."""
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(Term):
     """A normal distribution cut off at low and high."""
 
     mean: float
@@ -74,14 +134,62 @@ class Normal:
         _require(self.std > 0, f"normal needs std > 0, not {self.std}")
         _require(self.low < self.high, f"normal needs low < high, not {self.low} >= {self.high}")
 
-    def draw(self, rng: np.random.Generator) -> float:
+    def draw(self, chance: Chance) -> float:
         """Returns a number in [low, high]."""
         low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
-        return float(truncnorm.rvs(low, high, self.mean, self.std, random_state=rng))
+        return float(truncnorm.rvs(low, high, self.mean, self.std, random_state=chance.rng))
+
+    def extremes(self, look: Look) -> Values:
+        """Returns both ends."""
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
-class Integers:
+class Curve(Term):
+    """Any density of numbers: straight lines between points of value and weight."""
+
+    points: tuple[tuple[float, float], ...]
+    kind: Literal["curve"] = "curve"
+
+    def __post_init__(self) -> None:
+        places, weights = self.places(), self.weights()
+        _require(
+            len(places) > 1 and bool((np.diff(places) > 0).all()),
+            f"curve needs two points or more with rising values, not {places.tolist()}",
+        )
+        _require(
+            bool((weights >= 0).all()) and weights.sum() > 0,
+            f"curve needs weights of 0 or more with a positive sum, not {weights.tolist()}",
+        )
+
+    def places(self) -> np.ndarray:
+        """Returns the values (n,) of the points."""
+        return np.array([place for place, _ in self.points])
+
+    def weights(self) -> np.ndarray:
+        """Returns the weights (n,) of the points."""
+        return np.array([weight for _, weight in self.points])
+
+    def draw(self, chance: Chance) -> float:
+        """Returns a number between the first and the last value, by the inverse of the integral."""
+        x, y = self.places(), self.weights()
+        areas = np.cumsum(np.diff(x) * (y[1:] + y[:-1]) / 2)
+        below = chance.rng.random() * areas[-1]
+        i = int(np.searchsorted(areas, below, side="right"))
+        rest = below - (areas[i - 1] if i else 0.0)
+        slope = (y[i + 1] - y[i]) / (x[i + 1] - x[i])
+        # 2 r / (y + sqrt(y^2 + 2 s r)) solves y t + s t^2 / 2 = r without cancellation
+        root = math.sqrt(max(0.0, y[i] ** 2 + 2 * slope * rest))
+        step = 2 * rest / (y[i] + root) if rest else 0.0
+        return float(min(x[i] + step, x[i + 1]))
+
+    def extremes(self, look: Look) -> Values:
+        """Returns the first and the last value."""
+        return self.points[0][0], self.points[-1][0]
+
+
+@dataclass(frozen=True)
+class Integers(Term):
     """Every whole number from low to high, both included, alike."""
 
     low: int
@@ -91,13 +199,17 @@ class Integers:
     def __post_init__(self) -> None:
         _require(self.low <= self.high, f"integers needs low <= high, not {self.low} > {self.high}")
 
-    def draw(self, rng: np.random.Generator) -> int:
+    def draw(self, chance: Chance) -> int:
         """Returns a whole number in [low, high]."""
-        return int(rng.integers(self.low, self.high, endpoint=True))
+        return int(chance.rng.integers(self.low, self.high, endpoint=True))
+
+    def extremes(self, look: Look) -> Values:
+        """Returns both ends."""
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Term):
     """One of several values, by weight; without weights all alike."""
 
     options: tuple[Value, ...]
@@ -116,17 +228,382 @@ class Choice:
                 f"choice needs weights of 0 or more with a positive sum, not {self.weights}",
             )
 
-    def draw(self, rng: np.random.Generator) -> Value:
+    def draw(self, chance: Chance) -> Value:
         """Returns one of the options."""
         if not self.weights:
-            return self.options[int(rng.integers(len(self.options)))]
+            return self.options[int(chance.rng.integers(len(self.options)))]
         shares = np.cumsum(self.weights) / sum(self.weights)
-        return self.options[int(np.searchsorted(shares, rng.random(), side="right"))]
+        return self.options[int(np.searchsorted(shares, chance.rng.random(), side="right"))]
+
+    def extremes(self, look: Look) -> Values:
+        """Returns the options."""
+        return self.options
+
+
+@dataclass(frozen=True)
+class Sum(Term):
+    """The sum of several, each drawn for itself."""
+
+    of: tuple[Distribution, ...]
+    kind: Literal["sum"] = "sum"
+
+    def draw(self, chance: Chance) -> float:
+        """Returns the sum of their draws."""
+        return sum(_numbers(self.kind, (part.draw(chance) for part in self.of)))
+
+    def extremes(self, look: Look) -> Values:
+        """Returns the least and the greatest sum."""
+        parts = [_numbers(self.kind, part.extremes(look)) for part in self.of]
+        return sum(map(min, parts)), sum(map(max, parts))
+
+
+@dataclass(frozen=True)
+class Product(Term):
+    """The product of several, each drawn for itself."""
+
+    of: tuple[Distribution, ...]
+    kind: Literal["product"] = "product"
+
+    def draw(self, chance: Chance) -> float:
+        """Returns the product of their draws."""
+        return math.prod(_numbers(self.kind, (part.draw(chance) for part in self.of)))
+
+    def extremes(self, look: Look) -> Values:
+        """Returns the least and the greatest product."""
+        ends: Values = (1, 1)
+        for part in self.of:
+            found = _numbers(self.kind, part.extremes(look))
+            corners = [a * b for a in _numbers(self.kind, ends) for b in (min(found), max(found))]
+            ends = min(corners), max(corners)
+        return ends
+
+
+@dataclass(frozen=True)
+class Power(Term):
+    """Another to a fixed exponent."""
+
+    of: Distribution
+    exponent: float
+    kind: Literal["power"] = "power"
+
+    def draw(self, chance: Chance) -> float:
+        """Returns its draw to the exponent."""
+        (base,) = _numbers(self.kind, [self.of.draw(chance)])
+        return float(base**self.exponent)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns the powers of both ends; refuses bases of which it is not defined."""
+        found = _numbers(self.kind, self.of.extremes(look))
+        low, high = min(found), max(found)
+        least = "above 0" if self.exponent < 0 else "0 or more"
+        _require(
+            low > 0 or (low == 0 and self.exponent >= 0),
+            f"power {self.exponent:g} needs numbers {least}, not {low:g}",
+        )
+        return low**self.exponent, high**self.exponent
+
+
+@dataclass(frozen=True)
+class Clip(Term):
+    """Another, with what lies below low or above high moved there."""
+
+    of: Distribution
+    low: float
+    high: float
+    kind: Literal["clip"] = "clip"
+
+    def __post_init__(self) -> None:
+        _require(self.low <= self.high, f"clip needs low <= high, not {self.low} > {self.high}")
+
+    def draw(self, chance: Chance) -> float:
+        """Returns its draw, in [low, high]."""
+        (value,) = _numbers(self.kind, [self.of.draw(chance)])
+        return min(max(value, self.low), self.high)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns both ends, clipped."""
+        found = _numbers(self.kind, self.of.extremes(look))
+        return tuple(min(max(v, self.low), self.high) for v in (min(found), max(found)))
+
+
+@dataclass(frozen=True)
+class Rounded(Term):
+    """Another, rounded to the nearest whole number; halves to the even one."""
+
+    of: Distribution
+    kind: Literal["rounded"] = "rounded"
+
+    def draw(self, chance: Chance) -> int:
+        """Returns its draw as a whole number."""
+        return round(_numbers(self.kind, [self.of.draw(chance)])[0])
+
+    def extremes(self, look: Look) -> Values:
+        """Returns both ends, rounded."""
+        found = _numbers(self.kind, self.of.extremes(look))
+        return round(min(found)), round(max(found))
+
+
+@dataclass(frozen=True)
+class Same(Term):
+    """What another factor is, by its path: ``light/warmth``, ``view/0/tilt_rad``, or
+    ``die/*/edge_m`` for that of the instance with the same number.
+    """
+
+    factor: str
+    kind: Literal["same"] = "same"
+
+    def draw(self, chance: Chance) -> Value:
+        """Returns the other factor's value."""
+        return chance.value(self.factor)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns the other factor's."""
+        return look(self.factor)
+
+
+@dataclass(frozen=True)
+class Shared(Term):
+    """One draw for all instances of a group, as one exposure for all cameras of a scene."""
+
+    of: Distribution
+    kind: Literal["shared"] = "shared"
+
+    def draw(self, chance: Chance) -> Value:
+        """Returns what every instance draws."""
+        return self.of.draw(chance.shared)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns those of what is shared."""
+        return self.of.extremes(look)
+
+
+@dataclass(frozen=True)
+class Given(Term):
+    """One distribution for each value of another factor, ``otherwise`` for all that are not named.
+
+    Cases are named as in JSON: ``wood``, ``3``, ``true``.
+    """
+
+    factor: str
+    cases: Mapping[str, Distribution]
+    otherwise: Distribution | None = None
+    kind: Literal["given"] = "given"
+
+    def draw(self, chance: Chance) -> Value:
+        """Returns the draw of the case that holds."""
+        case = self.cases.get(case_name(chance.value(self.factor)), self.otherwise)
+        assert case is not None  # extremes has refused what no case covers
+        return case.draw(chance)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns those of all cases; refuses a value without a case, and a case without a value."""
+        found = look(self.factor)
+        listed = all(isinstance(value, bool | str) for value in found)
+        names = [case_name(value) for value in found]
+        _require(
+            listed or self.otherwise is not None,
+            f"given needs otherwise, as '{self.factor}' is a number",
+        )
+        for name in names if self.otherwise is None else ():
+            _require(name in self.cases, f"given has no case for '{self.factor}' = {name}")
+        for name in self.cases if listed else ():
+            hint = f"'{self.factor}' is never '{name}'. {did_you_mean(name, names)}"
+            _require(name in names, f"given: {hint}")
+        parts = [*self.cases.values(), *([self.otherwise] if self.otherwise else [])]
+        return tuple(value for part in parts for value in part.extremes(look))
+
+
+@dataclass(frozen=True)
+class Column(Term):
+    """One column of a table whose rows are drawn whole, as the numbers of one measured camera.
+
+    Columns of a table, in whatever factors, are drawn together: once a scene, or once for each
+    instance of a group that has several.
+    """
+
+    table: str
+    values: tuple[Value, ...]
+    kind: Literal["column"] = "column"
+
+    def __post_init__(self) -> None:
+        _require(len(self.values) > 0, "column needs at least one value")
+
+    def draw(self, chance: Chance) -> Value:
+        """Returns the value in the row that was drawn."""
+        return self.values[chance.row(self.table, len(self.values))]
+
+    def extremes(self, look: Look) -> Values:
+        """Returns all values."""
+        return self.values
+
+
+@dataclass(frozen=True)
+class Quota(Term):
+    """Strata that get exactly their shares of the scenes, in seeded blocks over the index.
+
+    Attributes:
+        of: what is drawn in each stratum.
+        shares: scenes of each in a block of ``sum(shares)`` scenes; one each when left out.
+    """
+
+    of: tuple[Distribution, ...]
+    shares: tuple[int, ...] = ()
+    kind: Literal["quota"] = "quota"
+
+    def __post_init__(self) -> None:
+        _require(len(self.of) > 0, "quota needs at least one stratum")
+        check_shares(self.kind, self.shares, len(self.of))
+
+    def draw(self, chance: Chance) -> Value:
+        """Returns the draw of the stratum that the scene belongs to."""
+        return self.of[chance.stratum(self.shares or (1,) * len(self.of))].draw(chance)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns those of all strata."""
+        return tuple(value for part in self.of for value in part.extremes(look))
+
+
+@dataclass(frozen=True)
+class Schedule(Term):
+    """Distributions that hold at given scene indices; in between, one goes over into the next.
+
+    Numbers move in a straight line from what the one gives to what the other gives for the same
+    chance; words change over with a probability that rises so.
+    """
+
+    over: tuple[tuple[int, Distribution], ...]
+    kind: Literal["schedule"] = "schedule"
+
+    def __post_init__(self) -> None:
+        starts = [start for start, _ in self.over]
+        _require(
+            bool(starts) and starts[0] >= 0 and sorted(set(starts)) == starts,
+            f"schedule needs rising scene indices of 0 or more, not {starts}",
+        )
+
+    def draw(self, chance: Chance) -> Value:
+        """Returns a draw of what holds at the scene's index."""
+        later = next((i for i, (start, _) in enumerate(self.over) if start > chance.index), None)
+        if later in (0, None):
+            return self.over[0 if later == 0 else -1][1].draw(chance)
+        (start, before), (end, after) = self.over[later - 1 : later + 1]
+        state = chance.rng.bit_generator.state
+        old = before.draw(chance)
+        chance.rng.bit_generator.state = state
+        return _between(old, after.draw(chance), (chance.index - start) / (end - start), chance)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns those of all its distributions."""
+        return tuple(value for _, part in self.over for value in part.extremes(look))
+
+
+def as_distribution(value: Any) -> Any:
+    """Returns a plain number, word or yes/no as a constant, and everything else as it is."""
+    return Constant(value) if isinstance(value, bool | int | float | str) else value
 
 
 Distribution = Annotated[
-    Constant | Uniform | LogUniform | Normal | Integers | Choice, Field(discriminator="kind")
-]
+    Constant | Uniform | LogUniform | Normal | Curve | Integers | Choice
+    | Sum | Product | Power | Clip | Rounded
+    | Same | Shared | Given | Column | Quota | Schedule,
+    Field(discriminator="kind"),
+    BeforeValidator(as_distribution),
+]  # fmt: skip
+
+
+def parts_of(distribution: Distribution) -> Iterator[Distribution]:
+    """Yields a distribution and all that it is made of."""
+    yield distribution
+    for entry in fields(distribution):
+        for part in _flat(getattr(distribution, entry.name)):
+            yield from parts_of(part)
+
+
+def as_toml(distribution: Distribution) -> str:
+    """Returns a distribution as a recipe writes it, on one line."""
+    if isinstance(distribution, Constant):
+        return _toml(distribution.value)
+    return _toml(_ADAPTER.dump_python(distribution, exclude_none=True))
+
+
+_ADAPTER: TypeAdapter[Distribution] = TypeAdapter(Distribution)
+
+
+def case_name(value: Value) -> str:
+    """Returns how a case of ``given`` names a value."""
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def check_shares(kind: str, shares: tuple[int, ...], count: int) -> None:
+    """Refuses shares that do not fit so many strata.
+
+    Raises:
+        ValueError: naming them.
+    """
+    if shares:
+        _require(len(shares) == count, f"{kind} has {count} strata but {len(shares)} shares")
+        _require(
+            min(shares) >= 1 and sum(shares) <= _LONGEST_BLOCK,
+            f"{kind} needs whole shares of 1 or more, {_LONGEST_BLOCK} in all, not {shares}",
+        )
+
+
+_LONGEST_BLOCK = 10_000
+
+
+def _flat(value: object) -> Iterator[Any]:
+    match value:
+        case Term():
+            yield value
+        case tuple() | list():
+            yield from itertools.chain.from_iterable(map(_flat, value))
+        case Mapping():
+            yield from itertools.chain.from_iterable(map(_flat, value.values()))
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case Mapping():
+            if value.get("kind") == "constant":
+                return _toml(value["value"])
+            entries = [f"{_key(name)} = {_toml(inner)}" for name, inner in _kind_first(value)]
+            return f"{{ {', '.join(entries)} }}" if entries else "{}"
+        case tuple() | list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case bool() | str():
+            return json.dumps(value)
+        case _:
+            return repr(value)
+
+
+def _kind_first(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    chosen = [(name, value) for name, value in table.items() if value != ()]
+    return sorted(chosen, key=lambda entry: entry[0] != "kind")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def _between(old: Value, new: Value, share: float, chance: Chance) -> Value:
+    if isinstance(old, bool | str) or isinstance(new, bool | str):
+        return new if chance.rng.random() < share else old
+    moved = old + share * (new - old)
+    return round(moved) if isinstance(old, int) and isinstance(new, int) else moved
+
+
+def _term(value: Any) -> Distribution:
+    found: Distribution = as_distribution(value)
+    if not isinstance(found, Term):
+        raise TypeError(f"{type(value).__name__} is no distribution and no number")
+    return found
+
+
+def _numbers(kind: str, values: Any) -> list[float]:
+    found = list(values)
+    for value in found:
+        _require(not isinstance(value, bool | str), f"{kind} needs numbers, not {value!r}")
+    return found
 
 
 def _require(holds: bool, problem: str) -> None:

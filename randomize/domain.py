@@ -480,3 +480,14 @@ def factors_of(group: Any) -> Iterator[tuple[str, Distribution]]:
         distribution = getattr(group, factor.name)
         if distribution is not None:
             yield factor.name, distribution
+
+
+def factor_at(domain: Domain, path: str) -> Distribution:
+    """Returns the distribution of the factor that a path (``die/3/edge_m``) leads to."""
+    group, *_, factor = path.split("/")
+    found: Distribution = getattr(getattr(domain, group), factor)
+    return found
+
+
+ONCE = ("layout", "table", "mat", "wall", "light")
+"""Groups that a scene has one of; all others are drawn for each instance."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field
 
-from sim2cam.errors import UsageError, did_you_mean
-from sim2cam.randomize.distributions import Value
-from sim2cam.randomize.domain import Domain, factors_of
+from sim2cam.randomize.chance import Chance, Value
+from sim2cam.randomize.change import NO_CHANGE, Change
+from sim2cam.randomize.distributions import Distribution
+from sim2cam.randomize.domain import ONCE, Domain, factor_at, factors_of
+from sim2cam.randomize.limits import check_change
 from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
@@ -18,7 +19,6 @@ PER_VIEW = (
     "mosaic", "processing", "automatics",
     "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets",
 )  # fmt: skip
-ONCE = ("layout", "table", "mat", "wall", "light")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def draw(
     *,
     views: int,
     attempt: int = 0,
-    redraws: Mapping[str, int] | None = None,
+    change: Change = NO_CHANGE,
 ) -> Draw:
     """Returns everything chance decides for scene ``index``.
 
@@ -71,25 +71,23 @@ def draw(
         index: scene index.
         views: number of cameras.
         attempt: counts redraws of the whole scene.
-        redraws: how often a group (``light``, or one instance of it, ``die/3``) was drawn again;
-            values outside it stay as they are, bit by bit.
+        change: what is otherwise than in the scene of these arguments; every value outside it
+            stays as it is, bit by bit, also one that refers to a value inside.
 
     Raises:
-        UsageError: a group that the domain does not have.
+        UsageError: a change of what the domain does not have.
     """
-    redraws = redraws or {}
-    _check_groups(redraws)
+    check_change(domain, change)
+    drawing = _drawing(domain, seed, index, attempt, change)
     values: dict[str, Value] = {}
 
-    def draw_group(path: str, group: Any) -> None:
-        again = sum(n for name, n in redraws.items() if f"{path}/".startswith(f"{name}/"))
-        for factor, distribution in factors_of(group):
-            name = f"{path}/{factor}"
-            rng = stream(seed, name, scene_index=index, attempt=attempt + again)
-            values[name] = distribution.draw(rng)
+    def draw_group(name: str, place: str = "") -> None:
+        for factor, _ in factors_of(getattr(domain, name)):
+            path = f"{name}{place}/{factor}"
+            values[path] = drawing.value(path)
 
     for name in ONCE:
-        draw_group(name, getattr(domain, name))
+        draw_group(name)
     repeats = (
         (PER_DIE, values["layout/die_count"]),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
@@ -100,12 +98,73 @@ def draw(
     for names, count in repeats:
         for name in names:
             for i in range(int(count)):
-                draw_group(f"{name}/{i}", getattr(domain, name))
+                draw_group(name, f"/{i}")
     return Draw(values, views)
 
 
-def _check_groups(redraws: Mapping[str, int]) -> None:
-    names = [f.name for f in fields(Domain)]
-    for name in redraws:
-        if name.split("/")[0] not in names:
-            raise UsageError(f"unknown group '{name}'. {did_you_mean(name, names)}")
+def draw_beside(
+    domain: Domain,
+    distribution: Distribution,
+    path: str,
+    seed: int,
+    index: int,
+    *,
+    attempt: int = 0,
+    change: Change = NO_CHANGE,
+) -> Value:
+    """Returns a draw of a distribution that is no factor but may refer to factors.
+
+    Args:
+        domain: the distributions of the factors.
+        distribution: what is drawn.
+        path: name of its stream.
+        seed: seed of the data set.
+        index: scene index.
+        attempt: counts redraws of the whole scene.
+        change: as ``draw`` has it.
+    """
+    return _drawing(domain, seed, index, attempt, change).drawn(path, distribution)
+
+
+@dataclass
+class _Drawing:
+    """Draws the factors of one scene when they are asked for, each once.
+
+    Attributes:
+        original: the scene without its change; None without one.
+    """
+
+    domain: Domain
+    seed: int
+    index: int
+    attempt: int
+    change: Change
+    original: _Drawing | None
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def value(self, path: str) -> Value:
+        """Returns the value of a factor, whether the scene has that many of its group or not."""
+        if path not in self.values:
+            self.values[path] = self._value(path)
+        return self.values[path]
+
+    def drawn(self, path: str, distribution: Distribution) -> Value:
+        """Returns a draw of a distribution from the stream of a path."""
+        redraws = self.change.times(path)
+        rng = stream(self.seed, path, scene_index=self.index, attempt=self.attempt + redraws)
+        return distribution.draw(
+            Chance(rng, self.seed, path, self.index, self.attempt, redraws, self.value)
+        )
+
+    def _value(self, path: str) -> Value:
+        setting = self.change.setting(path)
+        if setting is not None:
+            return setting
+        if self.original is not None and not self.change.times(path):
+            return self.original.value(path)
+        return self.drawn(path, factor_at(self.domain, path))
+
+
+def _drawing(domain: Domain, seed: int, index: int, attempt: int, change: Change) -> _Drawing:
+    original = _Drawing(domain, seed, index, attempt, NO_CHANGE, None) if change else None
+    return _Drawing(domain, seed, index, attempt, change, original)

@@ -7,9 +7,11 @@ import math
 from dataclasses import fields
 from typing import get_args
 
-from sim2cam.errors import did_you_mean
-from sim2cam.randomize.distributions import Choice, Constant, Distribution, Value
+from sim2cam.errors import UsageError, did_you_mean
+from sim2cam.randomize.chance import Value
+from sim2cam.randomize.change import Change
 from sim2cam.randomize.domain import DepthFactors, Domain, Glare, factors_of
+from sim2cam.randomize.references import check_path, check_references, extremes_of
 from sim2cam.scene.asset import PipShape
 from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS
@@ -120,27 +122,46 @@ def check_domain(domain: Domain) -> None:
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
+    check_references(domain)
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
-            for value in _extremes(distribution):
-                problem = _problem(group.name, factor, value)
+            place = f"domain.{group.name}.{factor}"
+            for value in extremes_of(domain, distribution, place):
+                problem = _problem(f"{group.name}/{factor}", value)
                 if problem:
-                    place = f"domain.{group.name}.{factor}"
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
     if domain.light.near_count is not None and domain.near_light is None:
         raise ValueError(
             "'domain.light.near_count' asks for lights, and 'domain.near_light' is missing"
         )
     if domain.depth_camera is not None:
-        _check_depth_camera(domain.depth_camera)
+        _check_depth_camera(domain, domain.depth_camera)
     if domain.glare is not None:
-        _check_glare(domain.glare)
+        _check_glare(domain, domain.glare)
 
 
-def _check_depth_camera(group: DepthFactors) -> None:
+def check_change(domain: Domain, change: Change) -> None:
+    """Refuses a change of what the domain does not have, or to what it cannot be.
+
+    Raises:
+        UsageError: naming it and what is allowed.
+    """
+    for name in change.redraws:
+        check_path(domain, name, UsageError, whole=False)
+    for name, value in change.settings.items():
+        check_path(domain, name, UsageError)
+        problem = _problem(name, value)
+        if problem:
+            raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
+
+
+def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
     """Refuses factors that no kind has, and those of a kind that together are impossible."""
-    given = dict(factors_of(group))
-    kinds = [DEPTH_CAMERAS[str(kind)] for kind in _extremes(group.kind)]
+    given = {
+        name: extremes_of(domain, distribution, f"domain.depth_camera.{name}")
+        for name, distribution in factors_of(group)
+    }
+    kinds = [DEPTH_CAMERAS[str(kind)] for kind in given["kind"]]
     known = {field.name for kind in kinds for field in fields(kind)}
     for name in given:
         if name not in known:
@@ -150,34 +171,27 @@ def _check_depth_camera(group: DepthFactors) -> None:
         joint = [
             field.name for field in fields(kind) if field.name in _JOINT and field.name in given
         ]
-        for corner in itertools.product(*(_extremes(given[name]) for name in joint)):
+        for corner in itertools.product(*(given[name] for name in joint)):
             try:
                 kind(**dict(zip(joint, corner, strict=True)))  # type: ignore[arg-type]
             except ValueError as error:
                 raise ValueError(f"'domain.depth_camera': {error}") from error
 
 
-def _check_glare(group: Glare) -> None:
+def _check_glare(domain: Domain, group: Glare) -> None:
     """Refuses shares that together may be more than all light."""
-    most = {name: max(float(v) for v in _extremes(d)) for name, d in factors_of(group)}
+    most = {
+        name: max(float(value) for value in extremes_of(domain, d, f"domain.glare.{name}"))
+        for name, d in factors_of(group)
+    }
     try:
         GlassGlare(**most)
     except ValueError as error:
         raise ValueError(f"'domain.glare': {error}") from error
 
 
-def _extremes(distribution: Distribution) -> tuple[Value, ...]:
-    """Returns the values between which, or among which, all draws lie."""
-    match distribution:
-        case Constant():
-            return (distribution.value,)
-        case Choice():
-            return distribution.options
-        case _:
-            return distribution.low, distribution.high
-
-
-def _problem(group: str, factor: str, value: Value) -> str | None:
+def _problem(path: str, value: Value) -> str | None:
+    group, *_, factor = path.split("/")
     words = _WORDS.get(f"{group}.{factor}") or _WORDS.get(factor)
     if words:
         return None if value in words else did_you_mean(str(value), words)

@@ -45,18 +45,21 @@ class Contact:
     depth_m: float
 
 
-def contacts_in(world: BulletClient, names: Mapping[int, str]) -> tuple[Contact, ...]:
-    """Returns the contacts of the last step, a pair of bodies each.
+def contacts_in(
+    world: BulletClient, names: Mapping[int, str], substeps: int
+) -> tuple[Contact, ...]:
+    """Returns the contacts of the last step, or of the last part of it, a pair of bodies each.
 
     Args:
         world: after a step.
         names: of the bodies, by Bullet's numbers.
+        substeps: parts of the step; Bullet spreads the push of the last one over all of it.
     """
     points: dict[tuple[int, int], list[tuple[float, ...]]] = defaultdict(list)
     for point in world.getContactPoints():
         points[point[_FIRST], point[_SECOND]].append(point)
     return tuple(
-        _contact(names[first], names[second], of_pair)
+        _contact(names[first], names[second], of_pair, substeps)
         for (first, second), of_pair in sorted(points.items())
     )
 
@@ -98,8 +101,8 @@ def energies_in(
     return np.array(found)
 
 
-def _contact(first: str, second: str, points: list[tuple[float, ...]]) -> Contact:
-    forces = np.array([_force(point) for point in points]) / SCALE
+def _contact(first: str, second: str, points: list[tuple[float, ...]], substeps: int) -> Contact:
+    forces = np.array([_force(point) for point in points]) * substeps / SCALE
     weights = np.linalg.norm(forces, axis=1) + _NO_FORCE_N
     places = np.array([point[_PLACE] for point in points]) / SCALE
     depth = max(0.0, *(-point[_GAP] / SCALE for point in points))

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from sim2cam.geometry.motion import Course
+from sim2cam.render.contacts import Contact
 from sim2cam.scene.scene import Body, Scene
 
 STEP_S = 1 / 240
@@ -15,7 +16,7 @@ _SAME_STEP = 1e-6
 
 
 class Film:
-    """The courses of moving bodies after each step of a simulation.
+    """The courses of moving bodies after each step of a simulation, and what touched in it.
 
     Args:
         scene: how it starts.
@@ -24,10 +25,16 @@ class Film:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._courses: list[dict[str, Course]] = []
+        self._contacts: list[tuple[Contact, ...]] = []
 
-    def add(self, courses: dict[str, Course]) -> None:
-        """Appends where bodies are after one more step, and how they move."""
+    def add(self, courses: dict[str, Course], contacts: tuple[Contact, ...]) -> None:
+        """Appends where bodies are after one more step, how they move, and what touched in it."""
         self._courses.append(courses)
+        self._contacts.append(contacts)
+
+    def contacts_at(self, seconds: float) -> tuple[Contact, ...]:
+        """Returns what touched in the step that ends, or is under way, at a time."""
+        return self._contacts[self._number(seconds) - 1] if seconds > 0 and self._contacts else ()
 
     def at(self, seconds: float) -> Scene:
         """Returns the scene at a time after the bodies were let go; before that they are held still.
@@ -36,22 +43,25 @@ class Film:
         the velocity that a step ends with (semi-implicit Euler).
         """
         if seconds <= 0 or not self._courses:
-            bodies = (_on(body, Course(body.pose)) for body in self._scene.bodies)
+            bodies = (on_course(body, Course(body.pose)) for body in self._scene.bodies)
             return replace(self._scene, bodies=tuple(bodies))
-        steps = seconds / STEP_S
-        number = min(math.ceil(steps - _SAME_STEP), len(self._courses))
-        back = (steps - number) * STEP_S
+        number = self._number(seconds)
+        back = seconds - number * STEP_S
         courses = self._courses[number - 1]
         bodies = (
-            _on(body, Course(courses[body.name].at(back), courses[body.name].twist))
+            on_course(body, Course(courses[body.name].at(back), courses[body.name].twist))
             if body.name in courses
             else body
             for body in self._scene.bodies
         )
         return replace(self._scene, bodies=tuple(bodies))
 
+    def _number(self, seconds: float) -> int:
+        """Returns how many steps there are up to the end of that at a time."""
+        return min(math.ceil(seconds / STEP_S - _SAME_STEP), len(self._courses))
 
-def _on(body: Body, course: Course) -> Body:
+
+def on_course(body: Body, course: Course) -> Body:
     """Returns a body on its course."""
     twist = course.twist
     return replace(

@@ -24,7 +24,7 @@ from sim2cam.render.mesh import extent_of
 from sim2cam.render.physics import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.sensor import Photo, take
-from sim2cam.render.shutter import Exposure, expose
+from sim2cam.render.shutter import Exposure, expose, truth_of
 from sim2cam.render.stereo import right_eye, stereo_truth
 from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import Die, MeshFile
@@ -211,6 +211,12 @@ def _coordinates(shot: Shot, ids: NDArray[np.uint16]) -> NDArray[np.float32]:
     return found
 
 
+def labels_of(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> tuple[ObjectLabel, ...]:
+    """Returns the labels of the frame that ``shoot`` would take, without its picture."""
+    drawn = truth_of(scene, camera, rasterizer, LABEL_CHANNELS)
+    return annotate(scene, camera, instance_ids(scene, drawn["bodies"]), drawn["cover"])
+
+
 def annotate(
     scene: Scene, camera: Camera, ids: NDArray[np.uint16], cover: NDArray[np.uint32]
 ) -> tuple[ObjectLabel, ...]:
@@ -248,7 +254,7 @@ def _label(
     area = int(visible.sum())
     twist = body.course().twist
     return ObjectLabel(
-        category=_category(body),
+        category=category_of(body),
         box_xyxy=(box[0] + x0, box[1] + y0, box[2] + x0, box[3] + y0),
         area_px=area,
         box_amodal_xyxy=box_amodal,
@@ -260,7 +266,8 @@ def _label(
     )
 
 
-def _category(body: Body) -> str:
+def category_of(body: Body) -> str:
+    """Returns what a body is labelled as, where and as it lies."""
     match body.asset:
         case Die():
             return upward_face(body.asset, body.pose)[0]

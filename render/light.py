@@ -22,12 +22,14 @@ from sim2cam.scene.scene import Body, Scene
 Floats = NDArray[np.float64]
 
 DOME_BEAMS = 6
+DOME_TURNS = 4  # skies of which neighbouring pixels see one each, a quarter turn apart
 LAMP_BEAMS = 6  # of all lamps together, at least one of each
 LOCAL_BEAMS = 4  # of each local light with an extent
 CUBE_BEAMS = 6  # of a beam from among the bodies
 MAX_LAMPS = 4
 MAX_PARALLEL = DOME_BEAMS + LAMP_BEAMS
 MAX_PLACED = 24
+MAX_MAPS = MAX_PARALLEL + (DOME_TURNS - 1) * DOME_BEAMS + MAX_PLACED
 
 GOLDEN_ANGLE_RAD = math.pi * (3 - math.sqrt(5))
 _SKY_POINTS = 1024
@@ -144,6 +146,14 @@ def shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
         return ShadowView(beam.place, beam.place + beam.looks, 1.0, _NEAR * radius, away + radius)
     half = math.tan(math.asin(radius / away))
     return ShadowView(beam.place, centre, half, 0.9 * (away - radius), away + radius)
+
+
+def turned(view: ShadowView, quarters: int) -> ShadowView:
+    """Returns a view from some quarter turns further around the vertical through its target."""
+    x, y, z = view.eye - view.target
+    for _ in range(quarters):
+        x, y = -y, x
+    return replace(view, eye=view.target + np.array([x, y, z]))
 
 
 def sky_radiance(environment: Environment, heights: Floats) -> Floats:

@@ -83,21 +83,24 @@ def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertif
     client, handles = _world_of(scene)
     moving = {body: handles[body.name] for body in scene.bodies if not body.is_fixed}
     masses, thin_m = np.array([body.mass_kg for body in moving]), _thinnest_m(scene)
-    energies, calm, speed = [], 0, 0.0
+    names = {handle: name for name, handle in handles.items()}
+    energies, calm, speed, substeps = [], 0, 0.0, 1
     while True:
         now = energies_in(client, moving.values(), GRAVITY_M_S2)
         energies.append(float(now.sum()))
         if len(energies) > _MAX_CHECKS or calm == _CALM_CHECKS:
             break
-        client.setPhysicsEngineParameter(numSubSteps=_substeps(now / masses, thin_m))
+        substeps = _substeps(now / masses, thin_m)
+        client.setPhysicsEngineParameter(numSubSteps=substeps)
         for _ in range(_CHECK_EVERY):
             client.stepSimulation()
             if film is not None:
-                film.add({b.name: _course(client, b, handle) for b, handle in moving.items()})
+                courses = {b.name: _course(client, b, handle) for b, handle in moving.items()}
+                film.add(courses, contacts_in(client, names, substeps))
         speed = max((_speed(client, handle) for handle in moving.values()), default=0.0)
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
     settled = replace(scene, bodies=tuple(_moved(client, b, handles[b.name]) for b in scene.bodies))
-    contacts = contacts_in(client, {handle: name for name, handle in handles.items()})
+    contacts = contacts_in(client, names, substeps)
     return settled, _certify(settled, energies, contacts, speed, _drift_m(settled))
 
 

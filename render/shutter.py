@@ -135,6 +135,14 @@ def expose(
     return Exposure(radiance, truth, coverage)
 
 
+def truth_of(
+    scene: Scene, camera: Camera, rasterizer: Rasterizer, wanted: Collection[Channel]
+) -> GBuffer:
+    """Returns the label channels that ``expose`` gives, without gathering light."""
+    stage = _Stage(scene, camera, optics_of(camera), rasterizer)
+    return _truth(stage, _bands(camera, _fastest_px_s(stage)), wanted)
+
+
 def _truth(stage: _Stage, bands: list[_Slice], wanted: Collection[Channel]) -> GBuffer:
     """Returns label channels (h, ...), drawn band by band."""
     of_many = len(bands) > 1

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from peers.measure import resident_mb
 
-from sim2cam.pipeline.generate import settled_scene
 from sim2cam.pipeline.recipe import Recipe
+from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import rasterizer
 

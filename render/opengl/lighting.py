@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
 from sim2cam.render.light import (
+    DOME_TURNS,
     MAX_LAMPS,
     MAX_PARALLEL,
     MAX_PLACED,
@@ -23,6 +24,7 @@ from sim2cam.render.light import (
     placed_beams,
     shadow_view,
     sky_harmonics,
+    turned,
 )
 from sim2cam.render.microfacets import TABLE_SIZE, split_sum
 from sim2cam.render.opengl.program import Program
@@ -109,7 +111,11 @@ class Light:
             "N_LAMPS": len(environment.lamps),
             "LAMP_PARTS": lamp_parts(environment.lamps),
         }
-        return [shadow_matrix(view, is_placed=i >= len(parallel)) for i, view in enumerate(views)]
+        dome, rest = views[: self._counts["N_DOME"]], views[self._counts["N_DOME"] :]
+        skies = [turned(view, quarters) for quarters in range(DOME_TURNS) for view in dome]
+        placed_from = len(skies) + len(parallel) - len(dome)
+        shown = enumerate((*skies, *rest))
+        return [shadow_matrix(view, is_placed=i >= placed_from) for i, view in shown]
 
     def shed(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
         """Writes the radiance of a view to the bound framebuffer, from the bound attributes.
@@ -151,7 +157,7 @@ class Light:
         if key not in self._programs:
             self._programs[key] = Program(
                 self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, SHADOW_PX=SHADOW_PX,
-                PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS,
+                DOME_TURNS=DOME_TURNS, PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS,
                 TABLE_SIZE=TABLE_SIZE, **defines,
             )  # fmt: skip
         return self._programs[key]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.light import MAX_PARALLEL, MAX_PLACED, ShadowView
+from sim2cam.render.light import MAX_MAPS, ShadowView
 from sim2cam.render.opengl.sampling import interpolate
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ class ShadowMaps:
         self.texture = gl.glGenTextures(1)
         gl.glBindTexture(kind, self.texture)
         gl.glTexImage3D(
-            kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_PARALLEL + MAX_PLACED, 0,
+            kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_MAPS, 0,
             gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT, None,
         )  # fmt: skip
         interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE)

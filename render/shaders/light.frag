@@ -1,5 +1,6 @@
 #version 410 core
 #extension GL_ARB_shading_language_420pack : require
+#extension GL_ARB_derivative_control : enable
 // Linear radiance of the surfaces drawn by surface.frag, each lit once in a pixel: diffuse and
 // specular light of the sky, of lamps and of near lights. How many there are is known when it is
 // compiled, and loops over them are unrolled: software rasterizers would fetch what a loop reads anew
@@ -8,6 +9,14 @@ const float PI = 3.14159265;
 const float MOST_SPECULAR = 0.25;
 const float OCCLUDED_SHINE = 0.7;  // how much of what hides the sky hides its reflections too
 const float TEXEL = 2.0 / SHADOW_PX;  // of a shadow map over the radius that it shows
+
+#ifdef GL_ARB_derivative_control
+#define TO_RIGHT dFdxFine
+#define TO_BELOW dFdyFine
+#else
+#define TO_RIGHT dFdx
+#define TO_BELOW dFdy
+#endif
 
 #if N_SAMPLES > 1
 #define Samples sampler2DMS
@@ -57,6 +66,7 @@ struct Surface {
     vec3 color, f0;  // reflectance; what a mirror of it reflects straight back
     float alpha, emission;
     float roughness, metallic;
+    float body;  // which, over 255
 };
 
 // What a mirror of the surface reflects at grazing angles: all light, or, where no real dielectric
@@ -94,27 +104,46 @@ float arriving(vec3 to_beam, float away, vec3 axis, vec3 cone) {
 
 // Share of a surface that a parallel beam reaches. Beside the bodies its map is empty, and beyond
 // its edge as at its edge.
-float reached(int i, vec3 at) {
+float reached(int i, int map, vec3 at) {
     vec3 along = vec3(dot(parallel[i].x.xyz, at), dot(parallel[i].y.xyz, at),
                       dot(parallel[i].z.xyz, at));
     vec3 place = 0.5 + 0.5 * along;
-    return texture(shadow_maps, vec4(place.xy, float(i), min(place.z, 1.0)));
+    return texture(shadow_maps, vec4(place.xy, float(map), min(place.z, 1.0)));
 }
 
-float facing(int i, Surface s) { return max(-dot(parallel[i].z.xyz, s.normal), 0.0); }
+float facing(int i, vec3 normal) { return max(-dot(parallel[i].z.xyz, normal), 0.0); }
 
 vec3 power(int i) { return vec3(parallel[i].x.w, parallel[i].y.w, parallel[i].z.w); }
 
+// Which of four skies a pixel sees, each with its beams a quarter turn further around the zenith: the
+// four pixels of a block see all of them.
+int quarter() { return (int(gl_FragCoord.x) & 1) + 2 * (int(gl_FragCoord.y) & 1); }
+
+// Turns what is known of the scene back, so that all four skies have the beams of the first.
+vec3 turned_back(vec3 v) {
+    int turn = quarter();
+    float c = float(turn == 0) - float(turn == 2), s = float(turn == 1) - float(turn == 3);
+    return vec3(c * v.x + s * v.y, c * v.y - s * v.x, v.z);
+}
+
 // Adds what of a part of the sky arrives, and what would if all were open.
-void add_dome(int i, Surface s, vec3 at, inout vec2 dome) {
-    vec3 light = power(i) * facing(i, s);
-    dome += (light.r + light.g + light.b) * vec2(reached(i, at), 1.0);
+void add_dome(int i, vec3 normal, vec3 at, inout vec2 dome) {
+    vec3 light = power(i) * facing(i, normal);
+    dome += (light.r + light.g + light.b) * vec2(reached(i, i + N_DOME * quarter(), at), 1.0);
+}
+
+// Mean of a block's pixels, of those next to each other that show the same body.
+float block_mean(float value, float body) {
+    vec2 to_other = 0.5 - mod(floor(gl_FragCoord.xy), 2.0);
+    float of_row = TO_RIGHT(body) == 0.0 ? value + to_other.x * TO_RIGHT(value) : value;
+    float below = TO_BELOW(of_row);
+    return TO_BELOW(body) == 0.0 ? of_row + to_other.y * below : of_row;
 }
 
 // Adds a part of a lamp; its shine is added once for all its parts, for the share that is seen.
 void add_lamp(int i, Surface s, vec3 at, inout vec3 irradiance, inout float seen) {
-    float arrives = reached(i, at);
-    irradiance += power(i) * (facing(i, s) * arrives);
+    float arrives = reached(i, i + (DOME_TURNS - 1) * N_DOME, at);
+    irradiance += power(i) * (facing(i, s.normal) * arrives);
     seen += arrives / float(LAMP_PARTS);
 }
 
@@ -127,7 +156,7 @@ void add_placed(int i, Surface s, inout vec3 irradiance, inout vec3 shine) {
     vec3 at = clip.xyz / clip.w * 0.5 + 0.5;
     bool outside = clip.w <= 0.0 || any(lessThan(at.xy, vec2(0.0)))
                 || any(greaterThan(at.xy, vec2(1.0)));
-    float map = float(N_PARALLEL + i);
+    float map = float(N_PARALLEL + (DOME_TURNS - 1) * N_DOME + i);
     float seen = texture(shadow_maps, vec4(at.xy, map, clamp(at.z, 0.0, 1.0)));
     seen = outside ? 1.0 - placed[i].place.w : seen;
     vec3 light = placed[i].power.rgb
@@ -148,7 +177,7 @@ vec3 from_sky(vec3 n) {
 #define UP_TO_4(f) f(0) f(1) f(2) f(3)
 #define UP_TO_12(f) UP_TO_4(f) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
 #define UP_TO_24(f) UP_TO_12(f) f(12) f(13) f(14) f(15) f(16) f(17) f(18) f(19) f(20) f(21) f(22) f(23)
-#define ADD_PARALLEL(i) if (i < N_DOME) add_dome(i, s, at, dome); \
+#define ADD_PARALLEL(i) if (i < N_DOME) add_dome(i, sky_normal, sky_at, dome); \
     else if (i < N_PARALLEL) add_lamp(i, s, at, irradiance, seen[LAMP_OF(i)]);
 #define LAMP_OF(i) clamp((i - N_DOME) / LAMP_PARTS, 0, LAMPS_LIMIT - 1)
 #define ADD_PLACED(i) if (i < N_PLACED) add_placed(i, s, irradiance, shine);
@@ -163,6 +192,7 @@ vec3 around(Surface s, vec3 r) {
 
 vec3 lit(Surface s) {
     vec3 at = (s.place - sphere.xyz) * sphere.w + s.normal * TEXEL;
+    vec3 sky_at = turned_back(at), sky_normal = turned_back(s.normal);
     vec2 dome = vec2(1e-6);
     float seen[LAMPS_LIMIT];
     for (int i = 0; i < LAMPS_LIMIT; ++i) seen[i] = 0.0;
@@ -171,6 +201,9 @@ vec3 lit(Surface s) {
     UP_TO_24(ADD_PLACED)
     UP_TO_4(ADD_SHINE)
     float open = dome.x / dome.y;
+#ifndef REST
+    open = block_mean(open, s.body);
+#endif
     // What hides the sky from a surface hides the table, too, as far as it faces the sky at all.
     float down = 0.5 - 0.5 * s.normal.z;
     vec3 from_table = ground_radiance.rgb * PI * down * mix(open, 1.0, down);
@@ -212,6 +245,7 @@ vec3 radiance_of(int one, uint members, ivec2 at) {
     s.roughness = coat.a;
     s.alpha = coat.a * coat.a;
     s.metallic = matter.y;
+    s.body = matter.z;
     s.emission = relief.w;
     s.f0 = mix(vec3(matter.x * MOST_SPECULAR), s.color, s.metallic);
     return matter.z == 0.0 ? horizon.rgb : lit(s);

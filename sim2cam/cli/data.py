@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 import tyro
 
+from sim2cam.cli.changes import change_of
 from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import Sim2CamError, UsageError
 
@@ -33,6 +34,14 @@ class Render:
     """Comma-separated, instead of the recipe's: depth, ids, parts, normals, coordinates, coverage,
     flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, raw, right, amodal_masks,
     keypoints, occlusions, symmetries."""
+    redraw: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
+    """Comma-separated groups, as light or die/3, that are drawn anew in every scene; all else stays
+    as it is without this flag, so that pictures of equal names make pairs."""
+    settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="FACTOR=VALUE")] = ()
+    """The same with factors that are set, as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
+    scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
+    """Take the settled scenes of this data set of the same recipe and seed instead of settling them
+    again, for other --channels or on a machine without physics."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False
@@ -75,6 +84,8 @@ class Render:
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
             progress=console.progress("rendering"),
+            change=change_of(self.redraw, self.settings),
+            scenes=self.scenes,
         )
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
         console.say(f"{self.out}: {len(dataset.samples)} pictures, {objects} objects")

@@ -11,8 +11,10 @@ import tyro
 from sim2cam import __version__
 from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
+from sim2cam.cli.domain import Domain
 from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
+from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.errors import Sim2CamError, UsageError
 
@@ -20,8 +22,13 @@ _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
     | Annotated[AdaptApply, tyro.conf.subcommand("apply")]
 )
+_Scenes = (
+    Annotated[ScenesAdd, tyro.conf.subcommand("add")]
+    | Annotated[ScenesRun, tyro.conf.subcommand("run")]
+)
 _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Domain, tyro.conf.subcommand("domain")]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Inspect, tyro.conf.subcommand("inspect")]
@@ -30,6 +37,9 @@ _Command = (
     | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[
+        _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
+    ]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )

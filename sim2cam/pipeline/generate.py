@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +26,24 @@ from sim2cam.dataset.writer import (
     write_environment,
     write_shard,
 )
-from sim2cam.errors import SceneError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.randomize.compose import compose
-from sim2cam.randomize.draw import Draw, draw
+from sim2cam.pipeline.records import check_scenes, read_settled
+from sim2cam.pipeline.scenes import Instant, SettledScene, settled_scene
+from sim2cam.randomize.change import NO_CHANGE, Change
+from sim2cam.randomize.limits import check_change
 from sim2cam.render.automatics import Earlier
-from sim2cam.render.film import Film
 from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
 from sim2cam.render.mesh import surface_points
-from sim2cam.render.optics import blind_spot
-from sim2cam.render.physics import PhysicsCertificate, settle
 from sim2cam.render.rasterizer import BACKEND_VARIABLE, rasterizer
 from sim2cam.scene.asset import DIE_FACES
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.objects import OBJECT_KINDS
-from sim2cam.scene.scene import Scene
 from sim2cam.seeds import stream
 
 Floats = NDArray[np.float64]
 
-MAX_ATTEMPTS = 20
 _TRIALS = 4
 
 Progress = Callable[[int, int], None]
@@ -56,49 +52,20 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Unit:
-    """One shard to be made; with the recipe as JSON, so that it travels to another process."""
+    """One shard to be made; with the recipe as JSON, so that it travels to another process.
+
+    Attributes:
+        change: of every scene.
+        scenes: data set whose settled scenes are taken; None settles them.
+    """
 
     recipe: str
     seed: int
     root: Path
     shard: int
     count: int
-
-
-@dataclass(frozen=True)
-class Instant:
-    """A scene at one time of its film.
-
-    Attributes:
-        seconds: since the bodies were let go.
-        scene: bodies and cameras where they are then.
-    """
-
-    seconds: float
-    scene: Scene
-
-
-@dataclass(frozen=True)
-class SettledScene:
-    """A drawn scene at rest.
-
-    Attributes:
-        index: scene index.
-        attempt: how many drafts were rejected before it.
-        rejections: why.
-        drawn: everything that was drawn.
-        scene: bodies where they lie.
-        certificate: how they got there.
-        film: the times at which pictures are taken; the last shows the bodies where they lie.
-    """
-
-    index: int
-    attempt: int
-    rejections: tuple[str, ...]
-    drawn: Draw
-    scene: Scene
-    certificate: PhysicsCertificate
-    film: tuple[Instant, ...]
+    change: Change = NO_CHANGE
+    scenes: Path | None = None
 
 
 def generate(
@@ -111,18 +78,30 @@ def generate(
     resume: bool,
     overwrite: bool,
     progress: Progress,
+    change: Change = NO_CHANGE,
+    scenes: Path | None = None,
 ) -> Dataset:
     """Returns the data set of ``count`` samples, made or completed in the folder ``root``.
 
-    Equal recipe and seed give equal bytes, with any number of workers, after any interruption.
+    Equal recipe, seed and change give equal bytes, with any number of workers, after any
+    interruption. With a change, sample *i* is the counterfactual of sample *i* of the data set
+    without it. With the folder of a data set of the same scenes, they are not settled again: other
+    channels, or another machine's pictures, of what that one settled.
 
     Raises:
+        InputError: the data set of scenes has other ones.
         OutputError: the folder holds something else or cannot be written.
-        SceneError: a scene cannot be settled in ``MAX_ATTEMPTS`` attempts.
+        SceneError: a scene does not settle, or does not become what is required, within its budget.
+        UsageError: a change of what the recipe does not have.
     """
-    prepare_folder(root, _header(recipe, seed), resume=resume, overwrite=overwrite)
+    check_change(recipe.domain, change)
+    if scenes is not None:
+        check_scenes(scenes, recipe, seed, change)
+    prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
     write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
-    units = [unit for unit in _units(recipe, root, count, seed) if _is_missing(unit)]
+    units = [
+        unit for unit in _units(recipe, root, count, seed, change, scenes) if _is_missing(unit)
+    ]
     done = count - sum(unit.count for unit in units)
     progress(done, count)
     for finished in map_units(make_shard, units, workers):
@@ -165,33 +144,7 @@ def make_shard(unit: Unit) -> int:
     return unit.count
 
 
-def settled_scene(recipe: Recipe, seed: int, index: int) -> SettledScene:
-    """Returns scene ``index``, drawn again until it comes to rest properly.
-
-    Raises:
-        SceneError: no attempt did.
-    """
-    rejections: list[str] = []
-    for attempt in range(MAX_ATTEMPTS):
-        drawn = draw(recipe.domain, seed, index, views=recipe.render.views, attempt=attempt)
-        draft = compose(drawn, recipe.render.width, recipe.render.height)
-        problem = blind_spot(draft)
-        if problem is None:
-            record = Film(draft) if recipe.render.film else None
-            scene, certificate = settle(draft, record)
-            if certificate.rejection is None:
-                film = _film(recipe, scene, certificate.seconds, record)
-                known = drawn, scene, certificate, film
-                return SettledScene(index, attempt, tuple(rejections), *known)
-            problem = certificate.rejection
-        rejections.append(problem)
-    raise SceneError(
-        f"scene {index} of recipe '{recipe.name}' did not settle in {MAX_ATTEMPTS} attempts (last: "
-        f"{rejections[-1]}). Use fewer objects, a larger region or slower throws."
-    )
-
-
-def _header(recipe: Recipe, seed: int) -> dict[str, Any]:
+def _header(recipe: Recipe, seed: int, change: Change) -> dict[str, Any]:
     backend = os.environ.get(BACKEND_VARIABLE) or rasterizer().name.split(":")[0]
     return {
         "format": FORMAT_VERSION,
@@ -202,6 +155,7 @@ def _header(recipe: Recipe, seed: int) -> dict[str, Any]:
         "backend": backend,
         "categories": recipe.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
+        **({"change": change} if change else {}),
     } | _symmetries(recipe)
 
 
@@ -214,34 +168,18 @@ def _symmetries(recipe: Recipe) -> dict[str, Any]:
     return {"objects": {"die": {"categories": sorted(DIE_FACES), **table}}}
 
 
-def _units(recipe: Recipe, root: Path, count: int, seed: int) -> list[Unit]:
-    text = recipe.to_json()
-    starts = range(0, count, SAMPLES_PER_SHARD)
+def _units(
+    recipe: Recipe, root: Path, count: int, seed: int, change: Change, scenes: Path | None
+) -> list[Unit]:
+    text, size = recipe.to_json(), SAMPLES_PER_SHARD
     return [
-        Unit(text, seed, root, start // SAMPLES_PER_SHARD, min(SAMPLES_PER_SHARD, count - start))
-        for start in starts
+        Unit(text, seed, root, first // size, min(size, count - first), change, scenes)
+        for first in range(0, count, size)
     ]
 
 
 def _is_missing(unit: Unit) -> bool:
     return shard_size(unit.root, unit.shard) < unit.count
-
-
-def _film(
-    recipe: Recipe, settled: Scene, seconds: float, record: Film | None
-) -> tuple[Instant, ...]:
-    """Returns the times at which pictures are taken of a scene that came to rest after some seconds."""
-    last = Instant(seconds, settled)
-    options = recipe.render.film
-    if options is None or record is None:
-        return (last,)
-    found = []
-    for steps in range(options.frames - 1, 0, -1):
-        before = steps * options.interval_s
-        cameras = tuple(camera.after(-before) for camera in settled.cameras)
-        scene = replace(record.at(seconds - before), cameras=cameras)
-        found.append(Instant(seconds - before, scene))
-    return (*found, last)
 
 
 def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterator[NewSample]:
@@ -250,10 +188,16 @@ def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterat
     first = unit.shard * SAMPLES_PER_SHARD
     past = first + unit.count
     for scene_index in range(first // per_scene, -(-past // per_scene)):
-        settled = settled_scene(recipe, unit.seed, scene_index)
+        settled = _settled(recipe, unit, scene_index)
         scenes.append(_scene_facts(settled))
         samples = _scene_samples(recipe, settled, unit.seed)
         yield from itertools.islice(samples, past - scene_index * per_scene)
+
+
+def _settled(recipe: Recipe, unit: Unit, index: int) -> SettledScene:
+    if unit.scenes is not None:
+        return read_settled(unit.scenes, recipe, index)
+    return settled_scene(recipe, unit.seed, index, unit.change)
 
 
 def _scene_samples(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:
@@ -373,15 +317,18 @@ def _scene_facts(settled: SettledScene) -> dict[str, Any]:
         "drawn": dict(settled.drawn.values),
         "scene": settled.scene,
     }
+    if settled.counterfactual:
+        facts["counterfactual"] = settled.counterfactual
     if len(settled.film) > 1:
         facts["film"] = [_instant_facts(instant) for instant in settled.film]
     return facts
 
 
 def _instant_facts(instant: Instant) -> dict[str, Any]:
-    """Returns where bodies that can move are at a time, and how they move."""
+    """Returns where bodies that can move are at a time, how they move, and what touches."""
     moving = [body for body in instant.scene.bodies if not body.is_fixed]
     return {
         "seconds": instant.seconds,
         "bodies": {body.name: body.course() for body in moving},
+        "contacts": instant.contacts,
     }

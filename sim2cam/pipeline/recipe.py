@@ -6,10 +6,11 @@ import dataclasses
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,6 +19,7 @@ from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
+from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.limits import check_domain
@@ -119,6 +121,7 @@ class Recipe:
         render: size, views and channels.
         adapt: the translator's training.
         train: the detector's training.
+        require: what every scene must be, by names of one's own.
     """
 
     name: str
@@ -127,6 +130,7 @@ class Recipe:
     render: RenderOptions = field(default_factory=RenderOptions)
     adapt: TranslatorConfig = field(default_factory=TranslatorConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    require: Mapping[str, Requirement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         missing = sorted(DIE_FACES.keys() - set(self.categories))
@@ -151,7 +155,7 @@ class Recipe:
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
         whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
-        return {key: whole[key] for key in ("name", "categories", "domain", "render")}
+        return {key: whole[key] for key in _RENDERING if key != "require" or self.require}
 
     def digest(self) -> str:
         """Returns the SHA-256 of the rendering facts."""
@@ -169,6 +173,7 @@ class Recipe:
         return _ADAPTER.validate_json(text)
 
 
+_RENDERING = ("name", "categories", "domain", "render", "require")
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
@@ -192,6 +197,8 @@ def load_recipe(name_or_path: str) -> Recipe:
         raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
     try:
         check_domain(recipe.domain)
+        for name, requirement in recipe.require.items():
+            check_requirement(name, requirement, recipe.domain, recipe.categories)
     except ValueError as error:
         raise RecipeError(path, f"{error}.") from error
     return recipe
@@ -264,7 +271,7 @@ def _blamed(tables: dict[str, Any]) -> str:
 
 
 def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
-    """Refuses a key that ``owner``, a dataclass or the union of distributions, does not have.
+    """Refuses a key that ``owner``, a type that values of a recipe have, does not know.
 
     Raises:
         RecipeError: naming the key, the one that was probably meant, and all others.
@@ -273,13 +280,27 @@ def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
         owner = next(part for part in get_args(owner) if part is not NoneType)
     if owner == Distribution and isinstance(table, dict):
         owner = _KINDS.get(str(table.get("kind")))  # an unknown kind is told by the validation
-    if not (isinstance(table, dict) and dataclasses.is_dataclass(owner)):
-        return
-    types = get_type_hints(owner, include_extras=True)
-    for key, value in table.items():
-        if key not in types:
-            raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
-        _refuse_unknown(value, types[key], path, f"{place}{key}.")
+    if isinstance(table, list):
+        inner = _entries_of(owner, len(table))
+        for number, (entry, kind) in enumerate(zip(table, inner, strict=True)):
+            _refuse_unknown(entry, kind, path, f"{place}{number}.")
+    elif isinstance(table, dict) and get_origin(owner) is Mapping:
+        for key, value in table.items():
+            _refuse_unknown(value, get_args(owner)[1], path, f"{place}{key}.")
+    elif isinstance(table, dict) and dataclasses.is_dataclass(owner):
+        types = get_type_hints(owner, include_extras=True)
+        for key, value in table.items():
+            if key not in types:
+                raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
+            _refuse_unknown(value, types[key], path, f"{place}{key}.")
+
+
+def _entries_of(owner: Any, count: int) -> list[Any]:
+    """Returns the types of the entries of a list of so many; None where they are not known."""
+    kinds = get_args(owner) if get_origin(owner) is tuple else ()
+    if Ellipsis in kinds:
+        return [kinds[0]] * count
+    return [*kinds[:count], *[None] * (count - len(kinds))]
 
 
 _KINDS = {

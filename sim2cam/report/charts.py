@@ -125,11 +125,16 @@ class Bar:
 
 @dataclass(frozen=True)
 class BarChart:
-    """Bars: lying beside their labels, or standing on an axis."""
+    """Bars: lying beside their labels, or standing on an axis.
+
+    Attributes:
+        line: SVG path of what standing bars are held against; empty without.
+    """
 
     title: str
     frame: Frame
     bars: tuple[Bar, ...]
+    line: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,8 +212,11 @@ def range_chart(title: str, ranges: Sequence[Range], *, signed: bool = False) ->
     return RangeChart(title, frame, rows, axis.place(0.0, left, right) if signed else None)
 
 
-def bar_chart(title: str, counts: Mapping[str, int]) -> BarChart:
-    """Returns a lying bar for each count."""
+def bar_chart(
+    title: str, counts: Mapping[str, int], asked: Sequence[float] | None = None
+) -> BarChart:
+    """Returns a lying bar for each count, with what it should be where that is asked."""
+    shoulds = [f" of {number:.0f}" for number in asked] if asked else [""] * len(counts)
     most = max([*counts.values(), 1])
     frame = Frame(
         _BAR_LEFT, 0.0, WIDTH - _BAR_RIGHT, _BAR_ROW * len(counts), _BAR_ROW * len(counts)
@@ -216,15 +224,44 @@ def bar_chart(title: str, counts: Mapping[str, int]) -> BarChart:
     bars = tuple(
         Bar(
             label,
-            f"{count}",
+            f"{count}{should}",
             frame.left,
             _BAR_ROW * index + 4,
             (frame.right - frame.left) * count / most,
             _BAR_ROW - 8,
         )
-        for index, (label, count) in enumerate(counts.items())
+        for index, ((label, count), should) in enumerate(zip(counts.items(), shoulds, strict=True))
     )
     return BarChart(title, frame, bars)
+
+
+def bins_chart(
+    title: str, edges: Sequence[float], counts: Sequence[int], asked: Sequence[float] | None
+) -> BarChart:
+    """Returns standing bars over given bins, and a line of what is asked where that is known.
+
+    Args:
+        title: of the chart.
+        edges: of the bins, one more than there are.
+        counts: in each bin.
+        asked: number that is expected in each bin.
+    """
+    x_axis = Axis(tuple(edges))
+    y_axis = round_axis(0.0, max([*counts, *(asked or ()), 1.0]), 4)
+    frame = _plot_frame(x_axis, y_axis, x_label="", y_label="draws")
+    marks = [m for m in round_axis(edges[0], edges[-1], 6).marks if edges[0] <= m <= edges[-1]]
+    places = [x_axis.place(edge, frame.left, frame.right) for edge in edges]
+    tops = [y_axis.place(float(count), frame.bottom, frame.top) for count in counts]
+    levels = [y_axis.place(count, frame.bottom, frame.top) for count in asked or ()]
+    bars = tuple(
+        Bar(f"{edges[i]:.4g} to {edges[i + 1]:.4g}", f"{counts[i]}", places[i], top,
+            places[i + 1] - places[i], frame.bottom - top)
+        for i, top in enumerate(tops)
+    )  # fmt: skip
+    steps = (f"{places[i]:.1f} {y:.1f}H{places[i + 1]:.1f}" for i, y in enumerate(levels))
+    ticks = tuple(Tick(x_axis.place(m, frame.left, frame.right), f"{m:.10g}") for m in marks)
+    line = f"M{'L'.join(steps)}" if levels else ""
+    return BarChart(title, replace(frame, x_ticks=ticks), bars, line)
 
 
 def histogram(

@@ -54,6 +54,9 @@ def test_help_needs_no_heavy_library():
         ("train", "RECIPE"),
         ("bench", "WEIGHTS"),
         ("report", "RUN"),
+        ("domain", "RECIPE"),
+        ("scenes add", "DATASET/SAMPLE"),
+        ("scenes run", "DIR"),
     ],
 )
 def test_help_names_what_is_given(command, name, capsys):
@@ -111,6 +114,18 @@ USAGE = [
         ["render", "dice", "--out", "x", "--count", "1", "--channels", "right"],
         "channel 'right' needs a [domain.stereo]",
     ),
+    (
+        ["render", "dice", "--out", "x", "--count", "1", "--redraw", "light,ligth"],
+        "unknown group 'ligth'. Did you mean 'light'? Allowed: ",
+    ),
+    (
+        ["render", "dice", "--out", "x", "--count", "1", "--set", "layout/surface=floor"],
+        "'layout/surface' cannot be 'floor'. Allowed: mat, table, tray",
+    ),
+    (
+        ["render", "dice", "--out", "x", "--count", "1", "--set", "light/warmth"],
+        "--set light/warmth: give FACTOR=VALUE, as light/warmth=0.5.",
+    ),
     (["train", "dice", "--data", "a", "b", "--weights", "1", "--out", "x"], "give one each"),
 ]  # fmt: skip
 
@@ -126,6 +141,20 @@ def test_unreadable_commands_exit_with_2(arguments):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
+
+
+def test_counterfactuals_pair_with_what_was_rendered(rendered, tmp_path):
+    render = ["render", str(rendered.parent / "small.toml"), "--count", "4", "--out"]
+    out = tmp_path / "d"
+    changes = ["--redraw", "light,table", "--set", "die/mirrored=true", "sensor/blur_px=1"]
+    assert main([*render, str(out), *changes, "-q"]) == 0
+    header = json.loads((out / "dataset.json").read_text())
+    assert header["change"] == {
+        "redraws": {"light": 1, "table": 1},
+        "settings": {"die/mirrored": True, "sensor/blur_px": 1},
+    }
+    for path in sorted(rendered.glob("shards/*/depth/*.png")):
+        assert (out / path.relative_to(rendered)).read_bytes() == path.read_bytes()
 
 
 def test_check_finds_a_changed_picture(rendered, tmp_path, capsys):

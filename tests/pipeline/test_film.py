@@ -13,8 +13,9 @@ from sim2cam.dataset.channels import CHANNELS, read
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_lines
 from sim2cam.dataset.writer import digest_of
-from sim2cam.pipeline.generate import generate, settled_scene
+from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
+from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.domain import Automatics, Motion, Shutter
 from sim2cam.scene.scene import Scene

@@ -16,9 +16,10 @@ from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_header, read_lines
 from sim2cam.errors import OutputError, SceneError
-from sim2cam.pipeline import generate as module
-from sim2cam.pipeline.generate import estimate, generate, settled_scene
+from sim2cam.pipeline import scenes as module
+from sim2cam.pipeline.generate import estimate, generate
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
+from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.render.frame import FLOWS
 
 RECIPE = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))

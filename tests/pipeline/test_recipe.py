@@ -38,11 +38,11 @@ def test_a_distribution_is_replaced_whole(tmp_path):
 
 BAD = [
     # (text, exact message after the path)
-    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, categories, domain, name, render, train"),
+    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, categories, domain, name, render, require, train"),
     ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: horizon, lamp_count, near_count, sky_level, warmth"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=2.0\nhigh=1.0", "'domain.light.warmth.uniform': uniform needs low <= high, not 2.0 > 1.0"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),
-    ("base = 'dice'\n[domain.light.warmth]\nkind='gauss'\nlow=0.0", "'domain.light.warmth': unknown kind 'gauss'. Allowed: choice, constant, integers, log_uniform, normal, uniform"),
+    ("base = 'dice'\n[domain.light.warmth]\nkind='gauss'\nlow=0.0", "'domain.light.warmth': unknown kind 'gauss'. Allowed: choice, clip, column, constant, curve, given, integers, log_uniform, normal, power, product, quota, rounded, same, schedule, shared, sum, uniform"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=0.0\nhihg=1.0", "unknown key 'domain.light.warmth.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
     ("base = 'dice'\n[domain.layout.die_count]\nkind='constant'\nvalue='three'", "'domain.layout.die_count' cannot be 'three'. Allowed: numbers from 1 to 128."),
     ("base = 'dice'\n[domain.layout.die_count]\nkind='integers'\nlow=1\nhigh=500", "'domain.layout.die_count' cannot be 500. Allowed: numbers from 1 to 128."),
@@ -73,13 +73,38 @@ BAD = [
     ("base = 'dice-camera'\n[domain.mosaic.prnu]\nkind='constant'\nvalue=2", "'domain.mosaic.prnu' cannot be 2. Allowed: numbers from 0 to 0.5."),
     ("base = 'dice-camera'\n[domain.glare.veil]\nkind='uniform'\nlow=0.0\nhigh=0.95", "'domain.glare': glare: veil, bloom and ghost are shares of the same light, together at most 1, not 1.06."),
     ("base = 'dice-camera'\n[domain.defocus.focus]\nkind='constant'\nvalue=0", "'domain.defocus.focus' cannot be 0. Allowed: numbers from 0.1 to 100."),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'sum', of = [0.5, { kind = 'uniform', low = 0, high = 1 }, 'a'] }", "'domain.table.hue': sum needs numbers, not 'a'."),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'sum', of = [0.5, { kind = 'uniform', low = 0, high = 1 }] }", "'domain.table.value' cannot be 1.5. Allowed: numbers from 0 to 1."),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'product', of = [0.5, { kind = 'uniform', low = 0, hihg = 1 }] }", "unknown key 'domain.table.value.of.1.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'schedule', over = [[0, { kind = 'unifrom' }]] }", "unknown kind 'unifrom'. Did you mean 'uniform'?"),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'schedule', over = [[0, 0.5], [0, 1.0]] }", "schedule needs rising scene indices of 0 or more, not [0, 0]"),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'schedule', over = [[0, 0.5], [9, { kind = 'given', factor = 'layout/surface', cases = { table = { kind = 'constant', valeu = 1 } } }]] }", "unknown key 'domain.table.value.over.1.1.cases.table.valeu'. Did you mean 'value'?"),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'power', of = { kind = 'uniform', low = 0.0, high = 1.0 }, exponent = -1 }", "'domain.table.value': power -1 needs numbers above 0, not 0."),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'power', of = 1e300, exponent = 9 }", "'domain.table.value' gives numbers that are too large to reckon with."),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'curve', points = [[1, 1], [0, 1]] }", "curve needs two points or more with rising values, not [1.0, 0.0]"),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'curve', points = [[0, 0], [1, 0]] }", "curve needs weights of 0 or more with a positive sum, not [0.0, 0.0]"),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'same', factor = 'lihgt/warmth' }", "'domain.table.value': unknown group 'lihgt'. Did you mean 'light'? Allowed: "),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'same', factor = 'light/warmht' }", "'domain.table.value': unknown factor 'warmht' of light. Did you mean 'warmth'? Allowed: horizon, lamp_count, sky_level, warmth."),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'same', factor = 'light/0/warmth' }", "'domain.table.value': 'light/0/warmth': there is one light. Leave out the number."),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'same', factor = 'lamp/level' }", "'domain.table.value': 'lamp/level' needs a number, as lamp/0/..., or lamp/*/... for its own."),
+    ("base = 'dice'\n[domain.table]\nvalue = { kind = 'same', factor = 'lamp/*/level' }", "'domain.table.value' is of no instance, so 'lamp/*/level' needs a number for *."),
+    ("base = 'dice'\n[domain.lamp]\nwarmth = { kind = 'shared', of = { kind = 'same', factor = 'lamp/*/level' } }", "'domain.lamp.warmth' is shared by all instances, so 'lamp/*/level' needs a number for *."),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'same', factor = 'mat/hue' }\n[domain.mat]\nhue = { kind = 'product', of = [0.5, { kind = 'same', factor = 'wall/hue' }] }\n[domain.wall]\nhue = { kind = 'given', factor = 'table/hue', cases = {}, otherwise = 0.5 }", "'domain.table.hue' depends on itself: table.hue -> mat.hue -> wall.hue -> table.hue."),
+    ("base = 'dice'\n[domain.lamp]\nwarmth = { kind = 'same', factor = 'lamp/0/warmth' }", "'domain.lamp.warmth' depends on itself: lamp.warmth -> lamp.warmth."),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'given', factor = 'layout/surface', cases = { table = 0.1, mat = 0.2 } }", "'domain.table.hue': given has no case for 'layout/surface' = tray."),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'given', factor = 'layout/surface', cases = { table = 0.1, floor = 0.2 }, otherwise = 0.3 }", "'domain.table.hue': given: 'layout/surface' is never 'floor'. Allowed: mat, table, tray."),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'given', factor = 'light/lamp_count', cases = { 1 = 0.1, 2 = 0.2, 3 = 0.3 } }", "'domain.table.hue': given needs otherwise, as 'light/lamp_count' is a number."),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'quota', of = [0.1, 0.2], shares = [1] }", "quota has 2 strata but 1 shares"),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'quota', of = [0.1, 0.2], shares = [0, 1] }", "quota needs whole shares of 1 or more, 10000 in all, not (0, 1)"),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'sum', of = [{ kind = 'quota', of = [0.1, 0.2] }, { kind = 'quota', of = [0.1, 0.2] }] }", "'domain.table.hue' has more than one quota, which would move together."),
+    ("base = 'dice'\n[domain.lens]\nk1 = { kind = 'column', table = 'phone', values = [0.0, 0.1] }\nk2 = { kind = 'column', table = 'phone', values = [0.0] }", "'domain.lens.k2' has 1 values, and 'domain.lens.k1' of the same table 'phone' has 2."),
     ("base = 'r.toml'", "its bases lead back to itself."),
     ("= 3", "not TOML: "),
     ("name = 'x'", "key 'categories' is missing."),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), BAD, ids=[message[:30] for _, message in BAD])
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[message[:50] for _, message in BAD])
 def test_a_bad_recipe_is_refused_by_name(tmp_path, text, message):
     path = tmp_path / "r.toml"
     path.write_text(text)

@@ -6,9 +6,11 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import kstest, truncnorm
 
+from sim2cam.randomize.chance import Chance
 from sim2cam.randomize.distributions import (
     Choice,
     Constant,
+    Curve,
     Distribution,
     Integers,
     LogUniform,
@@ -22,6 +24,7 @@ EVERY = [
     Uniform(-2.0, 3.0),
     LogUniform(0.1, 10.0),
     Normal(1.0, 2.0, 0.5, 4.0),
+    Curve(((-1.0, 1.0), (0.0, 3.0), (2.0, 0.5))),
     Integers(-3, 5),
     Choice(("a", "b", "c")),
     Choice((True, False), (0.2, 0.8)),
@@ -29,34 +32,38 @@ EVERY = [
 
 
 def draws(distribution, n=4000, seed=7):
-    rng = np.random.default_rng(seed)
-    return [distribution.draw(rng) for _ in range(n)]
+    chance = Chance(np.random.default_rng(seed))
+    return [distribution.draw(chance) for _ in range(n)]
 
 
 def rng():
     return np.random.default_rng(11)
 
 
+def chance():
+    return Chance(rng())
+
+
 def test_draws_are_numpy_s_own():
-    assert Uniform(-2.0, 3.0).draw(rng()) == rng().uniform(-2.0, 3.0)
+    assert Uniform(-2.0, 3.0).draw(chance()) == rng().uniform(-2.0, 3.0)
     expected = np.exp(rng().uniform(np.log(0.1), np.log(10.0)))
-    assert LogUniform(0.1, 10.0).draw(rng()) == pytest.approx(expected, rel=1e-15)
-    assert Integers(-3, 5).draw(rng()) == rng().integers(-3, 6)
-    assert Choice(("a", "b", "c")).draw(rng()) == "abc"[rng().integers(3)]
+    assert LogUniform(0.1, 10.0).draw(chance()) == pytest.approx(expected, rel=1e-15)
+    assert Integers(-3, 5).draw(chance()) == rng().integers(-3, 6)
+    assert Choice(("a", "b", "c")).draw(chance()) == "abc"[rng().integers(3)]
     expected = truncnorm.rvs(-0.25, 1.5, 1.0, 2.0, random_state=rng())
-    assert Normal(1.0, 2.0, 0.5, 4.0).draw(rng()) == expected
+    assert Normal(1.0, 2.0, 0.5, 4.0).draw(chance()) == expected
 
 
 def test_weights_divide_the_unit_interval():
     u = rng().random()
     options = ("low", "high")
-    assert Choice(options, (u * 0.99, 1 - u * 0.99)).draw(rng()) == "high"
-    assert Choice(options, (u * 1.01, 1 - u * 1.01)).draw(rng()) == "low"
+    assert Choice(options, (u * 0.99, 1 - u * 0.99)).draw(chance()) == "high"
+    assert Choice(options, (u * 1.01, 1 - u * 1.01)).draw(chance()) == "low"
 
 
 def test_a_constant_takes_nothing_from_the_generator():
     used = rng()
-    assert Constant(3).draw(used) == 3
+    assert Constant(3).draw(Chance(used)) == 3
     assert used.random() == rng().random()
 
 
@@ -93,7 +100,16 @@ def test_an_option_of_weight_0_is_never_drawn():
 
 
 def test_plain_types_come_out():
-    assert [type(d.draw(rng())) for d in EVERY] == [str, float, float, float, int, str, bool]
+    assert [type(d.draw(chance())) for d in EVERY] == [
+        str,
+        float,
+        float,
+        float,
+        float,
+        int,
+        str,
+        bool,
+    ]
 
 
 @pytest.mark.parametrize("distribution", EVERY, ids=lambda d: d.kind)

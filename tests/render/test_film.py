@@ -65,3 +65,23 @@ def test_velocities_are_what_happens_in_a_step(filmed):
             off.append((*(velocity - b.velocity_m_s), *(0.01 * (spin - b.spin_rad_s))))
     assert len(off) > 200
     assert np.quantile(np.abs(off), 0.9) < 1e-3  # m/s; Bullet pushes bodies that overlap apart
+
+
+def test_what_touches_pushes_as_momentum_changes(make):
+    """A ball falls, hits the table and bounces: forces over time are what its momentum gains."""
+    ball = make.body("ball", make.sphere(0.01), (0.0, 0.0, 0.11), mass_kg=0.02, restitution=0.6)
+    draft = make.scene(ball)
+    film = Film(draft)
+    _, certificate = settle(draft, film)
+    assert film.contacts_at(0.0) == film.contacts_at(0.05) == ()
+    steps = range(1, round(0.5 / STEP_S))
+    pushed = sum(
+        contact.force_n[2] * (1 if contact.first == "ball" else -1) * STEP_S
+        for step in steps
+        for contact in film.contacts_at(step * STEP_S)
+    )
+    end_m_s = film.at(steps[-1] * STEP_S).bodies[1].velocity_m_s[2]
+    gained = 0.02 * (end_m_s + GRAVITY_M_S2 * steps[-1] * STEP_S)
+    assert gained > 0.05
+    assert pushed == pytest.approx(gained, rel=0.03)
+    assert film.contacts_at(certificate.seconds) == certificate.contacts

@@ -156,15 +156,17 @@ def test_a_finer_simulation_rests_alike(make, monkeypatch):
     assert finer == pytest.approx(slid, rel=0.02)
 
 
-def test_forces_carry_what_rests(make):
-    """A tower of three boxes beside a die: each carries all that lies on it."""
+@pytest.mark.parametrize("thin_m", [0.02, 1e-3])
+def test_forces_carry_what_rests(make, thin_m):
+    """A tower of three boxes beside a die: each carries all that lies on it, in steps of any size."""
     boxes = [
         make.body(f"box/{i}", make.box((0.04, 0.04, 0.02)), (0.0, 0.0, 0.0101 + 0.0201 * i),
                   mass_kg=0.02 * (i + 1), restitution=0.0)
         for i in range(3)
     ]  # fmt: skip
     die = make.body("die", make.die(), (0.2, 0.0, 0.0081), mass_kg=0.005, restitution=0.0)
-    _, certificate = settle(make.scene(*boxes, die))
+    card = make.body("card", make.box((0.05, 0.05, thin_m)), (-0.2, 0.0, thin_m), is_target=False)
+    _, certificate = settle(make.scene(*boxes, die, card))
     assert certificate.rejection is None
     weights = {"box/0": 0.02, "box/1": 0.04, "box/2": 0.06, "die": 0.005}
     for name, mass_kg in weights.items():
@@ -176,7 +178,8 @@ def test_forces_carry_what_rests(make):
         weight = mass_kg * GRAVITY_M_S2
         assert on_it == pytest.approx((0.0, 0.0, weight), abs=0.05 * weight)
     assert supports_in(certificate.contacts) == {
-        "box/0": ("table",), "box/1": ("box/0",), "box/2": ("box/1",), "die": ("table",),
+        "box/0": ("table",), "box/1": ("box/0",), "box/2": ("box/1",), "card": ("table",),
+        "die": ("table",),
     }  # fmt: skip
 
 

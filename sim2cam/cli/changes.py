@@ -1,0 +1,47 @@
+"""Flags that ask for counterfactuals: ``--redraw light,table`` and ``--set light/warmth=0.5``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim2cam.errors import UsageError
+
+if TYPE_CHECKING:
+    from sim2cam.randomize.chance import Value
+    from sim2cam.randomize.change import Change
+
+_WORDS = {"true": True, "false": False}
+
+
+def change_of(redraw: str | None, settings: tuple[str, ...]) -> Change:
+    """Returns the change that the flags ask for.
+
+    Args:
+        redraw: comma-separated groups.
+        settings: ``FACTOR=VALUE`` each.
+
+    Raises:
+        UsageError: a setting without a value.
+    """
+    from sim2cam.randomize.change import Change
+
+    groups = [group for group in (redraw or "").split(",") if group]
+    return Change(dict.fromkeys(groups, 1), dict(map(_setting, settings)))
+
+
+def _setting(text: str) -> tuple[str, Value]:
+    factor, equals, value = text.partition("=")
+    if not (factor and equals and value):
+        raise UsageError(f"--set {text}: give FACTOR=VALUE, as light/warmth=0.5.")
+    return factor, _value(value)
+
+
+def _value(text: str) -> Value:
+    if text in _WORDS:
+        return _WORDS[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,294 @@
+"""Regression scenes: settled scenes kept as files with what was seen in them, rendered again later.
+
+A case is two files of one name: ``NAME.json`` with the scene, the view, its labels and how far both
+may move, and ``NAME.jpg``, the picture.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam import images
+from sim2cam.dataset.channels import Wanted
+from sim2cam.dataset.parsing import first_problem
+from sim2cam.dataset.reader import RawSample, parse_sample, read_header, read_lines
+from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.dataset.writer import write_json
+from sim2cam.errors import InputError, OutputError, UsageError, did_you_mean
+from sim2cam.geometry.boxes import Box
+from sim2cam.pipeline.records import read_record
+from sim2cam.render.frame import Frame, shoot
+from sim2cam.render.rasterizer import rasterizer
+from sim2cam.scene.asset import MeshFile
+from sim2cam.scene.scene import Scene
+
+MAX_BYTES = 64_000_000
+MAX_SIDE_PX = 4096
+
+_BESIDE: tuple[Wanted, ...] = ("ids",)
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How far a scene that is rendered again may be from what was kept.
+
+    Attributes:
+        picture_mean: mean difference of all pixels' colours, of 255.
+        pixel: difference of one pixel's colour, of 255, from which on it counts as another.
+        pixel_share: share of other pixels.
+        box_px: each side of a box.
+        visible_fraction: of an object.
+        position_m: of an object, in the camera frame.
+        turn_rad: of an object.
+    """
+
+    picture_mean: float = 0.5
+    pixel: float = 24.0
+    pixel_share: float = 0.002
+    box_px: float = 1.0
+    visible_fraction: float = 0.02
+    position_m: float = 1e-5
+    turn_rad: float = 1e-4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scene that is kept.
+
+    Attributes:
+        scene: settled.
+        view: number of the camera.
+        objects: labels of what it sees.
+        tolerances: how far labels and picture may move.
+        note: why it is kept.
+    """
+
+    scene: Scene
+    view: int
+    objects: tuple[ObjectLabel, ...]
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of rendering a case again.
+
+    Attributes:
+        name: of the case.
+        moved: what is further off than it may be, in words; empty when nothing is.
+        is_same_file: whether the picture's file is the same, byte by byte.
+        picture_mean: mean difference of the picture.
+        expected, found: both pictures (h, w, 3).
+        note: why the case is kept.
+    """
+
+    name: str
+    moved: tuple[str, ...]
+    is_same_file: bool
+    picture_mean: float
+    expected: NDArray[np.uint8]
+    found: NDArray[np.uint8]
+    note: str = ""
+
+
+def add_case(sample: Path, folder: Path, *, name: str | None = None, note: str = "") -> Path:
+    """Keeps the scene of a sample and returns the file of the case.
+
+    Args:
+        sample: ``DATASET/SAMPLE``, a data set's folder and the sample's name.
+        folder: where cases are kept.
+        name: of the case; that of data set and sample when None.
+        note: why it is kept.
+
+    Raises:
+        InputError: there is no such sample, or it is no rendered picture of a settled scene.
+        OutputError: there is a case of that name, or the folder cannot be written.
+    """
+    raw = _raw_sample(sample)
+    found = parse_sample(raw, tuple(read_header(sample.parent)["categories"]))
+    target = folder / f"{name or f'{sample.parent.resolve().name}-{sample.name}'}.json"
+    if target.parent != folder:
+        raise UsageError(f"--name {name}: give a plain name, without a folder.")
+    if target.exists():
+        raise OutputError(target, "is a case already. Choose another --name.")
+    scene = _scene_of(raw, sample)
+    _refuse_files(scene, sample)
+    labels = tuple(replace(o, amodal_mask=None, keypoints=None) for o in found.objects or ())
+    case = Case(scene, int(raw.line.get("view", 0)), labels, note=note)
+    images.write_bytes(target.with_suffix(".jpg"), found.rgb.read_bytes())
+    _write_case(target, case)
+    return target
+
+
+def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome]:
+    """Yields what comes of rendering each case of a folder again.
+
+    Args:
+        folder: of ``add_case``.
+        renew: keep what is seen now, where that has moved.
+
+    Raises:
+        InputError: there is no case, or one is broken.
+    """
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise InputError(folder, "holds no case. Keep one with sim2cam scenes add.")
+    for path in paths:
+        case = read_case(path)
+        frame = _shot(case)
+        outcome = _outcome(path, case, frame)
+        if renew and outcome.moved:
+            images.write_bytes(path.with_suffix(".jpg"), frame.jpeg)
+            _write_case(path, replace(case, objects=frame.objects))
+        yield outcome
+
+
+def read_case(path: Path) -> Case:
+    """Returns the case of a file.
+
+    Raises:
+        InputError: it is missing, too large, or not a case.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(path, f"larger than {MAX_BYTES // 1_000_000} MB. It is no case.")
+        case = _ADAPTER.validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}).") from error
+    except ValidationError as error:
+        raise InputError(path, f"not a case: {first_problem(error)}.") from error
+    _refuse_files(case.scene, path)
+    if not 0 <= case.view < len(case.scene.cameras):
+        raise InputError(path, f"view {case.view} of {len(case.scene.cameras)} cameras.")
+    camera = case.scene.cameras[case.view]
+    if max(camera.width, camera.height) > MAX_SIDE_PX:
+        raise InputError(
+            path, f"a picture of {camera.width}x{camera.height}: {MAX_SIDE_PX} is the most."
+        )
+    return case
+
+
+_ADAPTER: TypeAdapter[Case] = TypeAdapter(Case)
+
+
+def _write_case(path: Path, case: Case) -> None:
+    write_json(path, json.loads(_ADAPTER.dump_json(case, exclude_none=True)))
+
+
+def _refuse_files(scene: Scene, path: Path) -> None:
+    """Refuses what lies outside the case: it would be lost, or lead anywhere."""
+    named = [body.name for body in scene.bodies if isinstance(body.asset, MeshFile)]
+    if named:
+        raise InputError(path, f"'{named[0]}' is from a file, which a case cannot hold.")
+
+
+def _raw_sample(sample: Path) -> RawSample:
+    header = read_header(sample.parent)
+    if header.get("parent") is not None:
+        raise InputError(
+            sample.parent,
+            f"is translated from '{header['parent']}'. Keep the sample of that data set.",
+        )
+    raws = {str(raw.line.get("name")): raw for raw in read_lines(sample.parent)}
+    if sample.name not in raws:
+        hint = did_you_mean(sample.name, list(raws)[:20])
+        raise InputError(sample.parent, f"no sample '{sample.name}'. {hint}, ...")
+    return raws[sample.name]
+
+
+def _scene_of(raw: RawSample, sample: Path) -> Scene:
+    """Returns the settled scene of a sample."""
+    record = read_record(raw.shard / "scenes.jsonl", raw.line.get("scene_index", 0))
+    last = len(record.film) - 1
+    if record.film and raw.line.get("moment", {}).get("frame") != last:
+        raise InputError(sample, f"is taken while bodies move; only frame {last} can be kept.")
+    return record.scene
+
+
+def _shot(case: Case) -> Frame:
+    drawing = rasterizer()
+    drawing.load(case.scene)
+    return shoot(case.scene, case.scene.cameras[case.view], drawing, _BESIDE)
+
+
+def _outcome(path: Path, case: Case, frame: Frame) -> Outcome:
+    picture = path.with_suffix(".jpg")
+    expected, found = images.read_rgb(picture), images.decode_jpeg(frame.jpeg)
+    if expected.shape != found.shape:
+        height, width = expected.shape[:2]
+        raise InputError(picture, f"{width}x{height} pixels, and its scene has other ones.")
+    difference = np.abs(expected.astype(np.int16) - found)
+    moved = (
+        *_moved_pixels(difference, case.tolerances),
+        *_moved_labels(case.objects, frame.objects, case.tolerances),
+    )
+    return Outcome(
+        name=path.stem,
+        moved=moved,
+        is_same_file=picture.read_bytes() == frame.jpeg,
+        picture_mean=float(difference.mean()),
+        expected=expected,
+        found=found,
+        note=case.note,
+    )
+
+
+def _moved_pixels(difference: NDArray[np.int16], allowed: Tolerances) -> Iterator[str]:
+    mean = float(difference.mean())
+    share = float((difference.max(axis=-1) > allowed.pixel).mean())
+    if mean > allowed.picture_mean:
+        yield f"the picture by {mean:.2f} in the mean ({allowed.picture_mean:g} allowed)"
+    if share > allowed.pixel_share:
+        yield f"{100 * share:.2f} % of the pixels ({100 * allowed.pixel_share:g} % allowed)"
+
+
+def _moved_labels(
+    expected: tuple[ObjectLabel, ...], found: tuple[ObjectLabel, ...], allowed: Tolerances
+) -> Iterator[str]:
+    before, after = ({o.instance_id: o for o in labels} for labels in (expected, found))
+    for number in sorted({*before, *after}, key=str):
+        if number not in after:
+            yield f"object {number} is not seen any more"
+        elif number not in before:
+            yield f"object {number} is new"
+        else:
+            for what in _moved_label(before[number], after[number], allowed):
+                yield f"object {number}: {what}"
+
+
+def _moved_label(old: ObjectLabel, new: ObjectLabel, allowed: Tolerances) -> Iterator[str]:
+    if old.category != new.category:
+        yield f"category {old.category} is now {new.category}"
+    distances = {
+        "box": (_apart(old.box_xyxy, new.box_xyxy), allowed.box_px, "px"),
+        "whole box": (_apart(old.box_amodal_xyxy, new.box_amodal_xyxy), allowed.box_px, "px"),
+        "visible fraction": (
+            _between(old.visible_fraction, new.visible_fraction), allowed.visible_fraction, "",
+        ),
+    }  # fmt: skip
+    if old.pose and new.pose:
+        apart = old.pose.inverse() @ new.pose
+        distances["position"] = (math.hypot(*apart.position_m), allowed.position_m, "m")
+        distances["turn"] = (float(apart.rotation().magnitude()), allowed.turn_rad, "rad")
+    for what, (distance, most, unit) in distances.items():
+        if distance > most:
+            yield f"{what} by {distance:.3g} {unit}".rstrip() + f" ({most:g} allowed)"
+
+
+def _apart(old: Box | None, new: Box | None) -> float:
+    if old is None or new is None:
+        return 0.0
+    return max(abs(a - b) for a, b in zip(old, new, strict=True))
+
+
+def _between(old: float | None, new: float | None) -> float:
+    return 0.0 if old is None or new is None else abs(new - old)

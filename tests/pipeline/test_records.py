@@ -1,0 +1,137 @@
+"""Scenes that were settled once: read back whole, and rendered again to the same bytes."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.cli.main import main
+from sim2cam.errors import InputError
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
+from sim2cam.pipeline.records import read_settled
+from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.randomize.change import Change
+from sim2cam.randomize.distributions import Constant
+
+PLAIN = load_recipe("dice")
+FEW = replace(PLAIN.domain.layout, die_count=Constant(3))
+RECIPE = replace(
+    PLAIN,
+    domain=replace(PLAIN.domain, layout=FEW),
+    render=RenderOptions(width=64, height=48, views=2),
+)
+FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, film=FilmOptions(2, 0.05)))
+LIT = Change({"light": 1})
+
+
+def made(root, recipe=RECIPE, count=4, **options):
+    generate(
+        recipe, root, count=count, seed=3, workers=1, resume=False, overwrite=False,
+        progress=lambda *_: None, **options,
+    )  # fmt: skip
+    return root
+
+
+def bytes_of(root):
+    files = [p for p in root.rglob("*") if p.is_file() and p.name != "environment.json"]
+    return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.fixture(scope="module")
+def sim(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("records") / "sim")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change"), [(RECIPE, Change()), (FILM, Change()), (RECIPE, LIT)],
+    ids=["stills", "film", "counterfactual"],
+)  # fmt: skip
+def test_a_scene_is_read_as_it_was_settled(tmp_path, recipe, change):
+    root = made(tmp_path / "d", recipe, count=2, change=change)
+    assert read_settled(root, recipe, 0) == settled_scene(recipe, 3, 0, change)
+
+
+@pytest.mark.parametrize("change", [Change(), LIT], ids=["plain", "counterfactual"])
+def test_scenes_that_are_carried_give_the_same_bytes(tmp_path, change):
+    direct = made(tmp_path / "direct", FILM, count=3, change=change)
+    carried = made(tmp_path / "carried", FILM, count=3, change=change, scenes=direct)
+    assert bytes_of(carried) == bytes_of(direct)
+
+
+def test_other_channels_of_the_same_scenes(sim, tmp_path):
+    other = replace(RECIPE, render=replace(RECIPE.render, channels=("normals",)))
+    carried = made(tmp_path / "carried", other, scenes=sim)
+    assert bytes_of(carried) == bytes_of(made(tmp_path / "direct", other))
+    assert list(carried.rglob("normals/*.png"))
+
+
+def test_pictures_need_no_physics(sim, tmp_path):
+    code = (
+        "import sys; sys.modules['pybullet'] = None; from sim2cam.cli.main import main; "
+        "raise SystemExit(main(sys.argv[1:]))"
+    )
+    (tmp_path / "r.toml").write_text(
+        'base = "dice"\n[domain.layout]\ndie_count = 3\n[render]\nwidth = 64\nheight = 48\nviews = 2\n'
+    )
+    render = ["render", str(tmp_path / "r.toml"), "--count", "4", "--seed", "3", "--workers", "1"]
+    render += ["--scenes", str(sim), "--out", str(tmp_path / "d")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *render], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(tmp_path / "d") == bytes_of(sim)
+    assert main([*render[:-1], str(tmp_path / "other"), "--seed", "4"]) == 1
+
+
+WRONG = [
+    ({"recipe": PLAIN}, "its recipe has another [domain]. Settle the scenes anew."),
+    ({"change": LIT}, "holds other scenes: change is null, not "),
+    ({"recipe": replace(RECIPE, render=replace(RECIPE.render, width=96))}, "holds other scenes: width is 64, not 96. "),
+    ({"recipe": FILM}, "holds other scenes: views is 2, not 1. "),
+    ({"count": 6}, "000000/scenes.jsonl: lacks the scene 2."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG, ids=[m for _, m in WRONG])
+def test_other_scenes_are_refused(sim, tmp_path, options, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        made(tmp_path / "d", scenes=sim, **options)
+
+
+def spoiled(sim, folder, change):
+    import shutil
+
+    shutil.copytree(sim, folder / "d")
+    path = folder / "d/shards/000000/scenes.jsonl"
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([change(first), *rest]))
+    return folder / "d"
+
+
+def without(key):
+    def change(line):
+        record = json.loads(line)
+        del record[key]
+        return json.dumps(record)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda line: line[:-5], r"line 1: broken scene \("),
+        (lambda _: "[" * 100_000, r"line 1: broken scene \("),
+        (without("scene_index"), r"line 1: broken scene \(KeyError"),
+        (without("certificate"), r"line 1: broken scene, certificate is missing\."),
+    ],
+)
+def test_a_broken_record_is_named(sim, tmp_path, change, message):
+    root = spoiled(sim, tmp_path, change)
+    with pytest.raises(InputError, match=message):
+        read_settled(root, RECIPE, 0)

@@ -1,0 +1,199 @@
+"""Kept scenes: the same bytes again, every planted move found, broken files refused by name."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from sim2cam import images
+from sim2cam.cli.main import main
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.errors import Sim2CamError
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
+from sim2cam.pipeline.regression import add_case, read_case, run_cases
+from sim2cam.randomize.change import Change
+
+RENDER = RenderOptions(width=128, height=96, views=2)
+
+
+def made(root, recipe="dice", count=4, render=RENDER, **options):
+    generate(
+        replace(load_recipe(recipe), render=render), root, count=count, seed=2, workers=1,
+        resume=False, overwrite=False, progress=lambda *_: None, **options,
+    )  # fmt: skip
+    return root
+
+
+@pytest.fixture(scope="module")
+def sim(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("regression") / "sim")
+
+
+@pytest.fixture(scope="module")
+def kept(sim):
+    add_case(sim / "000003", sim.parent / "kept", note="a note")
+    return sim.parent / "kept"
+
+
+@pytest.fixture
+def case(kept, tmp_path):
+    """The file of a case that may be broken."""
+    shutil.copytree(kept, tmp_path / "kept")
+    return tmp_path / "kept/sim-000003.json"
+
+
+def run_one(path):
+    (outcome,) = run_cases(path.parent)
+    return outcome
+
+
+def changed(path, change):
+    tables = json.loads(path.read_text())
+    change(tables)
+    path.write_text(json.dumps(tables))
+    return path
+
+
+def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
+    outcome = run_one(kept / "sim-000003.json")
+    assert (outcome.moved, outcome.is_same_file, outcome.note) == ((), True, "a note")
+    assert outcome.picture_mean == 0
+    (sample,) = read_dataset(sim).only(["000003"]).samples
+    case = read_case(kept / "sim-000003.json")
+    assert (kept / "sim-000003.jpg").read_bytes() == sample.rgb.read_bytes()
+    assert case.objects == sample.objects
+    assert case.view == 1
+
+
+def test_counterfactuals_and_labels_beside_pictures_can_be_kept(tmp_path):
+    render = replace(RENDER, channels=("amodal_masks", "keypoints"), views=1)
+    data = made(tmp_path / "d", count=1, render=render, change=Change({"light": 1}))
+    add_case(data / "000000", tmp_path / "kept", name="lit")
+    outcome = run_one(tmp_path / "kept/lit.json")
+    assert (outcome.name, outcome.moved, outcome.is_same_file) == ("lit", (), True)
+
+
+def first(tables):
+    return tables["objects"][0]
+
+
+MOVES = [
+    # what is changed in the file of what was kept, and what is told of it
+    (lambda t: first(t).update(category="0"), r"object \d+: category 0 is now \d"),
+    (lambda t: first(t)["box_xyxy"].__setitem__(2, first(t)["box_xyxy"][2] + 3), r"object \d+: box by 3 px \(1 allowed\)"),
+    (lambda t: first(t)["box_amodal_xyxy"].__setitem__(0, -9.0), r"object \d+: whole box by \d+ px \(1 allowed\)"),
+    (lambda t: first(t).update(visible_fraction=0.1), r"object \d+: visible fraction by 0\.\d+ \(0.02 allowed\)"),
+    (lambda t: first(t)["pose"]["position_m"].__setitem__(1, 1.0), r"object \d+: position by \S+ m \(1e-05 allowed\)"),
+    (lambda t: first(t)["pose"].update(rotation_wxyz=[1, 0, 0, 0]), r"object \d+: turn by \S+ rad \(0.0001 allowed\)"),
+    (lambda t: first(t).update(instance_id=77), r"object 77 is not seen any more"),
+    (lambda t: t["objects"].pop(0), r"object \d+ is new"),
+    (lambda t: t["scene"]["environment"].update(zenith=[4.0, 0.1, 0.1], horizon=[4.0, 0.1, 0.1]), r"the picture by \d+\.\d+ in the mean \(0.5 allowed\)"),
+    (lambda t: t["scene"]["cameras"][1]["pose"]["position_m"].__setitem__(0, 0.02), r"object \d+: position by"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "told"), MOVES, ids=[told for _, told in MOVES])
+def test_what_moves_is_told(case, change, told):
+    outcome = run_one(changed(case, change))
+    assert any(re.match(told, what) for what in outcome.moved), outcome.moved
+
+
+def test_a_move_within_its_tolerance_is_none(case):
+    def shift(tables):
+        first(tables)["box_xyxy"][2] += 3
+        tables["tolerances"]["box_px"] = 3.5
+
+    assert run_one(changed(case, shift)).moved == ()
+
+
+def test_a_few_other_pixels_are_told(case):
+    picture = case.with_suffix(".jpg")
+    rgb = images.read_rgb(picture).copy()
+    rgb[:8, :8] = 255 - rgb[:8, :8]
+    picture.write_bytes(images.encode_jpeg(rgb, 100))
+    (what,) = [w for w in run_one(case).moved if "pixels" in w]
+    assert re.fullmatch(r"0\.\d\d % of the pixels \(0\.2 % allowed\)", what)
+
+
+def test_what_moved_can_be_kept_anew(case):
+    changed(case, lambda t: first(t).update(category="0"))
+    (outcome,) = run_cases(case.parent, renew=True)
+    assert outcome.moved
+    assert run_one(case).moved == ()
+    assert read_case(case).note == "a note"
+
+
+def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, capsys):
+    folder = tmp_path / "cases"
+    keep = ["scenes", "add", str(sim / "000000"), "--to", str(folder), "--note", "<i>why</i>"]
+    assert main(keep) == 0
+    assert main(["scenes", "run", str(folder)]) == 0
+    assert capsys.readouterr().out == "ok     sim-000000  same file\n"
+    changed(folder / "sim-000000.json", lambda t: first(t).update(category="0"))
+    assert main(["scenes", "run", str(folder), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["scenes"] == 1
+    assert list(told["moved"]) == ["sim-000000"]
+    page = (tmp_path / "cases-moved.html").read_text()
+    assert page.count("data:image/jpeg") == 3
+    assert "&lt;i&gt;why" in page
+    assert "<i>why" not in page
+    assert main(["scenes", "run", str(folder), "--renew", "-q"]) == 0
+    assert main(["scenes", "run", str(folder)]) == 0
+
+
+def film(folder):
+    render = replace(RENDER, views=1, film=FilmOptions(2, 0.05))
+    return made(folder / "film", count=2, render=render)
+
+
+def test_only_the_frame_at_rest_of_a_film_can_be_kept(tmp_path):
+    data = film(tmp_path)
+    with pytest.raises(Sim2CamError, match=r"000000: is taken while bodies move; only frame 1 can"):
+        add_case(data / "000000", tmp_path / "kept")
+    assert run_one(add_case(data / "000001", tmp_path / "kept")).is_same_file
+
+
+def test_what_cannot_be_kept_is_refused(sim, kept, tmp_path):
+    for sample, options, message in (
+        (sim / "000009", {}, "no sample '000009'. Did you mean '000003'? Allowed: 000000, "),
+        (tmp_path / "000000", {}, "no data set: there is no dataset.json in it."),
+        (sim / "000000", {"name": "../x"}, "--name ../x: give a plain name, without a folder."),
+        (sim / "000003", {}, "sim-000003.json: is a case already. Choose another --name."),
+    ):
+        with pytest.raises(Sim2CamError) as caught:
+            add_case(sample, kept, **options)
+        assert message in str(caught.value)
+    assert [path.name for path in sorted(kept.iterdir())] == ["sim-000003.jpg", "sim-000003.json"]
+
+
+BROKEN = [
+    (lambda p: p.write_text("{"), "sim-000003.json: not a case: "),
+    (lambda p: p.write_text("[" * 100_000), "sim-000003.json: not a case: "),
+    (lambda p: p.write_text("[]"), "sim-000003.json: not a case: "),
+    (lambda p: changed(p, lambda t: t.update(view=2)), "sim-000003.json: view 2 of 2 cameras."),
+    (lambda p: changed(p, lambda t: t.update(view=-1)), "sim-000003.json: view -1 of 2 cameras."),
+    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=10**6)), "sim-000003.json: a picture of 1000000x96: 4096 is the most."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].pop("asset")), "sim-000003.json: not a case: scene.bodies[0].asset is missing."),
+    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=64)), "sim-000003.jpg: 128x96 pixels, and its scene has other ones."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'table' is from a file, which a case cannot hold."),
+    (lambda p: p.with_suffix(".jpg").unlink(), "sim-000003.jpg: no such image."),
+    (lambda p: p.unlink(), "holds no case. Keep one with sim2cam scenes add."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "message"), BROKEN, ids=[m for _, m in BROKEN])
+def test_a_broken_case_is_refused_by_name(case, spoil, message):
+    spoil(case)
+    with pytest.raises(Sim2CamError) as caught:
+        list(run_cases(case.parent))
+    assert message in str(caught.value)
+
+
+def test_a_case_that_is_too_large_is_not_read(case, monkeypatch):
+    monkeypatch.setattr("sim2cam.pipeline.regression.MAX_BYTES", 1000)
+    with pytest.raises(Sim2CamError, match=r"larger than 0 MB. It is no case"):
+        read_case(case)

@@ -1,0 +1,173 @@
+"""Requirements: measured, rejected, counted, balanced, and starved with a name."""
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.errors import SceneError
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import Recipe, RenderOptions, load_recipe
+from sim2cam.pipeline.requirements import MEASURES, Requirement, labels_seen, measured
+from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.randomize.change import Change
+from sim2cam.randomize.distributions import Constant, Same, Uniform
+from sim2cam.render.frame import shoot
+from sim2cam.render.rasterizer import rasterizer
+
+PLAIN = load_recipe("dice")
+FEW = replace(PLAIN.domain.layout, die_count=Constant(2), distractor_count=Constant(0))
+RECIPE = replace(
+    PLAIN,
+    domain=replace(PLAIN.domain, layout=FEW),
+    render=RenderOptions(width=96, height=80, views=1),
+)
+WARMTH = Requirement(((0.0, 2.0),), value=Same("light/warmth"))
+SIXES = Requirement(((0.0, 0.0), (1.0, 99.0)), measure="count/6")
+
+
+def needing(**require):
+    return replace(RECIPE, require=require)
+
+
+def sixes(settled):
+    return measured("count/6", settled.scene, [])
+
+
+def label(side, fraction):
+    return ObjectLabel("6", (5.0, 5.0, 5.0 + side, 5.0 + side), side**2, visible_fraction=fraction)
+
+
+def test_measures_are_those_of_the_camera_that_sees_least():
+    scene = settled_scene(RECIPE, 0, 0).scene
+    seen = [[label(10, 1.0), label(20, 0.5)], [label(8, 0.9)]]
+    found = {name: measured(name, scene, seen) for name in MEASURES}
+    assert found == {
+        "objects": 1,
+        "least_visible_fraction": 0.5,
+        "mean_visible_fraction": 0.75,
+        "least_box_px": 8.0,
+    }
+    nothing = {name: measured(name, scene, [*seen, []]) for name in MEASURES}
+    assert nothing.pop("objects") == 0
+    assert all(math.isnan(value) for value in nothing.values())
+
+
+def test_labels_are_measured_as_they_are_written():
+    scene = settled_scene(RECIPE, 0, 1).scene
+    (labels,) = labels_seen(scene)
+    assert labels == shoot(scene, scene.cameras[0], rasterizer(), ("ids",)).objects
+
+
+def test_a_required_value_is_drawn_until_it_fits():
+    recipe = needing(warm=WARMTH)
+    found = [settled_scene(recipe, 0, index) for index in range(6)]
+    assert all(0 <= settled.drawn.values["light/warmth"] <= 2 for settled in found)
+    why = [text for settled in found for text in settled.rejections]
+    assert any(re.fullmatch(r"warm: its value is -0\.\d+, not 0 to 2", text) for text in why)
+    assert all(settled.attempt == len(settled.rejections) for settled in found)
+    free = settled_scene(RECIPE, 0, 0)
+    if free.drawn.values["light/warmth"] >= 0:  # then nothing was asked that it did not have
+        assert found[0] == free
+
+
+def test_a_measure_that_asks_for_nothing_changes_nothing():
+    always = Requirement(((-1.0, 1e9),), measure="objects")
+    assert settled_scene(needing(any=always), 0, 2) == settled_scene(RECIPE, 0, 2)
+
+
+def test_ranges_take_turns_by_index_whatever_is_rejected():
+    found = [sixes(settled_scene(needing(balance=SIXES), 0, index)) for index in range(8)]
+    for start in range(0, 8, 2):
+        assert sorted(count > 0 for count in found[start : start + 2]) == [False, True]
+    assert found[5] == sixes(settled_scene(needing(balance=SIXES), 0, 5))
+
+
+def test_visible_objects_are_required_of_the_labels():
+    both = Requirement(((2.0, 2.0),), measure="objects")
+    recipe = needing(both=both)
+    for index in range(4):
+        (labels,) = labels_seen(settled_scene(recipe, 0, index).scene)
+        assert len(labels) == 2
+
+
+def test_what_starves_is_named_with_how_often_all_failed():
+    never = Requirement(((5.0, 9.0),), measure="objects", budget=3)
+    warm = replace(WARMTH, budget=50)
+    with pytest.raises(SceneError) as caught:
+        settled_scene(needing(warm=warm, crowd=never), 0, 0)
+    assert re.fullmatch(
+        r"scene 0 of recipe 'dice' failed its requirement 'crowd' 3 times \(last: objects is \d, "
+        r"not 5 to 9\)\. Besides, \d+ drafts? failed 'warm'(, \d+ drafts? did not settle)?\. Widen "
+        r"its range, raise its budget, or draw what it asks for more often\.",
+        str(caught.value),
+    ) or re.search(
+        r"Besides, \d+ drafts? did not settle, \d+ drafts? failed 'warm'", str(caught.value)
+    )
+
+
+def test_counterfactuals_are_held_to_the_same():
+    recipe = needing(warm=WARMTH)
+    pair = settled_scene(recipe, 0, 1, Change({"light": 1}))
+    assert pair.drawn.values["light/warmth"] >= 0
+    with pytest.raises(SceneError, match=r"cannot be what it is set to: warm: its value is -0\.5"):
+        settled_scene(recipe, 0, 1, Change(settings={"light/warmth": -0.5}))
+
+
+def test_rejections_stand_with_their_scenes(tmp_path):
+    recipe = needing(warm=WARMTH)
+    generate(
+        recipe, tmp_path / "d", count=4, seed=0, workers=1, resume=False, overwrite=False,
+        progress=lambda *_: None,
+    )  # fmt: skip
+    lines = (tmp_path / "d/shards/000000/scenes.jsonl").read_text().splitlines()
+    for index, line in enumerate(lines):
+        expected = settled_scene(recipe, 0, index).rejections
+        assert tuple(json.loads(line)["rejections"]) == expected
+
+
+def test_recipes_read_them_and_digests_tell_them_apart(tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_text(
+        'base = "dice"\n[require.balance]\nmeasure = "count/6"\nwithin = [[0, 0], [1, 99]]\n'
+        "[require.warm]\nwithin = [[0, 2]]\nvalue = { kind = 'same', factor = 'light/warmth' }\n"
+    )
+    recipe = load_recipe(str(path))
+    assert recipe.require == {"balance": SIXES, "warm": WARMTH}
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert recipe.digest() != PLAIN.digest()
+    assert "require" not in PLAIN.rendering_facts()
+
+
+BAD = [
+    ("measure = 'objets'\nwithin = [[1, 2]]", "'require.r.measure' cannot be 'objets'. Did you mean 'objects'? Allowed: count/1, count/2, count/3, count/4, count/5, count/6, least_box_px, least_visible_fraction, mean_visible_fraction, objects."),
+    ("measure = 'count/7'\nwithin = [[1, 2]]", "'require.r.measure' cannot be 'count/7'. Did you mean "),
+    ("measure = 'objects'\nwithin = [[2, 1]]", "a requirement needs ranges [low, high] with low <= high, not ((2.0, 1.0),)"),
+    ("measure = 'objects'\nwithin = []", "a requirement needs ranges [low, high] with low <= high, not ()"),
+    ("within = [[1, 2]]", "a requirement takes one of measure and value"),
+    ("measure = 'objects'\nvalue = 1\nwithin = [[1, 2]]", "a requirement takes one of measure and value"),
+    ("measure = 'objects'\nwithin = [[1, 2]]\nbudget = 0", "budget must be 1 to 10000, not 0"),
+    ("measure = 'objects'\nwithin = [[1, 2]]\nshares = [1, 2]", "within has 1 strata but 2 shares"),
+    ("measure = 'objects'\nwithin = [[1, 2]]\nbudgte = 9", "unknown key 'require.r.budgte'. Did you mean 'budget'? Allowed: budget, measure, shares, value, within"),
+    ("value = { kind = 'same', factor = 'layout/surface' }\nwithin = [[1, 2]]", "'require.r.value' needs a number, and can be 'table'."),
+    ("value = { kind = 'same', factor = 'lamp/*/level' }\nwithin = [[1, 2]]", "'require.r.value' is of no instance, so 'lamp/*/level' needs a number for *."),
+    ("value = { kind = 'same', factor = 'lmap/0/level' }\nwithin = [[1, 2]]", "'require.r.value': unknown group 'lmap'. Did you mean 'lamp'?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[m[:60] for _, m in BAD])
+def test_a_bad_requirement_is_refused_by_name(tmp_path, text, message):
+    path = tmp_path / "r.toml"
+    path.write_text(f'base = "dice"\n[require.r]\n{text}\n')
+    with pytest.raises(Exception, match=re.escape(message)) as caught:
+        load_recipe(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_a_distribution_of_nothing_else_can_be_required():
+    uniform = Requirement(((0.0, 0.5),), value=Uniform(0.0, 1.0))
+    settled = settled_scene(needing(half=uniform), 0, 0)
+    assert settled.attempt == len(settled.rejections)
