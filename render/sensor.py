@@ -65,7 +65,9 @@ def _taken(
     """Returns the picture (h, w, 3), the raw one (h, w), and what the automatics chose."""
     light = _arriving(radiance, sensor)
     settings = choose(light, sensor.automatics, earlier)
-    linear, raw = _captured(light * settings.gain * 2**sensor.exposure_ev, sensor)
+    light *= settings.gain
+    light *= 2**sensor.exposure_ev
+    linear, raw = _captured(light, sensor)
     return _processed(linear, sensor, settings), raw, settings
 
 
@@ -83,46 +85,55 @@ def _processed(linear: Floats, sensor: Sensor, settings: Settings) -> NDArray[np
     processing = sensor.processing or Processing()
     if processing.shading_correction:
         falloff = _falloff(linear.shape, sensor.vignetting)
-        linear = linear / (1 + np.float32(processing.shading_correction) * (falloff - 1))
+        kept = 1 + np.float32(processing.shading_correction) * (falloff - 1)
+        linear = linear / kept[..., None]
     gains = [sensor.red_gain * settings.red, 1.0, sensor.blue_gain * settings.blue]
-    balanced = _filtered(linear, sensor.denoise) * np.array(gains, np.float32)
-    even = evened(balanced, processing.local_tone)
+    balanced = cv2.transform(_filtered(linear, sensor.denoise), np.diag(gains).astype(np.float32))
+    even = evened(np.asarray(balanced, dtype=np.float32), processing.local_tone)
     picture = encode_srgb(toned(even, sensor.tone_contrast, sensor.saturation))
     return _smooth_color(_sharpened(picture, sensor.sharpening), processing.chroma_blur_px)
 
 
 def _arriving(radiance: Floats, sensor: Sensor) -> Floats:
     """Returns the light (h, w, 3) that falls on the sensor."""
-    return _blurred(radiance * _falloff(radiance.shape, sensor.vignetting), sensor.blur_px)
+    light = np.asarray(cv2.merge([_falloff(radiance.shape, sensor.vignetting)] * 3), np.float32)
+    light *= radiance
+    return _blurred(light, sensor.blur_px)
 
 
 def _falloff(shape: tuple[int, ...], strength: float) -> Floats:
-    """Returns relative light (h, w, 1): 1 in the middle, 1 - strength in the corners."""
-    y, x = np.mgrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
-    return np.asarray((1 - strength * (x * x + y * y) / 2)[..., None], dtype=np.float32)
+    """Returns relative light (h, w): 1 in the middle, 1 - strength in the corners."""
+    y, x = np.ogrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
+    return np.asarray(1 - strength * (x * x + y * y) / 2, dtype=np.float32)
 
 
 def _blurred(light: Floats, sigma_px: float) -> Floats:
     if sigma_px <= 0:
         return light
-    return np.asarray(cv2.GaussianBlur(light, (0, 0), sigma_px), dtype=np.float32)
+    return np.asarray(cv2.GaussianBlur(light, (0, 0), sigma_px, light), dtype=np.float32)
 
 
 def _counted(exposed: Floats, sensor: Sensor) -> Floats:
-    """Returns what the sensor counts; the Poisson law is drawn as a normal one of its variance."""
+    """Returns what the sensor counts, in place; the Poisson law is drawn as a normal one."""
     rng = np.random.default_rng(sensor.noise_seed)
-    clipped = np.clip(exposed, 0, 1)
-    variance = clipped / sensor.full_well_e + (sensor.read_noise_e / sensor.full_well_e) ** 2
-    noise = rng.standard_normal(clipped.shape, dtype=np.float32)
-    return np.asarray(np.clip(clipped + noise * np.sqrt(variance), 0, 1), dtype=np.float32)
+    clipped = np.clip(exposed, 0, 1, out=exposed)
+    spread = clipped / sensor.full_well_e
+    spread += (sensor.read_noise_e / sensor.full_well_e) ** 2
+    np.sqrt(spread, out=spread)
+    spread *= rng.standard_normal(clipped.shape, dtype=np.float32)
+    clipped += spread
+    return np.asarray(np.clip(clipped, 0, 1, out=clipped))
 
 
 def _filtered(noisy: Floats, strength: float) -> Floats:
     """Mixes in a median-filtered picture, which is what cheap in-camera filters look like."""
     if strength <= 0:
         return noisy
-    smooth = cv2.medianBlur(np.ascontiguousarray(noisy), 3)
-    return np.asarray(noisy + strength * (smooth - noisy), dtype=np.float32)
+    smooth = np.asarray(cv2.medianBlur(np.ascontiguousarray(noisy), 3), dtype=np.float32)
+    smooth -= noisy
+    smooth *= strength
+    smooth += noisy
+    return smooth
 
 
 def _sharpened(picture: NDArray[np.uint8], weight: float) -> NDArray[np.uint8]:

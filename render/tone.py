@@ -24,12 +24,28 @@ def toned(linear: Floats, contrast: float, saturation: float) -> Floats:
         contrast: the exponent.
         saturation: what the distance from grey is multiplied by.
     """
-    curved = _MIDDLE_GREY * cv2.pow(np.maximum(linear, 0) / np.float32(_MIDDLE_GREY), contrast)
-    bright = curved > _SHOULDER
+    curved = np.maximum(linear, 0)
+    curved /= np.float32(_MIDDLE_GREY)
+    cv2.pow(curved, contrast, curved)
+    curved *= _MIDDLE_GREY
+    scratch = np.zeros_like(curved)
+    _roll_off(curved, scratch)
+    grey = cv2.transform(curved, np.full((3, 3), 1 / 3, np.float32), scratch)
+    curved -= grey
+    curved *= np.float32(saturation)
+    curved += grey
+    return np.asarray(np.clip(curved, 0, 1, out=curved))
+
+
+def _roll_off(light: Floats, bent: Floats) -> None:
+    """Bends what is brighter than the shoulder towards 1, in place; the other array is scratch."""
     room = np.float32(1 - _SHOULDER)
-    curved[bright] = 1 - room * np.exp((_SHOULDER - curved[bright]) / room)
-    grey = cv2.transform(curved, np.full((1, 3), 1 / 3, np.float32))[..., None]
-    return np.asarray(np.clip(grey + np.float32(saturation) * (curved - grey), 0, 1))
+    np.subtract(_SHOULDER, light, out=bent)
+    bent /= room
+    np.exp(bent, out=bent)
+    bent *= -room
+    bent += 1
+    np.copyto(light, bent, where=light > _SHOULDER)
 
 
 def evened(linear: Floats, strength: float) -> Floats:
