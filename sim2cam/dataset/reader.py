@@ -189,6 +189,8 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
     files = {PurePosixPath(place).parts[0]: raw.shard / place for place in line.files}
     if "rgb" not in files:
         raise InputError(path, f"sample {name}: it has no picture. {_AGAIN}.")
+    if "raw" in files and line.raw is None:
+        raise InputError(path, f"sample {name}: nothing tells the format of its raw. {_AGAIN}.")
     for label in line.objects or ():
         problem = _label_problem(label, line, categories)
         if problem:

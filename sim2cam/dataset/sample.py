@@ -13,6 +13,7 @@ from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.motion import STILL, Twist
 from sim2cam.geometry.poses import Pose, Vec3
+from sim2cam.scene.sensor import BayerPattern
 
 Origin = Literal["sim", "adapted", "real", "stand-in"]
 
@@ -55,11 +56,18 @@ class RawFormat:
     Attributes:
         pattern: colours of the first two pixels of the first row, then of the second.
         black, white: numbers of darkness and of saturation.
+
+    Raises:
+        ValueError: white is not above black.
     """
 
-    pattern: str
+    pattern: BayerPattern
     black: int
     white: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.black < self.white:
+            raise ValueError(f"white must be above black, not {self.white} and {self.black}")
 
 
 @dataclass(frozen=True)
