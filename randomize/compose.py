@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import colorsys
 import math
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +14,8 @@ from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.draw import Draw
-from sim2cam.scene.asset import Asset, Box, Cylinder, Die, Ground, MeshFile, Pips, Sphere
+from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.camera import Camera, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
 from sim2cam.scene.glass import Defocus, Dirt, Droplets, FieldBlur, Glare, Glass, LateralColor
@@ -32,13 +34,49 @@ _LEAST_PANEL_M = 0.005
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
+_ORIGIN: Vec3 = (0.0, 0.0, 0.0)
+
+_Shape = Die | Box | Cylinder | Sphere
 
 
-def compose(drawn: Draw, width: int, height: int) -> Scene:
-    """Returns the scene, not yet settled, with its cameras of width x height pixels."""
-    things = [*_dice(drawn), *_distractors(drawn)]
-    bodies = (*_supports(drawn), *_stack_apart(things, drawn))
-    cameras = tuple(_camera(drawn, view, width, height) for view in range(drawn.views))
+@dataclass(frozen=True)
+class _Thing:
+    """A body that is let go, and what is around it.
+
+    Attributes:
+        body: its pose says where above the table, and how it is turned.
+        center_m: of a ball around it, in its own frame.
+        radius_m: of the ball.
+        length_m: of the longest side of its box.
+    """
+
+    body: Body
+    center_m: Vec3
+    radius_m: float
+    length_m: float
+
+
+@dataclass(frozen=True)
+class _Throw:
+    """Where an object is let go, how it is turned, and how it moves then."""
+
+    pose: Pose
+    velocity_m_s: Vec3
+    spin_rad_s: Vec3
+
+
+def compose(drawn: Draw, width: int, height: int, assets: Sequence[AssetFacts] = ()) -> Scene:
+    """Returns the scene, not yet settled.
+
+    Args:
+        drawn: everything that chance decided.
+        width, height: pixels of its cameras.
+        assets: the objects from files that were drawn from.
+    """
+    thrown = [*_dice(drawn), *_objects(drawn, assets)]
+    bodies = (*_supports(drawn), *_stack_apart([*thrown, *_distractors(drawn)], drawn))
+    length = float(np.median([thing.length_m for thing in thrown]))
+    cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
     return Scene(bodies, _environment(drawn), cameras)
 
 
@@ -72,11 +110,12 @@ def _slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) -> Body
     return Body(name, Box(size_m), material, Pose(_UPRIGHT, position_m), is_fixed=True)
 
 
-def _dice(drawn: Draw) -> list[Body]:
-    return [_die(drawn, i) for i in range(drawn.count("layout/die_count"))]
+def _dice(drawn: Draw) -> list[_Thing]:
+    count = drawn.count("layout/die_count") if drawn.has("die") else 0
+    return [_die(drawn, i) for i in range(count)]
 
 
-def _die(drawn: Draw, i: int) -> Body:
+def _die(drawn: Draw, i: int) -> _Thing:
     shape = f"die/{i}"
     look = 0 if drawn.flag("layout/same_look") else i
     edge = drawn.number(f"{shape}/edge_m")
@@ -94,40 +133,79 @@ def _die(drawn: Draw, i: int) -> Body:
         ),
         mirrored=drawn.flag(f"die/{look}/mirrored"),
     )
-    angle, share = drawn.number(f"{shape}/azimuth_rad"), drawn.number(f"{shape}/share")
-    speed = share * drawn.number("layout/speed_m_s")
-    spin = share * drawn.number("layout/spin_rad_s")
-    return Body(
-        f"die/{i}",
-        asset,
-        _material(drawn, f"die_surface/{look}", body),
-        Pose(_rotation(drawn, shape), _place(drawn, shape, "throw_radius", "throw_angle_rad")),
-        mass_kg=drawn.number(f"{shape}/density_kg_m3") * edge**3,
-        friction=drawn.number(f"{shape}/friction"),
-        restitution=drawn.number(f"{shape}/restitution"),
-        velocity_m_s=(speed * math.cos(angle), speed * math.sin(angle), 0.0),
-        spin_rad_s=(-spin * math.sin(angle), spin * math.cos(angle), 0.3 * spin),
-        is_target=True,
+    throw = _throw(drawn, shape)
+    return _Thing(
+        Body(
+            shape,
+            asset,
+            _material(drawn, f"die_surface/{look}", body),
+            throw.pose,
+            mass_kg=drawn.number(f"{shape}/density_kg_m3") * edge**3,
+            friction=drawn.number(f"{shape}/friction"),
+            restitution=drawn.number(f"{shape}/restitution"),
+            velocity_m_s=throw.velocity_m_s,
+            spin_rad_s=throw.spin_rad_s,
+            is_target=True,
+        ),
+        _ORIGIN,
+        _bounding_radius(asset),
+        edge,
     )
 
 
-def _distractors(drawn: Draw) -> list[Body]:
+def _objects(drawn: Draw, assets: Sequence[AssetFacts]) -> list[_Thing]:
+    count = drawn.count("layout/object_count") if drawn.has("object") else 0
+    by_name = {facts.name: facts for facts in assets}
+    return [_object(drawn, i, by_name[drawn.text(f"object/{i}/asset")]) for i in range(count)]
+
+
+def _object(drawn: Draw, i: int, facts: AssetFacts) -> _Thing:
+    path = f"object/{i}"
+    throw = _throw(drawn, path)
+    body = Body(
+        path,
+        facts.mesh,
+        _material(drawn, f"object_surface/{i}"),
+        throw.pose,
+        mass_kg=facts.mass_kg.at(drawn.number(f"{path}/mass_share")),
+        friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
+        restitution=facts.restitution.at(drawn.number(f"{path}/restitution_share")),
+        velocity_m_s=throw.velocity_m_s,
+        spin_rad_s=throw.spin_rad_s,
+        is_target=True,
+    )
+    return _Thing(body, facts.center_m, facts.radius_m, max(facts.size_m))
+
+
+def _throw(drawn: Draw, path: str) -> _Throw:
+    angle, share = drawn.number(f"{path}/azimuth_rad"), drawn.number(f"{path}/share")
+    speed = share * drawn.number("layout/speed_m_s")
+    spin = share * drawn.number("layout/spin_rad_s")
+    return _Throw(
+        Pose(_rotation(drawn, path), _place(drawn, path, "throw_radius", "throw_angle_rad")),
+        (speed * math.cos(angle), speed * math.sin(angle), 0.0),
+        (-spin * math.sin(angle), spin * math.cos(angle), 0.3 * spin),
+    )
+
+
+def _distractors(drawn: Draw) -> list[_Thing]:
     return [_distractor(drawn, i) for i in range(drawn.count("layout/distractor_count"))]
 
 
-def _distractor(drawn: Draw, i: int) -> Body:
+def _distractor(drawn: Draw, i: int) -> _Thing:
     path = f"distractor/{i}"
     size = drawn.number(f"{path}/size_m")
     tall = max(_MIN_HEIGHT_M, size * drawn.number(f"{path}/flatness"))
-    shapes: dict[str, Asset] = {
+    shapes: dict[str, _Shape] = {
         "box": Box((size, size * drawn.number(f"{path}/slimness"), tall)),
         "cylinder": Cylinder(size / 2, tall),
         "sphere": Sphere(size / 2),
     }
     yaw = drawn.number(f"{path}/yaw_rad")
-    return Body(
+    asset = shapes[drawn.text(f"{path}/shape")]
+    body = Body(
         path,
-        shapes[drawn.text(f"{path}/shape")],
+        asset,
         _material(drawn, f"distractor_surface/{i}"),
         Pose(
             (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)),
@@ -137,6 +215,7 @@ def _distractor(drawn: Draw, i: int) -> Body:
         friction=0.9,
         restitution=0.0,
     )
+    return _Thing(body, _ORIGIN, _bounding_radius(asset), size)
 
 
 def _place(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
@@ -145,15 +224,15 @@ def _place(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
     return r * math.cos(turn), r * math.sin(turn), 0.0
 
 
-def _stack_apart(bodies: list[Body], drawn: Draw) -> list[Body]:
+def _stack_apart(things: list[_Thing], drawn: Draw) -> list[Body]:
     """Lifts bodies so that no bounding spheres overlap when they are let go; distractors lowest."""
     placed: list[tuple[np.ndarray, float]] = []
     lifted: list[Body] = []
     limit = _inner_limit(drawn)
-    for body in sorted(bodies, key=lambda b: b.is_target):
-        radius = _bounding_radius(body.asset)
-        x, y = np.clip(body.pose.position_m[:2], -limit + radius, limit - radius)
-        floor = drawn.number("layout/drop_height_m") if body.is_target else 0.0
+    for thing in sorted(things, key=lambda thing: thing.body.is_target):
+        radius = thing.radius_m
+        x, y = np.clip(thing.body.pose.position_m[:2], -limit + radius, limit - radius)
+        floor = drawn.number("layout/drop_height_m") if thing.body.is_target else 0.0
         z = floor + radius + _MAT_THICKNESS_M + 0.001
         for centre, other in placed:
             gap = (radius + other + 0.001) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
@@ -162,7 +241,7 @@ def _stack_apart(bodies: list[Body], drawn: Draw) -> list[Body]:
         centre = np.array([x, y, z])
         placed.append((centre, radius))
         placed.sort(key=lambda p: float(p[0][2]))
-        lifted.append(_at(body, centre))
+        lifted.append(_at(thing, centre))
     return lifted
 
 
@@ -174,14 +253,14 @@ def _inner_limit(drawn: Draw) -> np.ndarray:
     return np.array([side, side * drawn.number("layout/aspect")]) / 2
 
 
-def _at(body: Body, centre: np.ndarray) -> Body:
-    from dataclasses import replace
+def _at(thing: _Thing, centre: np.ndarray) -> Body:
+    """Returns the body of a thing whose ball is around a place."""
+    pose = thing.body.pose
+    origin = centre - pose.rotation().apply(thing.center_m) if any(thing.center_m) else centre
+    return replace(thing.body, pose=Pose(pose.rotation_wxyz, vec3(origin)))
 
-    return replace(body, pose=Pose(body.pose.rotation_wxyz, vec3(centre)))
 
-
-def _bounding_radius(asset: Asset) -> float:
-    assert not isinstance(asset, MeshFile)  # no layout places any
+def _bounding_radius(asset: _Shape) -> float:
     match asset:
         case Die():
             return asset.edge_m * math.sqrt(3) / 2
@@ -191,8 +270,6 @@ def _bounding_radius(asset: Asset) -> float:
             return math.hypot(asset.radius_m, asset.height_m / 2)
         case Sphere():
             return asset.radius_m
-        case Ground():
-            return asset.side_m
 
 
 def _rotation(drawn: Draw, path: str) -> Quaternion:
@@ -285,12 +362,13 @@ def _tint(warmth: float, level: float) -> Color:
     return level * 2 ** (0.35 * warmth), level, level * 2 ** (-0.65 * warmth)
 
 
-def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
+def _camera(drawn: Draw, view: int, width: int, height: int, length_m: float) -> Camera:
+    """Returns a camera of a scene whose middle object, by size, is so long."""
     path = f"view/{view}"
     half = drawn.number(f"{path}/fov_rad") / 2
     focal_px = width / 2 / (half if drawn.has(f"fisheye/{view}") else math.tan(half))
-    die_px = drawn.number(f"{path}/die_px") * width / _REFERENCE_WIDTH_PX
-    distance = focal_px * _REFERENCE_DIE_M / die_px
+    known_m, known_px = _known_length(drawn, path, length_m)
+    distance = focal_px * known_m / (known_px * width / _REFERENCE_WIDTH_PX)
     tilt, turn = drawn.number(f"{path}/tilt_rad"), drawn.number(f"{path}/azimuth_rad")
     x, y, _ = _place(drawn, path, "aim_radius", "aim_angle_rad")
     reach = distance * math.sin(tilt)
@@ -308,6 +386,13 @@ def _camera(drawn: Draw, view: int, width: int, height: int) -> Camera:
         baseline_m=_baseline_m(drawn, view),
         glass=_glass(drawn, view, distance),
     )
+
+
+def _known_length(drawn: Draw, path: str, length_m: float) -> tuple[float, float]:
+    """Returns a length in metres, and the pixels that it covers in a picture of the reference width."""
+    if f"{path}/die_px" in drawn.values:
+        return _REFERENCE_DIE_M, drawn.number(f"{path}/die_px")
+    return length_m, drawn.number(f"{path}/object_px")
 
 
 def _shutter(drawn: Draw, view: int) -> Shutter | None:

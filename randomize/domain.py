@@ -19,19 +19,19 @@ class Layout:
     """How many objects there are, and how they come to lie.
 
     Attributes:
-        die_count: number of dice.
-        distractor_count: number of other things.
+        distractor_count: number of things that are not to be found.
         surface: ``table``, ``mat`` (on the table) or ``tray`` (with walls).
-        region_m: radius in which the dice are dropped.
+        region_m: radius in which the objects are dropped.
         drop_height_m: height of the lowest one.
         speed_m_s, spin_rad_s: how fast they are thrown, sideways and around.
         surface_side_m: side of mat or tray.
         aspect: its other side, over the first.
         wall_m: height of the tray's walls.
+        object_count: number of objects from files; none when it is left out.
+        die_count: number of dice; none when it is left out.
         same_look: whether all dice look like the first one.
     """
 
-    die_count: Distribution
     distractor_count: Distribution
     surface: Distribution
     region_m: Distribution
@@ -41,7 +41,9 @@ class Layout:
     surface_side_m: Distribution
     aspect: Distribution
     wall_m: Distribution
-    same_look: Distribution
+    object_count: Distribution | None = None
+    die_count: Distribution | None = None
+    same_look: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,31 @@ class DieColor:
 
 
 @dataclass(frozen=True)
+class FileObject:
+    """One object of the recipe's ``[assets]``.
+
+    Attributes:
+        mass_share, friction_share, restitution_share: how far within the interval of each asset, 0
+            to 1; the asset says the interval.
+        throw_angle_rad, throw_radius, azimuth_rad, share, rotation_a, rotation_b, rotation_c: as
+            those of a die.
+        asset: its name, as ``sim2cam assets`` lists it; when left out all are alike.
+    """
+
+    mass_share: Distribution
+    friction_share: Distribution
+    restitution_share: Distribution
+    throw_angle_rad: Distribution
+    throw_radius: Distribution
+    azimuth_rad: Distribution
+    share: Distribution
+    rotation_a: Distribution
+    rotation_b: Distribution
+    rotation_c: Distribution
+    asset: Distribution | None = None
+
+
+@dataclass(frozen=True)
 class Distractor:
     """A thing that is not to be found.
 
@@ -119,7 +146,7 @@ class Distractor:
         size_m: its longest side.
         flatness: height over that.
         slimness: second side over the first.
-        radius, angle_rad: where it is dropped, the radius over that of the dice.
+        radius, angle_rad: where it is dropped, the radius over that of the objects.
     """
 
     shape: Distribution
@@ -189,20 +216,23 @@ class View:
     """Where a camera stands.
 
     Attributes:
-        die_px: side of a 16 mm die in the middle of a picture 640 pixels wide; sets the distance.
         fov_rad: horizontal field of view.
         tilt_rad: angle off the vertical.
         azimuth_rad, roll_rad: direction it looks from; turn of the image.
-        aim_radius, aim_angle_rad: the point looked at, the radius over that of the dice.
+        aim_radius, aim_angle_rad: the point looked at, the radius over that of the objects.
+        die_px: side of a 16 mm die in the middle of a picture 640 pixels wide; sets the distance.
+        object_px: the same for the longest side of the middle one, by size, of the objects that the
+            scene has. Either this one or ``die_px`` is there.
     """
 
-    die_px: Distribution
     fov_rad: Distribution
     tilt_rad: Distribution
     azimuth_rad: Distribution
     roll_rad: Distribution
     aim_radius: Distribution
     aim_angle_rad: Distribution
+    die_px: Distribution | None = None
+    object_px: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -431,21 +461,19 @@ class Motion:
 
 @dataclass(frozen=True)
 class Domain:
-    """All groups of a tabletop scene with dice.
+    """All groups of a tabletop scene with dice, objects from files, or both.
 
-    ``die``, ``die_color``, ``die_surface``, ``distractor``, ``distractor_surface``, ``lamp`` and
-    ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``,
-    ``sensor``, ``shutter``, ``motion``, ``stereo``, ``depth_camera`` and what follows it for each
-    view. Without ``fisheye`` lenses are those of ``lens``, without ``shutter`` pictures are taken in
-    an instant, without ``motion`` cameras stand still, without ``stereo`` they have one eye, and
-    without ``depth_camera`` they measure no depth; without the groups that follow it they have no
-    colour filters, no further processing and no lag, and lenses without faults.
+    ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
+    no colours), ``distractor``, ``distractor_surface``, ``lamp`` and ``near_light`` are drawn for
+    each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
+    ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
+    lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
+    ``motion`` cameras stand still, without ``stereo`` they have one eye, and without
+    ``depth_camera`` they measure no depth; without the groups that follow it they have no colour
+    filters, no further processing and no lag, and lenses without faults.
     """
 
     layout: Layout
-    die: DieShape
-    die_color: DieColor
-    die_surface: Surface
     table: Surface
     mat: Surface
     wall: Surface
@@ -457,6 +485,11 @@ class Domain:
     lens: Lens
     exposure: Exposure
     sensor: SensorFactors
+    die: DieShape | None = None
+    die_color: DieColor | None = None
+    die_surface: Surface | None = None
+    object: FileObject | None = None
+    object_surface: Surface | None = None
     near_light: NearLight | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sim2cam.errors import UsageError
 from sim2cam.randomize.chance import Chance, Value
 from sim2cam.randomize.change import NO_CHANGE, Change
 from sim2cam.randomize.distributions import Distribution
 from sim2cam.randomize.domain import ONCE, Domain, factor_at, factors_of
-from sim2cam.randomize.limits import check_change
+from sim2cam.randomize.references import check_path
 from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
+PER_OBJECT = ("object", "object_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
@@ -77,7 +79,8 @@ def draw(
     Raises:
         UsageError: a change of what the domain does not have.
     """
-    check_change(domain, change)
+    for name in (*change.redraws, *change.settings):
+        check_path(domain, name, UsageError, whole=name in change.settings)
     drawing = _drawing(domain, seed, index, attempt, change)
     values: dict[str, Value] = {}
 
@@ -89,7 +92,8 @@ def draw(
     for name in ONCE:
         draw_group(name)
     repeats = (
-        (PER_DIE, values["layout/die_count"]),
+        (PER_DIE, values.get("layout/die_count", 0)),
+        (PER_OBJECT, values.get("layout/object_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import get_args
+from typing import Any, get_args
 
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.chance import Value
-from sim2cam.randomize.change import Change
 from sim2cam.randomize.domain import DepthFactors, Domain, Glare, factors_of
 from sim2cam.randomize.references import check_path, check_references, extremes_of
 from sim2cam.scene.asset import PipShape
@@ -20,7 +20,7 @@ from sim2cam.scene.glass import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
 
-MAX_DICE = 128
+MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
 _WORDS: dict[str, tuple[str, ...]] = {
     "surface": ("table", "mat", "tray"),
@@ -35,11 +35,18 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "demosaic": get_args(Demosaic),
     "jpeg_subsampling": get_args(Subsampling),
 }
+_NEEDED = {
+    "die_count": ("layout.same_look", "die", "die_color", "die_surface"),
+    "object_count": ("object", "object_surface"),
+    "near_count": ("near_light",),
+}
+"""What a count of things asks for."""
 _FLAGS = ("same_look", "mirrored")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _BOUNDS: dict[str, tuple[float, float]] = {
-    "die_count": (1, MAX_DICE),
-    "distractor_count": (0, MAX_DICE),
+    "die_count": (1, MAX_OBJECTS),
+    "object_count": (1, MAX_OBJECTS),
+    "distractor_count": (0, MAX_OBJECTS),
     "lamp_count": (0, 4),
     "near_count": (0, 4),
     "near_light.distance_m": (0.3, 100),
@@ -57,6 +64,9 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "pip_spread": (0, 0.4),
     "pip_depth": (0, 0.2),
     "density_kg_m3": _POSITIVE,
+    "mass_share": _SHARE,
+    "friction_share": _SHARE,
+    "restitution_share": _SHARE,
     "friction": (0, 2),
     "restitution": _SHARE,
     "throw_radius": (0, 5),
@@ -87,6 +97,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "elevation_rad": (0, math.pi / 2),
     "radius_rad": (1e-3, math.pi / 2),
     "die_px": _POSITIVE,
+    "object_px": (1, 600),
     "fov_rad": (0.05, 3.0),
     "tilt_rad": (0, 1.4),
     "red_gain": _POSITIVE,
@@ -116,43 +127,71 @@ _JOINT = (
 """Numbers of a depth camera that bound one another."""
 
 
-def check_domain(domain: Domain) -> None:
+def check_domain(domain: Domain, assets: Collection[str]) -> None:
     """Refuses a distribution that can give what its factor cannot be.
+
+    Args:
+        domain: with all its distributions.
+        assets: names of the objects from files that there are.
 
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
     check_references(domain)
+    words = _words_of(assets)
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
             place = f"domain.{group.name}.{factor}"
             for value in extremes_of(domain, distribution, place):
-                problem = _problem(f"{group.name}/{factor}", value)
+                problem = _problem(f"{group.name}/{factor}", value, words)
                 if problem:
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
-    if domain.light.near_count is not None and domain.near_light is None:
-        raise ValueError(
-            "'domain.light.near_count' asks for lights, and 'domain.near_light' is missing"
-        )
+    _check_presence(domain)
     if domain.depth_camera is not None:
         _check_depth_camera(domain, domain.depth_camera)
     if domain.glare is not None:
         _check_glare(domain, domain.glare)
 
 
-def check_change(domain: Domain, change: Change) -> None:
-    """Refuses a change of what the domain does not have, or to what it cannot be.
+def check_settings(domain: Domain, settings: Mapping[str, Value], assets: Collection[str]) -> None:
+    """Refuses to set what the domain does not have, or to what it cannot be.
+
+    Args:
+        domain: with all its distributions.
+        settings: values of factors, as a change has them.
+        assets: names of the objects from files that there are.
 
     Raises:
         UsageError: naming it and what is allowed.
     """
-    for name in change.redraws:
-        check_path(domain, name, UsageError, whole=False)
-    for name, value in change.settings.items():
+    for name, value in settings.items():
         check_path(domain, name, UsageError)
-        problem = _problem(name, value)
+        problem = _problem(name, value, _words_of(assets))
         if problem:
             raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
+
+
+def _check_presence(domain: Domain) -> None:
+    """Refuses a domain that throws nothing, or lacks what its counts ask for."""
+    layout, view = domain.layout, domain.view
+    if layout.die_count is None and layout.object_count is None:
+        raise ValueError(
+            "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or "
+            "'domain.layout.die_count'"
+        )
+    if (view.die_px is None) == (view.object_px is None):
+        raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
+    given: dict[str, Any] = {
+        "layout.same_look": layout.same_look,
+        **{group.name: getattr(domain, group.name) for group in fields(domain)},
+    }
+    for owner in ("layout", "light"):
+        for factor, _ in factors_of(given[owner]):
+            for needed in _NEEDED.get(factor, ()):
+                if given[needed] is None:
+                    raise ValueError(
+                        f"'domain.{owner}.{factor}' asks for some, and 'domain.{needed}' is missing"
+                    )
 
 
 def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
@@ -190,11 +229,15 @@ def _check_glare(domain: Domain, group: Glare) -> None:
         raise ValueError(f"'domain.glare': {error}") from error
 
 
-def _problem(path: str, value: Value) -> str | None:
+def _words_of(assets: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    return _WORDS | {"object.asset": tuple(assets)}
+
+
+def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:
     group, *_, factor = path.split("/")
-    words = _WORDS.get(f"{group}.{factor}") or _WORDS.get(factor)
-    if words:
-        return None if value in words else did_you_mean(str(value), words)
+    allowed = words.get(f"{group}.{factor}") or words.get(factor)
+    if allowed:
+        return None if value in allowed else did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
     low, high = _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor, _ANY)

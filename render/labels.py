@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Keypoint, ObjectLabel, Occlusion
-from sim2cam.geometry.poses import Vec3
+from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.gbuffer import behind
+from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import label_numbers
 from sim2cam.render.truth import Shot, Track, occlusions, track
+from sim2cam.scene.asset import Asset, MeshFile
 from sim2cam.scene.objects import keypoints_of
 
 Labels = Sequence[ObjectLabel]
@@ -49,8 +52,9 @@ def with_keypoints(labels: Labels, shot: Shot) -> tuple[ObjectLabel, ...]:
         body = bodies[names[label.instance_id or 0]]
         points = keypoints_of(body.asset)
         tracks = track(np.array(list(points.values())).reshape(-1, 3), body.name, shot)
+        outward = _outward_at(body.asset)
         seen = tuple(
-            _keypoint(name, point, where, label, shot)
+            _keypoint(name, point, outward[name], where, label, shot)
             for (name, point), where in zip(points.items(), tracks, strict=True)
         )
         found.append(replace(label, keypoints=seen))
@@ -75,7 +79,27 @@ def occlusions_among(
     )
 
 
-def _keypoint(name: str, point_m: Vec3, where: Track, label: ObjectLabel, shot: Shot) -> Keypoint:
+@functools.lru_cache(maxsize=1024)
+def _outward_at(asset: Asset) -> dict[str, Vec3]:
+    """Returns which way the surface faces at each keypoint of an asset, in its own frame."""
+    points = keypoints_of(asset)
+    if not isinstance(asset, MeshFile) or not points:
+        return points  # faces look away from the origin
+    from trimesh.triangles import closest_point
+
+    mesh = mesh_of(asset)
+    corners = mesh.vertices_m[mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    found = {}
+    for name, point in points.items():
+        away = closest_point(corners, np.tile(point, (len(corners), 1))) - point
+        found[name] = vec3(normals[np.argmin((away**2).sum(axis=1))])
+    return found
+
+
+def _keypoint(
+    name: str, point_m: Vec3, outward: Vec3, where: Track, label: ObjectLabel, shot: Shot
+) -> Keypoint:
     """Returns a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
     x, y = where.pixel
     height, width = shot.drawn["bodies"].shape
@@ -83,7 +107,7 @@ def _keypoint(name: str, point_m: Vec3, where: Track, label: ObjectLabel, shot: 
         return Keypoint(name, (0.0, 0.0), 0, point_m)
     assert label.pose is not None
     sight = label.pose.apply(np.array([point_m]))[0]
-    outward = label.pose.rotation().apply(point_m)  # faces look away from the origin
-    cosine = -outward @ sight / (np.linalg.norm(outward) * np.linalg.norm(sight))
+    normal = label.pose.rotation().apply(outward)
+    cosine = -normal @ sight / (np.linalg.norm(normal) * np.linalg.norm(sight))
     visibility: Literal[1, 2] = 2 if where.visible and cosine > _LEAST_COSINE else 1
     return Keypoint(name, where.pixel, visibility, point_m)

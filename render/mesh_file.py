@@ -3,73 +3,25 @@
 from __future__ import annotations
 
 import functools
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from sim2cam import images
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
+from sim2cam.render import cache
+from sim2cam.render.decomposition import center_of
+from sim2cam.render.hull import hull_of, taken_apart
 from sim2cam.render.mesh import Mesh
+from sim2cam.render.mesh_content import MeshContent, unpacked
+from sim2cam.render.mesh_reader import Sources, read_raw
+from sim2cam.render.mesh_repair import check_raw, smoothed, turned_outwards, without_slivers
+from sim2cam.render.raw_mesh import weld
+from sim2cam.render.unwrap import painted, pictured, tangents_of, wrapped
 from sim2cam.scene.asset import MeshFile
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-
-SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf")
-MAX_TEXTURE_PX = 4096
-
-_CREASE_RAD = np.radians(30)
-"""Between faces that meet at more, normals that had to be made do not run on."""
-
-_COLLIDER_DIRECTIONS = 512
-_LEAST_AREA = 1e-12  # of the square of the mesh's size
-_UV_SLACK = 1e-4  # beyond the picture's edge that is no repetition
-_GREY = (204, 204, 204, 255)  # sRGB of objects without a picture in a file with pictures
-_X = np.array([1.0, 0.0, 0.0])
-
-_BROKEN = (
-    ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, OSError,
-    NotImplementedError, RecursionError, OverflowError,
-)  # fmt: skip
-"""What trimesh raises on damaged files."""
-
-
-@dataclass(frozen=True, eq=False)
-class MeshContent:
-    """What a file holds.
-
-    Attributes:
-        mesh: in metres; uvs within 0 to 1 with a picture, in metres without.
-        colors: its picture, sRGB uint8 (h, w, 3), row 0 at v = 0; None when there is none.
-    """
-
-    mesh: Mesh
-    colors: NDArray[np.uint8] | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Raw:
-    """A mesh as the file has it.
-
-    Attributes:
-        vertices: (n, 3).
-        faces: (m, 3).
-        normals: (n, 3); None without.
-        uvs: (n, 2), v upwards; None without a picture.
-        picture: as Pillow opened it.
-    """
-
-    vertices: Floats
-    faces: Indices
-    normals: Floats | None
-    uvs: Floats | None
-    picture: Any
 
 
 @functools.lru_cache(maxsize=64)
@@ -82,274 +34,60 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     Raises:
         InputError: the file is missing, damaged, has no faces, too many, or numbers that are none.
     """
-    path = Path(asset.path)
-    raw = _read(path, asset.max_faces)
-    _check(raw, path)
-    raw = _turned_outwards(_without_slivers(raw, path), path)
+    content = unpacked(cache.read(f"{asset.digest}.npz")) if asset.digest else None
+    if content is None:
+        content, sources = parse_mesh_file(Path(asset.path), asset.max_faces)
+        if asset.digest:
+            content = taken_apart(content)
+        if asset.digest not in ("", sources.digest()):
+            raise InputError(asset.path, "is not what it was when it was brought in. Start anew.")
+    return content.scaled(asset.unit_m)
+
+
+def parse_mesh_file(path: Path, max_faces: int) -> tuple[MeshContent, Sources]:
+    """Returns the content of a mesh file in its own unit, and what it was read from.
+
+    Raises:
+        InputError: as ``read_mesh_file``.
+    """
+    raw, sources = read_raw(path, max_faces)
+    check_raw(raw, path)
+    raw = turned_outwards(without_slivers(raw, path), path)
     if raw.normals is None:
-        raw = _smoothed(raw)
-    raw = replace(raw, vertices=raw.vertices * asset.unit_m)
-    if raw.uvs is None:
-        raw, colors = _wrapped(raw), None
+        raw = smoothed(raw)
+    is_closed = bool(weld(raw).is_watertight)
+    if raw.uvs is not None:
+        raw, colors = pictured(raw, raw.uvs, path)
+    elif raw.paint is not None:
+        raw, colors = painted(raw, raw.paint)
     else:
-        raw, colors = _pictured(raw, raw.uvs, path)
+        raw, colors = wrapped(raw), None
     assert raw.normals is not None
     assert raw.uvs is not None
-    tangents = _tangents(raw.vertices, raw.faces, raw.normals, raw.uvs)
+    tangents = tangents_of(raw.vertices, raw.faces, raw.normals, raw.uvs)
     parts = np.ones(len(raw.vertices), np.uint32)
-    return MeshContent(Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, parts), colors)
+    mesh = Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, parts)
+    return MeshContent(mesh, colors, is_closed), sources
+
+
+@dataclass(frozen=True, eq=False)
+class Collider:
+    """What a mesh collides as.
+
+    Attributes:
+        parts: corners (n, 3) of convex solids, metres.
+        center: (3,) of the mass of all of them.
+    """
+
+    parts: tuple[Floats, ...]
+    center: Floats
 
 
 @functools.lru_cache(maxsize=64)
-def collider_of(asset: MeshFile) -> tuple[Floats, Floats]:
-    """Returns what a mesh file collides as: points (n, 3) around which it is convex, and their centre.
-
-    They are its extreme points in ``_COLLIDER_DIRECTIONS`` directions; the centre (3,) is that of
-    the mass of the solid between them.
-    """
-    from scipy.spatial import QhullError
-    from trimesh.convex import convex_hull
-
-    vertices = read_mesh_file(asset).mesh.vertices_m
-    i = np.arange(_COLLIDER_DIRECTIONS)
-    z = 1 - (2 * i + 1) / _COLLIDER_DIRECTIONS
-    angle = i * np.pi * (3 - np.sqrt(5))  # a Fibonacci spiral from pole to pole
-    around = np.sqrt(1 - z * z)
-    directions = np.stack([around * np.cos(angle), around * np.sin(angle), z], axis=1)
-    points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
-    try:
-        return points, np.array(convex_hull(points).center_mass)
-    except QhullError:  # flat, so there is no solid
-        return points, (points.min(axis=0) + points.max(axis=0)) / 2
-
-
-def _read(path: Path, max_faces: int) -> _Raw:
-    import trimesh
-
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(path, f"no mesh of a kind that can be read ({', '.join(SUFFIXES)}).")
-    if not path.is_file():
-        raise InputError(path, "no such file. Check the path.")
-    try:
-        scene = _opened(path)
-        nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
-        placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
-        placed = [(solid, m) for solid, m in placed if isinstance(solid, trimesh.Trimesh)]
-        _check_count(sum(len(solid.faces) for solid, _ in placed), max_faces, path)
-        is_pictured = any(_is_real(_image(solid)) for solid, _ in placed)
-        solids = [solid.copy(include_cache=True).apply_transform(m) for solid, m in placed]
-        return _joined(solids, is_pictured=is_pictured)
-    except _BROKEN as error:
-        kind = path.suffix[1:].upper()
-        problem = f"no {kind} that can be read ({type(error).__name__}: {error})."
-        raise InputError(path, problem) from error
-
-
-def _opened(path: Path) -> Any:
-    """Returns a file as a scene of trimesh's; warns of what it names and its folder does not hold."""
-    import trimesh
-    from trimesh.resolvers import FilePathResolver
-
-    missing: list[str] = []
-
-    class Resolver(FilePathResolver):  # type: ignore[misc]
-        """Remembers what was not found, of which trimesh says nothing."""
-
-        def get(self, name: str) -> Any:
-            try:
-                return super().get(name)
-            except (OSError, ValueError):
-                missing.append(name.strip())
-                raise
-
-    with images.opening_textures():
-        scene = trimesh.load_scene(path, resolver=Resolver(str(path)), process=False)
-    for name in missing:
-        _warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
-    return scene
-
-
-def _check_count(count: int, most: int, path: Path) -> None:
-    if not count:
-        raise InputError(path, "has no faces.")
-    if count > most:
-        raise InputError(
-            path, f"has {count} faces, more than {most}. Simplify it, or raise max_faces."
-        )
-
-
-def _joined(solids: list[Any], *, is_pictured: bool) -> _Raw:
-    """Returns meshes of trimesh's as one, in plain arrays."""
-    import trimesh
-
-    # asked for by name, normals that the file does not have would be made
-    has_normals = all("vertex_normals" in solid._cache for solid in solids)
-    normals = [np.array(solid.vertex_normals) for solid in solids] if has_normals else []
-    if is_pictured and len(solids) > 1:  # all of them need places in one picture
-        grey = trimesh.visual.material.PBRMaterial(baseColorFactor=_GREY)
-        for solid in solids:
-            if getattr(solid.visual, "uv", None) is None:
-                nowhere = np.zeros((len(solid.vertices), 2))
-                solid.visual = trimesh.visual.TextureVisuals(nowhere, grey)
-    whole = trimesh.util.concatenate(solids) if len(solids) > 1 else solids[0]
-    return _Raw(
-        np.array(whole.vertices, np.float64),
-        np.array(whole.faces, np.int64),
-        np.vstack(normals) if has_normals else None,
-        np.array(whole.visual.uv, np.float64) if is_pictured else None,
-        _image(whole) if is_pictured else None,
-    )
-
-
-def _image(solid: Any) -> Any:
-    """Returns the picture of a mesh of trimesh's, None without one."""
-    material = getattr(solid.visual, "material", None)
-    return getattr(material, "baseColorTexture", getattr(material, "image", None))
-
-
-def _is_real(image: Any) -> bool:
-    """Returns whether a picture comes from a file; trimesh makes some up, which have no format."""
-    return getattr(image, "format", None) is not None
-
-
-def _check(raw: _Raw, path: Path) -> None:
-    """Refuses numbers that are none, and meshes without a size."""
-    wrong = np.flatnonzero(~np.isfinite(raw.vertices).all(axis=1))
-    if len(wrong):
-        place = ", ".join(f"{c:g}" for c in raw.vertices[wrong[0]])
-        raise InputError(path, f"vertex {wrong[0] + 1} lies at ({place}).")
-    if raw.uvs is not None and not np.isfinite(raw.uvs).all():
-        row = int(np.flatnonzero(~np.isfinite(raw.uvs).all(axis=1))[0])
-        raise InputError(path, f"the place of vertex {row + 1} in the texture is not finite.")
-    if not np.ptp(raw.vertices, axis=0).any():
-        raise InputError(path, "has no size: all its vertices lie at one place.")
-
-
-def _without_slivers(raw: _Raw, path: Path) -> _Raw:
-    """Returns the mesh without the faces that have no area."""
-    size = np.ptp(raw.vertices, axis=0).max()
-    area = np.linalg.norm(_across(raw), axis=1)
-    whole = area > _LEAST_AREA * size**2
-    if not whole.any():
-        raise InputError(path, f"none of its {len(whole)} faces has an area.")
-    if not whole.all():
-        _warn(path, f"{(~whole).sum()} of its {len(whole)} faces have no area. They are left out.")
-    return replace(raw, faces=raw.faces[whole])
-
-
-def _turned_outwards(raw: _Raw, path: Path) -> _Raw:
-    """Returns the mesh with its faces counter-clockwise seen from outside, as far as that is known.
-
-    Faces of one surface are turned alike; a closed one so that its volume is positive.
-    """
-    import trimesh
-
-    welded = _welded(raw)
-    before = welded.faces.copy()
-    if not welded.is_winding_consistent:
-        trimesh.repair.fix_winding(welded)
-    if welded.is_watertight and welded.volume < 0:
-        welded.invert()
-    turned = (welded.faces != before).any(axis=1)
-    if not turned.any():
-        if raw.normals is None and path.suffix.lower() != ".stl":  # which never has any
-            _warn(path, "has no normals. They are made from its faces.")
-        return raw
-    _warn(
-        path,
-        f"{turned.sum()} of its {len(turned)} faces were inside out. They are turned, and all "
-        "normals made anew.",
-    )
-    faces = np.where(turned[:, None], raw.faces[:, ::-1], raw.faces)
-    return replace(raw, faces=faces, normals=None)
-
-
-def _smoothed(raw: _Raw) -> _Raw:
-    """Returns the mesh with normals: the mean of the faces around, up to creases."""
-    welded = _welded(raw)
-    near = welded.face_adjacency[welded.face_adjacency_angles < _CREASE_RAD]
-    count = len(raw.faces)
-    links = coo_array((np.ones(len(near)), near.T), shape=(count, count))
-    smooth = connected_components(links, directed=False)[1]
-    corners = np.stack([welded.faces.ravel(), np.repeat(smooth, 3)], axis=1)
-    _, point = np.unique(corners, axis=0, return_inverse=True)
-    total = np.zeros((point.max() + 1, 3))
-    np.add.at(total, point.ravel(), np.repeat(_across(raw), 3, axis=0))
-    split = _split(raw, smooth)
-    normals = np.zeros_like(split.vertices)
-    normals[split.faces.ravel()] = _unit(total, _X)[point.ravel()]
-    return replace(split, normals=normals)
-
-
-def _wrapped(raw: _Raw) -> _Raw:
-    """Returns the mesh with uvs in metres: each face is seen along the axis that it faces most."""
-    axis = np.abs(_across(raw)).argmax(axis=1)
-    split = _split(raw, axis)
-    of_vertex = np.zeros(len(split.vertices), np.int64)
-    of_vertex[split.faces.ravel()] = np.repeat(axis, 3)
-    rows = np.arange(len(of_vertex))
-    ways = [split.vertices[rows, (of_vertex + step) % 3] for step in (1, 2)]
-    return replace(split, uvs=np.stack(ways, axis=1))
-
-
-def _pictured(raw: _Raw, uvs: Floats, path: Path) -> tuple[_Raw, NDArray[np.uint8]]:
-    """Returns the mesh with uvs within 0 to 1, and the picture for them, repeated where it has to be."""
-    moved = uvs - np.floor(uvs.min(axis=0))
-    repeats = np.ceil(moved.max(axis=0) - _UV_SLACK).astype(int).clip(1)
-    width, height = raw.picture.size
-    if max(width, height) > MAX_TEXTURE_PX:
-        _warn(path, f"its texture of {width} x {height} pixels is scaled down to {MAX_TEXTURE_PX}.")
-    side = max(1, MAX_TEXTURE_PX // int(repeats.max()))
-    tile = images.shrunk(raw.picture, side, path)[::-1]
-    return replace(raw, uvs=moved / repeats), np.tile(tile, (repeats[1], repeats[0], 1))
-
-
-def _tangents(vertices: Floats, faces: Indices, normals: Floats, uvs: Floats) -> Floats:
-    """Returns unit vectors (n, 3) across the normals along which u grows."""
-    a, b, c = vertices[faces].swapaxes(0, 1)
-    (du, dv), (eu, ev) = ((uvs[faces[:, i]] - uvs[faces[:, 0]]).T for i in (1, 2))
-    # solved for the way that u takes; its length is that of the face, its sign that of the picture
-    along = ((b - a) * ev[:, None] - (c - a) * dv[:, None]) * np.sign(du * ev - eu * dv)[:, None]
-    total = np.zeros_like(vertices)
-    np.add.at(total, faces.ravel(), np.repeat(along, 3, axis=0))
-    total -= normals * (total * normals).sum(axis=1, keepdims=True)
-    any_across = np.cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
-    return _unit(total, any_across / np.linalg.norm(any_across, axis=1, keepdims=True))
-
-
-def _welded(raw: _Raw) -> Any:
-    """Returns the mesh as trimesh has it, with one vertex a place."""
-    import trimesh
-
-    places, place = np.unique(raw.vertices, axis=0, return_inverse=True)
-    return trimesh.Trimesh(places, place.ravel()[raw.faces], process=False)
-
-
-def _split(raw: _Raw, group: NDArray[Any]) -> _Raw:
-    """Returns the mesh with a vertex of its own for each group of faces (m,) that meets there."""
-    corners = np.stack([raw.faces.ravel(), np.repeat(group, 3)], axis=1)
-    found, corner = np.unique(corners, axis=0, return_inverse=True)
-    old = found[:, 0]
-    return replace(
-        raw,
-        vertices=raw.vertices[old],
-        faces=corner.reshape(-1, 3).astype(np.int64),
-        normals=None if raw.normals is None else raw.normals[old],
-        uvs=None if raw.uvs is None else raw.uvs[old],
-    )
-
-
-def _across(raw: _Raw) -> Floats:
-    """Returns the normals (m, 3) of the faces, twice as long as their areas."""
-    a, b, c = raw.vertices[raw.faces].swapaxes(0, 1)
-    return np.cross(b - a, c - a)
-
-
-def _unit(vectors: Floats, otherwise: Floats) -> Floats:
-    """Returns vectors (n, 3) with length 1; others for those that have none."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.where(lengths > 0, vectors / np.where(lengths > 0, lengths, 1), otherwise)
-
-
-def _warn(path: Path, flaw: str) -> None:
-    warnings.warn(f"{path}: {flaw}", RepairWarning, stacklevel=2)
+def collider_of(asset: MeshFile) -> Collider:
+    """Returns what a mesh file collides as: its parts if it was brought in, its hull otherwise."""
+    content = read_mesh_file(asset)
+    if content.parts:
+        return Collider(content.parts, center_of(content.parts))
+    hull = hull_of(content.mesh.vertices_m)
+    return Collider((hull.points,), hull.center)

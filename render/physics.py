@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import tempfile
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,7 @@ from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import SCALE, empty_world
 from sim2cam.render.contacts import Contact, contacts_in, energies_in
+from sim2cam.render.decomposition import parts_obj
 from sim2cam.render.film import STEP_S, Film
 from sim2cam.render.mesh import extent_of
 from sim2cam.render.mesh_file import collider_of
@@ -40,7 +44,11 @@ _DRIFT_STEPS = 120
 _MAX_SUBSTEPS = 16
 _SPARE = 0.8
 _LEAST_J = 1e-9
-_ROLLING_M = {"cylinder": 5e-4, "sphere": 2e-3}  # on flat faces it makes bodies jitter
+_ROLLING_M = {
+    "cylinder": 5e-4,
+    "sphere": 2e-3,
+    "mesh": 2e-3,
+}  # on flat faces it makes bodies jitter
 _GROUND_DEPTH_M = 0.5
 _FALLEN_OFF_M = 2.0
 
@@ -222,11 +230,35 @@ def _collider(client: BulletClient, body: Body) -> int:
                 collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * SCALE],
             )
         case MeshFile():
-            points = collider_of(body.asset)[0] - _centre_m(body)
             shape = client.createCollisionShape(
-                client.GEOM_MESH, vertices=(points * SCALE).tolist()
+                client.GEOM_MESH, **_mesh_shape(body.asset), **moved
             )
     return int(shape)
+
+
+def _mesh_shape(asset: MeshFile) -> dict[str, Any]:
+    """Returns a mesh around its mass as Bullet takes it: one convex solid from its corners, several
+    from a file alone.
+    """
+    collider = collider_of(asset)
+    if len(collider.parts) > 1:
+        return {"fileName": str(_parts_file(asset)), "meshScale": [SCALE] * 3}
+    return {"vertices": ((collider.parts[0] - collider.center) * SCALE).tolist()}
+
+
+@functools.lru_cache(maxsize=1024)
+def _parts_file(asset: MeshFile) -> Path:
+    """Returns an OBJ in this process's own folder with the parts of a mesh around its mass."""
+    collider = collider_of(asset)
+    number = _parts_file.cache_info().misses  # Bullet remembers files by their names
+    path = Path(_own_folder().name, f"{number}.obj")
+    path.write_text(parts_obj([part - collider.center for part in collider.parts]))
+    return path
+
+
+@functools.cache
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="sim2cam-")
 
 
 def _substeps(energies_j_kg: NDArray[np.float64], thin_m: float) -> int:
@@ -249,16 +281,18 @@ def _thinnest_m(scene: Scene) -> float:
 
 
 def _thickness_m(asset: Asset) -> float:
-    """Returns the shortest side of a shape; an endless table is thick."""
+    """Returns the shortest side of a shape, or of its thinnest part; an endless table is thick."""
     if isinstance(asset, Ground):
         return _GROUND_DEPTH_M
+    if isinstance(asset, MeshFile):
+        return float(min(np.ptp(part, axis=0).min() for part in collider_of(asset).parts))
     low, high = extent_of(asset)
     return float(np.subtract(high, low).min())
 
 
 def _centre_m(body: Body) -> NDArray[np.float64]:
     """Returns where in the body's frame (3,) its mass lies, on which Bullet puts its own frame."""
-    centre = collider_of(body.asset)[1] if isinstance(body.asset, MeshFile) else np.zeros(3)
+    centre = collider_of(body.asset).center if isinstance(body.asset, MeshFile) else np.zeros(3)
     return np.asarray(centre + body.mass_offset_m)
 
 

@@ -20,6 +20,12 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Tests neither fill nor use the cache of whoever runs them."""
+    os.environ["SIM2CAM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def full_record():
     """A context in which the disk is full halfway through whatever is appended to a file."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
 from sim2cam.cli.changes import change_of
 from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import Sim2CamError, UsageError
+
+if TYPE_CHECKING:
+    from sim2cam.pipeline.recipe import Recipe
 
 T = TypeVar("T")
 
@@ -22,10 +26,12 @@ class Render:
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Name of a shipped recipe (dice), or a .toml file."""
-    out: Path
-    """Folder of the data set."""
-    count: int
+    out: Path | None = None
+    """Folder of the data set; with --preview the picture, NAME-preview.png without it."""
+    count: int | None = None
     """Number of pictures."""
+    preview: bool = False
+    """Only draw 16 small samples with their labels into one picture."""
     seed: int = 0
     """Decides every draw; 0 is a seed like any other."""
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
@@ -55,9 +61,9 @@ class Render:
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.rasterizer import rasterizer
 
-        if self.count < 1:
-            raise UsageError(f"--count must be 1 or more, not {self.count}")
         check_numbers(seed=self.seed, workers=self.workers)
+        if not self.preview:
+            self._check_out()
         recipe = load_recipe(self.recipe)
         render = recipe.render
         if self.size is not None:
@@ -69,16 +75,20 @@ class Render:
         recipe = _checked(recipe, render=render)
         console = self.talk.console()
         console.say(f"renderer: {rasterizer().name}")
+        if self.preview:
+            self._preview(recipe)
+            return
+        out, count = self._check_out()
         if self.dry_run:
-            plan = estimate(recipe, count=self.count, seed=self.seed, workers=self.workers)
+            plan = estimate(recipe, count=count, seed=self.seed, workers=self.workers)
             console.result(plan) if self.talk.json else console.table(
                 f"{plan['shards']} shards, about {plan['seconds']:.0f} s and {plan['gigabytes']:.3f} GB"
             )
             return
         dataset = generate(
             recipe,
-            self.out,
-            count=self.count,
+            out,
+            count=count,
             seed=self.seed,
             workers=self.workers,
             resume=self.folder.resume,
@@ -88,9 +98,32 @@ class Render:
             scenes=self.scenes,
         )
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
-        console.say(f"{self.out}: {len(dataset.samples)} pictures, {objects} objects")
+        console.say(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
         if self.talk.json:
             console.result({"pictures": len(dataset.samples), "objects": objects})
+
+    def _check_out(self) -> tuple[Path, int]:
+        """Returns where how many pictures go.
+
+        Raises:
+            UsageError: one of them is not said.
+        """
+        if self.out is None or self.count is None:
+            raise UsageError("give --out and --count, or --preview.")
+        if self.count < 1:
+            raise UsageError(f"--count must be 1 or more, not {self.count}")
+        return self.out, self.count
+
+    def _preview(self, recipe: Recipe) -> None:
+        from sim2cam import images
+        from sim2cam.pipeline.generate import preview
+        from sim2cam.report.sheet import sample_sheet
+
+        picture = self.out or Path(f"{recipe.name}-preview.png")
+        with tempfile.TemporaryDirectory() as folder:
+            samples = preview(recipe, Path(folder) / "d", seed=self.seed)
+            images.write_bytes(picture, images.encode_png(sample_sheet(samples)))
+        self.talk.tell(f"picture: {picture}", picture=str(picture))
 
 
 @dataclass(frozen=True)

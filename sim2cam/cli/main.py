@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from sim2cam import __version__
+from sim2cam.cli.assets import Assets, New
 from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.domain import Domain
@@ -30,6 +31,8 @@ _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Domain, tyro.conf.subcommand("domain")]
     | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[New, tyro.conf.subcommand("new")]
+    | Annotated[Assets, tyro.conf.subcommand("assets")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[Export, tyro.conf.subcommand("export")]

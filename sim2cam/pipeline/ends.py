@@ -86,7 +86,7 @@ def _picture(
 ) -> NDArray[np.uint8] | None:
     """Returns the picture, also of bodies that physics would reject: a look, not a sample."""
     drawn = draw(recipe.domain, seed, index, views=1, attempt=attempt, change=change)
-    draft = compose(drawn, recipe.render.width, recipe.render.height)
+    draft = compose(drawn, recipe.render.width, recipe.render.height, recipe.assets)
     if blind_spot(draft) is not None:
         return None
     scene, _ = settle(draft)

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,8 @@ from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.records import check_scenes, read_settled
-from sim2cam.pipeline.scenes import Instant, SettledScene, settled_scene
+from sim2cam.pipeline.scenes import Instant, SettledScene, check_change, settled_scene
 from sim2cam.randomize.change import NO_CHANGE, Change
-from sim2cam.randomize.limits import check_change
 from sim2cam.render.automatics import Earlier
 from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
 from sim2cam.render.mesh import surface_points
@@ -45,6 +44,8 @@ from sim2cam.seeds import stream
 Floats = NDArray[np.float64]
 
 _TRIALS = 4
+_PREVIEW_PX = 400
+_LEAST_PX = 16
 
 Progress = Callable[[int, int], None]
 """Called with samples done and samples in all."""
@@ -94,7 +95,7 @@ def generate(
         SceneError: a scene does not settle, or does not become what is required, within its budget.
         UsageError: a change of what the recipe does not have.
     """
-    check_change(recipe.domain, change)
+    check_change(recipe, change)
     if scenes is not None:
         check_scenes(scenes, recipe, seed, change)
     prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
@@ -110,6 +111,28 @@ def generate(
     dataset = read_dataset(root)
     write_card(card_of(dataset), root)
     return dataset
+
+
+def preview(recipe: Recipe, root: Path, *, seed: int) -> Dataset:
+    """Returns a data set of one shard of small stills, each of another scene, in the folder ``root``.
+
+    Raises:
+        SceneError: a scene cannot be settled.
+    """
+    render = recipe.render
+    scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
+    small = replace(
+        render,
+        width=max(_LEAST_PX, round(render.width * scale)),
+        height=max(_LEAST_PX, round(render.height * scale)),
+        views=1,
+        channels=(),
+        film=None,
+    )
+    return generate(
+        replace(recipe, render=small), root, count=SAMPLES_PER_SHARD, seed=seed, workers=1,
+        resume=False, overwrite=False, progress=lambda done, total: None,
+    )  # fmt: skip
 
 
 def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str, float]:
@@ -160,12 +183,24 @@ def _header(recipe: Recipe, seed: int, change: Change) -> dict[str, Any]:
 
 
 def _symmetries(recipe: Recipe) -> dict[str, Any]:
-    """Returns those of the kind of object that the recipe labels, where it asks for them."""
+    """Returns those of the kinds of object that the recipe labels, where it asks for them."""
     if "symmetries" not in recipe.render.channels:
         return {}
-    kind = OBJECT_KINDS["die"]
-    table = {"symmetries": kind.symmetries, "shape_symmetries": kind.shape_symmetries}
-    return {"objects": {"die": {"categories": sorted(DIE_FACES), **table}}}
+    kinds: dict[str, Any] = {}
+    if recipe.domain.die is not None:
+        die = OBJECT_KINDS["die"]
+        kinds["die"] = {
+            "categories": sorted(DIE_FACES),
+            "symmetries": die.symmetries,
+            "shape_symmetries": die.shape_symmetries,
+        }
+    for facts in recipe.assets:  # their cards tell one kind of symmetry, that of shape and colours
+        kinds[facts.name] = {
+            "categories": [facts.mesh.category],
+            "symmetries": facts.symmetries,
+            "shape_symmetries": facts.symmetries,
+        }
+    return {"objects": kinds}
 
 
 def _units(
@@ -189,7 +224,7 @@ def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterat
     past = first + unit.count
     for scene_index in range(first // per_scene, -(-past // per_scene)):
         settled = _settled(recipe, unit, scene_index)
-        scenes.append(_scene_facts(settled))
+        scenes.append(_scene_facts(settled, recipe))
         samples = _scene_samples(recipe, settled, unit.seed)
         yield from itertools.islice(samples, past - scene_index * per_scene)
 
@@ -308,14 +343,16 @@ def _known(**facts: object) -> dict[str, object]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _scene_facts(settled: SettledScene) -> dict[str, Any]:
+def _scene_facts(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
+    """Returns what is recorded of a scene; files go by their names among the recipe's assets."""
+    names = {facts.mesh.path: facts.name for facts in recipe.assets}
     facts: dict[str, Any] = {
         "scene_index": settled.index,
         "attempt": settled.attempt,
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
         "drawn": dict(settled.drawn.values),
-        "scene": settled.scene,
+        "scene": settled.scene.with_paths(names),
     }
     if settled.counterfactual:
         facts["counterfactual"] = settled.counterfactual

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,13 +18,19 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
-from sim2cam.errors import RecipeError, UsageError, did_you_mean
+from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.limits import check_domain
-from sim2cam.scene.asset import DIE_FACES
+from sim2cam.render.asset_files import asset_names
+from sim2cam.render.asset_import import import_assets
+from sim2cam.scene.asset import DIE_FACES, LengthUnit
+from sim2cam.scene.asset_facts import AssetFacts
+
+CAPTURES_VARIABLE = "SIM2CAM_REAL"
+"""Names the folder of data sets that recipes and commands call by their names."""
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
@@ -111,13 +118,28 @@ class RenderOptions:
 
 
 @dataclass(frozen=True)
+class AssetFolder:
+    """Where the objects of a recipe lie, as its ``[assets]`` table says.
+
+    Attributes:
+        folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set.
+        unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
+            them do; guessed from their size without it.
+    """
+
+    folder: str
+    unit: LengthUnit | None = None
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that is decided about a run.
 
     Attributes:
         name: of the recipe.
-        categories: names, in order.
+        categories: names, in order; those of the assets where a file leaves them out.
         domain: what is random, and how.
+        assets: the objects that can be thrown besides dice; a file names their folder alone.
         render: size, views and channels.
         adapt: the translator's training.
         train: the detector's training.
@@ -127,6 +149,7 @@ class Recipe:
     name: str
     categories: tuple[str, ...]
     domain: Domain
+    assets: tuple[AssetFacts, ...] = ()
     render: RenderOptions = field(default_factory=RenderOptions)
     adapt: TranslatorConfig = field(default_factory=TranslatorConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -134,10 +157,13 @@ class Recipe:
 
     def __post_init__(self) -> None:
         missing = sorted(DIE_FACES.keys() - set(self.categories))
-        if missing:
+        if self.domain.die is not None and missing:
             raise ValueError(
                 f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
             )
+        missing = sorted({facts.mesh.category for facts in self.assets} - set(self.categories))
+        if missing:
+            raise ValueError(f"categories lack {', '.join(missing)} of the assets")
         for channel in self.render.channels:
             group = _NEEDED.get(channel)
             if group and getattr(self.domain, group) is None:
@@ -155,7 +181,10 @@ class Recipe:
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
         whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
-        return {key: whole[key] for key in _RENDERING if key != "require" or self.require}
+        optional = [key for key in ("assets", "require") if getattr(self, key)]
+        for facts in whole["assets"]:
+            del facts["mesh"]["path"]  # where a file lies decides nothing, what it holds does
+        return {key: whole[key] for key in (*_RENDERING, *optional)}
 
     def digest(self) -> str:
         """Returns the SHA-256 of the rendering facts."""
@@ -173,30 +202,31 @@ class Recipe:
         return _ADAPTER.validate_json(text)
 
 
-_RENDERING = ("name", "categories", "domain", "render", "require")
+_RENDERING = ("name", "categories", "domain", "render")
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
 def load_recipe(name_or_path: str) -> Recipe:
     """Returns a recipe by its path, or a shipped one by its name.
 
-    A recipe with ``base = "dice"`` changes only what it names.
+    A recipe with ``base = "dice"`` changes only what it names. Files of assets are read and measured.
 
     Raises:
         UsageError: there is no such recipe.
         RecipeError: the file is not TOML, or holds a wrong key, type or range.
+        InputError: an asset cannot be used.
     """
     path = _find(name_or_path)
     tables = _with_base(path, set())
     _refuse_unknown(tables, Recipe, path, "")
     try:
-        recipe = _ADAPTER.validate_python(tables)
+        recipe = _ADAPTER.validate_python(_with_assets(tables, path))
     except ValidationError as error:
         raise RecipeError(path, _explain(error)) from error
     except UsageError as error:
         raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
     try:
-        check_domain(recipe.domain)
+        check_domain(recipe.domain, [facts.name for facts in recipe.assets])
         for name, requirement in recipe.require.items():
             check_requirement(name, requirement, recipe.domain, recipe.categories)
     except ValueError as error:
@@ -204,13 +234,14 @@ def load_recipe(name_or_path: str) -> Recipe:
     return recipe
 
 
-def _find(name_or_path: str) -> Path:
+def _find(name_or_path: str, places: str = "*.toml") -> Path:
+    """Returns the file of a recipe by its path, or by its name among shipped ones."""
     path = Path(name_or_path)
     if path.suffix == ".toml":
         if path.is_file():
             return path
         raise UsageError(f"{path}: no such recipe file.")
-    shipped = {p.stem: p for p in SHIPPED.glob("*.toml")}
+    shipped = {p.stem: p for p in SHIPPED.glob(places)}
     if name_or_path not in shipped:
         raise UsageError(
             f"no recipe '{name_or_path}'. {did_you_mean(name_or_path, shipped)}; or give a .toml file."
@@ -226,13 +257,72 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
         tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(path, f"not TOML: {error}.") from error
+    if isinstance(tables.get("assets"), dict) and "folder" in tables["assets"]:
+        tables["assets"]["folder"] = _assets_place(str(tables["assets"]["folder"]), path)
     base = tables.pop("base", None)
     if base is None:
         return tables
     beside = path.parent / str(base)
-    return _overlaid(
-        _with_base(beside if beside.is_file() else _find(str(base)), seen | {path}), tables
-    )
+    found = beside if beside.is_file() else _find(str(base), "**/*.toml")
+    return _overlaid(_with_base(found, seen | {path}), tables)
+
+
+def _assets_place(name: str, path: Path) -> str:
+    """Returns the folder of assets that a recipe names.
+
+    Raises:
+        RecipeError: it names a data set that is not there.
+    """
+    kind, _, data_set = name.partition(":")
+    if kind != "bop" or not data_set:
+        return str((path.parent / name).absolute())
+    root = os.environ.get(CAPTURES_VARIABLE)
+    folder = Path(root or ".", data_set, "models").absolute()
+    if not (root and folder.is_dir()):
+        raise RecipeError(
+            path,
+            f"'assets.folder': {name} is not there. Unpack its models to {data_set}/models in a folder "
+            f"that {CAPTURES_VARIABLE} names.",
+        )
+    return str(folder)
+
+
+def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns the tables with what is known of each asset, instead of the folder of all.
+
+    Raises:
+        RecipeError: objects are thrown, and no folder of them is named.
+        InputError: one of them cannot be used.
+    """
+    domain = tables.get("domain")
+    throws = isinstance(domain, dict) and isinstance(domain.get("object"), dict)
+    if "assets" not in tables:
+        if throws:
+            raise RecipeError(
+                path, "there is nothing to throw. Name a folder of meshes in [assets]."
+            )
+        return tables
+    options = _FOLDERS.validate_python({"assets": tables["assets"]})["assets"]
+    folder = Path(options.folder)
+    found = list(import_assets(folder, asset_names(folder), options.unit))
+    problems = [one.problem for one in found if one.problem]
+    if problems:
+        raise InputError(
+            folder,
+            f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
+            f"All of them: sim2cam assets {folder}",
+        )
+    facts = tuple(one.facts for one in found if one.facts is not None)
+    categories = {one.mesh.category for one in facts}
+    if domain and "die" in domain:
+        categories |= DIE_FACES.keys()
+    if domain and throws:
+        any_of = {"kind": "choice", "options": [one.name for one in facts]}
+        domain = domain | {"object": {"asset": any_of} | domain["object"]}
+    return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
+
+
+_FOLDERS: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
 
 
 def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -292,7 +382,8 @@ def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
         for key, value in table.items():
             if key not in types:
                 raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
-            _refuse_unknown(value, types[key], path, f"{place}{key}.")
+            kind = AssetFolder if types[key] == tuple[AssetFacts, ...] else types[key]
+            _refuse_unknown(value, kind, path, f"{place}{key}.")
 
 
 def _entries_of(owner: Any, count: int) -> list[Any]:

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sim2cam.errors import SceneError
+from sim2cam.errors import SceneError, UsageError
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.requirements import Requirement, labels_seen, measured
 from sim2cam.randomize.change import NO_CHANGE, Change
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import Draw, draw, draw_beside
+from sim2cam.randomize.limits import check_settings
+from sim2cam.randomize.references import check_path
 from sim2cam.render.contacts import Contact
 from sim2cam.render.film import Film
 from sim2cam.render.optics import blind_spot
@@ -117,7 +119,9 @@ def settled_scene(
 
     Raises:
         SceneError: no attempt did.
+        UsageError: a change of what the recipe does not have, or to what it cannot be.
     """
+    check_change(recipe, change)
     streams = (_Trial(recipe, seed, index, attempt, NO_CHANGE) for attempt in itertools.count())
     original = _first_that_fits(streams)
     if not change:
@@ -127,6 +131,17 @@ def settled_scene(
     return replace(
         found, counterfactual=Counterfactual(change, _moved(original.scene, found.scene))
     )
+
+
+def check_change(recipe: Recipe, change: Change) -> None:
+    """Refuses a change of what the recipe does not have, or to what it cannot be.
+
+    Raises:
+        UsageError: naming it and what is allowed.
+    """
+    for name in change.redraws:
+        check_path(recipe.domain, name, UsageError, whole=False)
+    check_settings(recipe.domain, change.settings, [facts.name for facts in recipe.assets])
 
 
 def _redrawn(trial: _Trial) -> Iterator[_Trial]:
@@ -162,7 +177,7 @@ def _tried(trial: _Trial) -> SettledScene | _Rejection:
     failed = _failed_by_values(trial)
     if failed:
         return failed
-    draft = compose(drawn, recipe.render.width, recipe.render.height)
+    draft = compose(drawn, recipe.render.width, recipe.render.height, recipe.assets)
     problem = blind_spot(draft)
     if problem is not None:
         return _Rejection(None, problem)

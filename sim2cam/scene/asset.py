@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from sim2cam.errors import SpecError
+from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.material import Color
 
 PipShape = Literal["round", "ring", "square"]
+LengthUnit = Literal["m", "cm", "mm", "in"]
+METRES: dict[LengthUnit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
+"""How long each unit is."""
 
 DIE_FACES: dict[str, tuple[float, float, float]] = {
     "1": (0.0, 0.0, 1.0),
@@ -121,24 +126,32 @@ class Ground:
 class MeshFile:
     """A shape from a file, in the file's own frame: OBJ with its MTL, PLY, STL, GLB or glTF.
 
-    It collides as its convex hull. Its colour is the file's texture, of the body's material where
-    the file has none; how it shines is the material's always.
+    It collides as its convex hull; a concave one that was brought in (``render.asset_import``) as a few
+    convex parts. Its colour is the file's texture or that of its vertices, of the
+    body's material where the file has neither; how it shines is the material's always.
 
     Attributes:
         path: of the file.
         category: what it is labelled as.
         unit_m: metres that one unit of the file stands for.
         max_faces: a file with more triangles is refused.
+        keypoints: named points of it, metres.
+        digest: of what the file holds, as it was brought in; what is there may then be taken from
+            the cache, and has to be just that.
     """
 
     path: str
     category: str
     unit_m: float = 1.0
     max_faces: int = 200_000
+    keypoints: tuple[tuple[str, Vec3], ...] = ()
+    digest: str = ""
     kind: Literal["mesh"] = "mesh"
 
     def __post_init__(self) -> None:
         _check_sizes(self, "unit_m", "max_faces")
+        if not re.fullmatch(r"([0-9a-f]{64})?", self.digest):
+            raise SpecError(f"'{self.digest[:80]}' is no SHA-256.")
 
 
 Asset = Annotated[Die | Box | Cylinder | Sphere | Ground | MeshFile, Field(discriminator="kind")]

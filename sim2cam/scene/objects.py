@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Quaternion, Vec3
-from sim2cam.scene.asset import DIE_FACES, Asset, Box, Cylinder, Die
+from sim2cam.scene.asset import DIE_FACES, Asset, Box, Cylinder, Die, MeshFile
 
 _SIDES = ("-x", "+x", "-y", "+y", "-z", "+z")
 _HALF_TURNS: tuple[Quaternion, ...] = (
@@ -51,10 +51,12 @@ class ObjectKind:
 
 
 def keypoints_of(asset: Asset) -> dict[str, Vec3]:
-    """Returns the named points of an asset in its own frame, metres: the middles of its faces.
+    """Returns the named points of an asset in its own frame, metres.
 
-    Each face looks away from the origin, along the line to its middle. The faces of a die go by their values, those of a box by their sides (-x, +x, -y, ...), the ends
-    of a cylinder by -z and +z. A ball has none, and the ground is no object.
+    Those of built-in shapes are the middles of their faces, each of which looks away from the
+    origin, along the line to its middle. The faces of a die go by their values, those of a box by
+    their sides (-x, +x, -y, ...), the ends of a cylinder by -z and +z. A ball has none, and the
+    ground is no object. A file's object has those that people gave it, inside it or on it.
     """
     match asset:
         case Die():
@@ -66,6 +68,8 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
         case Cylinder():
             half = asset.height_m / 2
             return {"-z": (0.0, 0.0, -half), "+z": (0.0, 0.0, half)}
+        case MeshFile():
+            return dict(asset.keypoints)
         case _:
             return {}
 

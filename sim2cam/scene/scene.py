@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter, ValidationError
@@ -9,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.errors import Sim2CamError
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, Vec3
-from sim2cam.scene.asset import Asset
+from sim2cam.scene.asset import Asset, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
@@ -69,6 +70,10 @@ class Scene:
         """Returns the scene a short time later; its cameras stay where they are."""
         return replace(self, bodies=tuple(body.after(seconds) for body in self.bodies))
 
+    def with_paths(self, paths: Mapping[str, str]) -> Scene:
+        """Returns the scene with other paths of mesh files, by those that they have."""
+        return replace(self, bodies=tuple(_with_path(body, paths) for body in self.bodies))
+
     def to_json(self) -> str:
         """Returns the scene as JSON; ``from_json`` gives an equal one back."""
         return _ADAPTER.dump_json(self, exclude_none=True).decode()
@@ -84,6 +89,13 @@ class Scene:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
             raise Sim2CamError(f"not a scene: {error}") from error
+
+
+def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
+    asset = body.asset
+    if not isinstance(asset, MeshFile):
+        return body
+    return replace(body, asset=replace(asset, path=paths.get(asset.path, asset.path)))
 
 
 _ADAPTER: TypeAdapter[Scene] = TypeAdapter(Scene)

@@ -136,7 +136,7 @@ def test_wrong_usage_exits_with_2(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["rendr"], ["render", "dice"], ["render", "--nope"], []])
+@pytest.mark.parametrize("arguments", [["rendr"], ["train", "dice"], ["render", "--nope"], []])
 def test_unreadable_commands_exit_with_2(arguments):
     with pytest.raises(SystemExit) as caught:
         main(arguments)

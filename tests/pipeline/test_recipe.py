@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_shipped_recipe_loads_and_survives_json(path: Path):
+    if path.stem == "lmo" and not Path(os.environ.get("SIM2CAM_REAL", ""), "lmo/models").is_dir():
+        pytest.skip("needs the meshes of LM-O: set SIM2CAM_REAL to the folder with lmo/models")
     recipe = load_recipe(path.stem)
     assert recipe.name == path.stem
     assert Recipe.from_json(recipe.to_json()) == recipe
@@ -38,7 +41,7 @@ def test_a_distribution_is_replaced_whole(tmp_path):
 
 BAD = [
     # (text, exact message after the path)
-    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, categories, domain, name, render, require, train"),
+    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, assets, categories, domain, name, render, require, train"),
     ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: horizon, lamp_count, near_count, sky_level, warmth"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=2.0\nhigh=1.0", "'domain.light.warmth.uniform': uniform needs low <= high, not 2.0 > 1.0"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),
@@ -63,7 +66,7 @@ BAD = [
     ("base = 'dice-full'\n[domain.depth_camera.speckle_contrast]\nkind='constant'\nvalue=2", "'domain.depth_camera.speckle_contrast' cannot be 2. Allowed: numbers from 0 to 1."),
     ("base = 'dice-fisheye'\n[domain.near_light.kind]\nkind='constant'\nvalue='spott'", "'domain.near_light.kind' cannot be 'spott'. Did you mean 'spot'? Allowed: area, point, spot."),
     ("base = 'dice-fisheye'\n[domain.near_light.distance_m]\nkind='constant'\nvalue=0.1", "'domain.near_light.distance_m' cannot be 0.1. Allowed: numbers from 0.3 to 100."),
-    ("base = 'dice'\n[domain.light.near_count]\nkind='constant'\nvalue=1", "'domain.light.near_count' asks for lights, and 'domain.near_light' is missing."),
+    ("base = 'dice'\n[domain.light.near_count]\nkind='constant'\nvalue=1", "'domain.light.near_count' asks for some, and 'domain.near_light' is missing."),
     ("base = 'dice-full'\n[domain.depth_camera.signal_e]\nkind='constant'\nvalue=1000", "'domain.depth_camera.signal_e': active_stereo has none. Leave it out."),
     ("base = 'dice-full'\n[domain.depth_camera.baseline_m]\nkind='uniform'\nlow=0.005\nhigh=0.1", "'domain.depth_camera': active_stereo: the projector stands between the cameras, so projector_m must be 0 to baseline_m = 0.005, not 0.009."),
     ("base = 'dice-full'\n[domain.depth_camera.min_range_m]\nkind='uniform'\nlow=0.1\nhigh=1.2", "'domain.depth_camera': active_stereo: min_range_m must be less than max_range_m = 1, not 1.2."),

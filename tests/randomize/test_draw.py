@@ -9,7 +9,7 @@ from sim2cam.randomize.chance import Chance
 from sim2cam.randomize.change import Change
 from sim2cam.randomize.distributions import Constant, Uniform
 from sim2cam.randomize.domain import ONCE, Domain, Shutter
-from sim2cam.randomize.draw import PER_DIE, PER_DISTRACTOR, PER_VIEW, draw
+from sim2cam.randomize.draw import PER_DIE, PER_DISTRACTOR, PER_OBJECT, PER_VIEW, draw
 from sim2cam.seeds import stream
 
 
@@ -40,6 +40,7 @@ def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
         **dict.fromkeys(PER_DISTRACTOR, values["layout/distractor_count"]),
         "lamp": values["light/lamp_count"],
         "near_light": values.get("light/near_count", 0),
+        **dict.fromkeys(PER_OBJECT, 0),  # this domain throws dice alone
         **dict.fromkeys(PER_VIEW, 3),
     }
     assert {f.name for f in fields(Domain)} == {*counts, *ONCE}

@@ -104,7 +104,7 @@ def test_what_has_no_closed_form_is_not_made_up(domain):
     assert shares_of(domain, Schedule(((0, Constant("a")),))) is None
 
 
-@pytest.mark.parametrize("name", [path.stem for path in SHIPPED.glob("*.toml")])
+@pytest.mark.parametrize("name", [path.stem for path in SHIPPED.glob("dice*.toml")])
 def test_every_factor_can_be_written_back(name):
     recipe = load_recipe(name)
     for group in vars(recipe.domain).values():

@@ -66,7 +66,7 @@ def several(distribution, n=4000):
 def changed(domain, group, **factors):
     """The domain with other factors, which must be sound."""
     other = replace(domain, **{group: replace(getattr(domain, group), **factors)})
-    check_domain(other)
+    check_domain(other, ())
     return other
 
 

@@ -13,8 +13,10 @@ from sim2cam.errors import InputError, RepairWarning, SpecError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import shoot
 from sim2cam.render.mesh import extent_of
-from sim2cam.render.mesh_file import MAX_TEXTURE_PX, read_mesh_file
+from sim2cam.render.mesh_content import packed, unpacked
+from sim2cam.render.mesh_file import read_mesh_file
 from sim2cam.render.physics import settle
+from sim2cam.render.unwrap import MAX_TEXTURE_PX
 from sim2cam.scene.asset import MeshFile
 from sim2cam.scene.scene import Scene
 
@@ -331,3 +333,82 @@ def test_sizes_that_are_none_are_refused():
     message = "unit_m of a meshfile is 0.0. It takes finite sizes above 0."
     with pytest.raises(SpecError, match=f"^{re.escape(message)}$"):
         MeshFile("a.obj", "thing", unit_m=0.0)
+
+
+def texel_colors(content, corners):
+    """What the picture shows at points of faces (m, 3, 2), interpolated as renderers do."""
+    height, width = content.colors.shape[:2]
+    places = corners * (width, height) - 0.5
+    low = np.floor(places + 1e-9).astype(int)
+    share = places - low
+    total = 0.0
+    for dx, dy in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        weight = np.prod(np.where((dx, dy), share, 1 - share), axis=-1)
+        x, y = (np.add(low, (dx, dy))[..., i].clip(0, (width, height)[i] - 1) for i in (0, 1))
+        total = total + weight[..., None] * content.colors[y, x]
+    return total
+
+
+@pytest.mark.parametrize("suffix", ["ply", "glb", "obj"])
+def test_colors_of_vertices_run_across_faces(tmp_path, suffix):
+    ball = trimesh.creation.icosphere(3, 0.1)
+    colors = np.round((ball.vertices / 0.1 * 0.5 + 0.5) * 255).astype(np.uint8)
+    ball.visual.vertex_colors = np.column_stack([colors, np.full(len(colors), 255)])
+    ball.export(tmp_path / f"a.{suffix}")
+    content = quiet(MeshFile(str(tmp_path / f"a.{suffix}"), "thing"))
+    mesh = content.mesh
+    for weights in ([1, 0, 0], [0, 1, 0], [0, 0, 1], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]):
+        points = np.einsum("c,fcd->fd", weights, mesh.vertices_m[mesh.faces])
+        places = np.einsum("c,fcd->fd", weights, mesh.uvs[mesh.faces])
+        expected = (points / 0.1 * 0.5 + 0.5) * 255
+        assert np.abs(texel_colors(content, places) - expected).max() < 1.1
+
+
+def test_neighbours_on_the_mesh_are_neighbours_in_its_picture(tmp_path):
+    ball = trimesh.creation.icosphere(3, 0.1)
+    ball.visual.vertex_colors = np.full((len(ball.vertices), 4), 255, np.uint8)
+    ball.export(tmp_path / "a.ply")
+    mesh = quiet(MeshFile(str(tmp_path / "a.ply"), "thing")).mesh
+    middle = mesh.vertices_m[mesh.faces].mean(axis=1)
+    place = mesh.uvs[mesh.faces].mean(axis=1)
+    near = np.linalg.norm(place[:, None] - place[None], axis=-1) < 0.035
+    apart = np.linalg.norm(middle[:, None] - middle[None], axis=-1)
+    assert np.median(apart[near]) < 0.3 * np.median(apart)
+
+
+def test_a_material_without_a_picture_has_its_color(tmp_path):
+    (tmp_path / "a.mtl").write_text("newmtl m\nKd 1 0 0\n")
+    content = quiet(obj(tmp_path, head="mtllib a.mtl\nusemtl m\n"))
+    seen = texel_colors(content, content.mesh.uvs[content.mesh.faces])
+    assert np.abs(seen - (255, 0, 0)).max() < 1e-6
+
+
+def test_text_that_is_no_utf8_is_read(tmp_path):
+    asset = obj(tmp_path)
+    path = tmp_path / "a.obj"
+    path.write_bytes("# gr\xfcn\n".encode("latin-1") + path.read_bytes())
+    assert len(quiet(asset).mesh.faces) == 4
+
+
+def test_faces_of_single_surfaces_are_turned_like_most_of_them(tmp_path):
+    ball = trimesh.creation.icosphere(3, 0.1)
+    rng = np.random.default_rng(0)
+    for share in (0.05, 0.6):  # the more, the sooner those that stay are the wrong ones
+        turned = rng.random(len(ball.faces)) < share
+        faces = np.where(turned[:, None], ball.faces[:, ::-1], ball.faces)
+        trimesh.Trimesh(ball.vertices, faces, process=False).export(tmp_path / "a.ply")
+        read_mesh_file.cache_clear()
+        with pytest.warns(RepairWarning, match=f"{turned.sum()} of its {len(faces)} faces were"):
+            mesh = read_mesh_file(MeshFile(str(tmp_path / "a.ply"), "thing")).mesh
+        assert volume(mesh) == pytest.approx(ball.volume, rel=1e-5)
+
+
+def test_what_was_packed_isunpacked(tmp_path):
+    content = quiet(textured(tmp_path))
+    again = unpacked(packed(content))
+    assert again.is_closed == content.is_closed
+    assert np.array_equal(again.colors, content.colors)
+    for name, value in vars(content.mesh).items():
+        assert np.array_equal(getattr(again.mesh, name), value), name
+    assert unpacked(packed(content)[:-40]) is None
+    assert unpacked(b"") is None

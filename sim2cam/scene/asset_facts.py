@@ -1,0 +1,119 @@
+"""What is known of a file's object besides its shape: its size, how heavy and how smooth it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sim2cam.errors import SpecError
+from sim2cam.geometry.poses import Vec3
+from sim2cam.scene.asset import LengthUnit, MeshFile
+from sim2cam.scene.objects import Symmetries
+
+ASSUMED = "assumed"
+
+_UNIT_SLACK = 1e-3
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Between which numbers a physical property lies.
+
+    Attributes:
+        low, high: the numbers, 0 or more.
+        source: who measured it, or ``assumed``.
+    """
+
+    low: float
+    high: float
+    source: str = ASSUMED
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high < math.inf:
+            raise SpecError(
+                f"an interval needs finite numbers with 0 <= low <= high, not {self.low} to {self.high}"
+            )
+
+    def at(self, share: float) -> float:
+        """Returns the number so far on the way from low (0) to high (1)."""
+        return self.low + share * (self.high - self.low)
+
+
+@dataclass(frozen=True)
+class AssetCard:
+    """What people write about an object, in the TOML file beside its mesh; all of it may be left out.
+
+    Attributes:
+        category: what it is labelled as; otherwise the name of its folder, or of its file.
+        unit: of the file's numbers; otherwise guessed from its size.
+        licence: of the file, as SPDX names it.
+        mass_kg, friction, restitution: as they were measured; otherwise assumed.
+        keypoints: named points, in the file's own frame and unit.
+        symmetries: turns about the origin of the file's frame after which it looks the same.
+    """
+
+    category: str | None = None
+    unit: LengthUnit | None = None
+    licence: str = ""
+    mass_kg: Interval | None = None
+    friction: Interval | None = None
+    restitution: Interval | None = None
+    keypoints: Mapping[str, Vec3] = field(default_factory=dict)
+    symmetries: Symmetries = field(default_factory=Symmetries)
+
+    def __post_init__(self) -> None:
+        if self.category == "":
+            raise SpecError("a category needs a name")
+        for name, point in self.keypoints.items():
+            if not all(map(math.isfinite, point)):
+                raise SpecError(f"keypoint {name} lies at {point}")
+        for vector in (*self.symmetries.axes, *self.symmetries.rotations_wxyz):
+            if not abs(math.hypot(*vector) - 1) < _UNIT_SLACK:
+                raise SpecError(f"a symmetry's axis or rotation {vector} has not the length 1")
+        if self.mass_kg is not None and self.mass_kg.low <= 0:
+            raise SpecError(f"mass_kg has to be above 0, not {self.mass_kg.low}")
+        for name, most in (("friction", 2.0), ("restitution", 1.0)):
+            interval = getattr(self, name)
+            if interval is not None and interval.high > most:
+                raise SpecError(f"{name} can be at most {most:g}, not {interval.high:g}")
+
+
+@dataclass(frozen=True)
+class AssetFacts:
+    """An object from a file, as scenes throw it.
+
+    Attributes:
+        name: of its file, within the folder of assets.
+        mesh: where it is, what it holds, its category and its keypoints.
+        low_m, high_m: opposite corners of its box, in its own frame.
+        center_m: of its mass.
+        radius_m: from there to its farthest point.
+        faces: triangles.
+        is_closed: whether it is the skin of a solid.
+        parts: convex solids as which it collides; 1 is its hull.
+        mass_kg, friction, restitution: between which they are drawn.
+        symmetries: turns after which it looks the same.
+        licence: of the file; empty when nobody said.
+    """
+
+    name: str
+    mesh: MeshFile
+    low_m: Vec3
+    high_m: Vec3
+    center_m: Vec3
+    radius_m: float
+    faces: int
+    is_closed: bool
+    parts: int
+    mass_kg: Interval
+    friction: Interval
+    restitution: Interval
+    symmetries: Symmetries = field(default_factory=Symmetries)
+    licence: str = ""
+
+    @property
+    def size_m(self) -> Vec3:
+        """Sides of its box."""
+        (a, b, c), (d, e, f) = self.low_m, self.high_m
+        return d - a, e - b, f - c

@@ -1,0 +1,105 @@
+"""From meshes to a score with the commands that a user types."""
+
+import json
+
+import numpy as np
+import pytest
+import trimesh
+
+from sim2cam import images
+from sim2cam.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder of people's own: two cups, a block, and photos of another size than usual."""
+    root = tmp_path_factory.mktemp("own")
+    for name in ("cup", "block"):
+        (root / "objects" / name).mkdir(parents=True)
+    trimesh.creation.annulus(30, 40, 90).export(root / "objects/cup/a.stl")
+    trimesh.creation.annulus(25, 35, 100).export(root / "objects/cup/b.obj")
+    block = trimesh.creation.box((60, 40, 30))
+    block.visual.vertex_colors = np.tile([200, 30, 30, 255], (8, 1))
+    block.export(root / "objects/block/red.ply")
+    (root / "photos").mkdir()
+    photo = images.encode_png(np.full((60, 80, 3), 100, np.uint8))
+    for number in range(2):
+        (root / f"photos/{number}.png").write_bytes(photo)
+    return root
+
+
+def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    assert main(["new", "mine", "--assets", "objects", "--captures", "photos"]) == 0
+    said = capsys.readouterr().err
+    assert "cup/a.stl: 80 x 80 x 90 mm (unit guessed)" in said
+    assert "recipe: mine.toml (3 objects in 2 categories)" in said
+    text = (place / "mine.toml").read_text()
+    assert 'unit = "mm"  # of the files\' numbers; guessed: the largest, cup/b.obj, is 70 x' in text
+    assert "width = 80  # of the pictures; most captures have 80 x 60 pixels\nheight = 60" in text
+
+    assert main(["render", "mine.toml", "--preview"]) == 0
+    sheet = images.read_rgb(place / "mine-preview.png")
+    assert sheet.shape == (4 * 360, 4 * 480, 3)
+
+    assert main(["render", "mine.toml", "--out", "sim", "--count", "8", "--workers", "1"]) == 0
+    assert main(["check", "sim"]) == 0
+    assert main(["export", "sim", "--format", "coco", "--out", "coco"]) == 0
+    train = [
+        "train",
+        "mine.toml",
+        "--data",
+        "sim",
+        "--out",
+        "run",
+        "--steps",
+        "3",
+        "--workers",
+        "1",
+    ]
+    assert main(train) == 0
+    capsys.readouterr()
+    captures = str(next((place / "coco").rglob("*.json")))
+    assert main(["bench", "run/weights.safetensors", "--captures", captures, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert 0 <= result["ap"]["value"] <= 1
+
+
+def test_a_recipe_that_is_there_stays(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    (place / "kept.toml").write_text("kept")
+    assert main(["new", "kept", "--assets", "objects"]) == 2
+    assert "kept.toml is there already. Choose another name or add --overwrite." in (
+        capsys.readouterr().err
+    )
+    assert (place / "kept.toml").read_text() == "kept"
+
+
+def test_assets_are_listed_and_drawn(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    assert main(["assets", "objects"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == [
+        "asset", "category", "size,", "mm", "unit", "faces", "closed", "parts", "mass,",
+        "kg", "licence",
+    ]  # fmt: skip
+    assert out[1].startswith("block/red.ply  block     60 x 40 x 30   mm?   12     yes")
+    assert images.read_rgb(place / "objects-assets.png").shape == (2 * 300, 2 * 256, 3)
+
+
+def test_a_bad_asset_fails_the_check_and_is_named(place, tmp_path, capsys):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/a.obj").write_text("v nan 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    (tmp_path / "bad/b.stl").write_bytes((place / "objects/cup/a.stl").read_bytes())
+    assert main(["assets", str(tmp_path / "bad"), "--json"]) == 1
+    printed = capsys.readouterr()
+    assert "a.obj: vertex 1 lies at (nan, 0, 0)." in printed.err
+    assert "1 of 2 cannot be used" in printed.err
+    first, second = json.loads(printed.out)["assets"]
+    assert first["facts"] is None
+    assert second["facts"]["mesh"]["category"] == "b"
+
+
+def test_render_needs_an_out_or_a_preview(capsys):
+    assert main(["render", "dice", "--count", "4"]) == 2
+    assert "give --out and --count, or --preview." in capsys.readouterr().err

@@ -1,0 +1,242 @@
+"""Recipes that throw objects from files."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+
+from sim2cam.dataset.check import check_dataset
+from sim2cam.dataset.reader import read_header
+from sim2cam.errors import InputError, RecipeError
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.randomize.compose import compose
+from sim2cam.randomize.distributions import Constant
+from sim2cam.randomize.draw import draw
+from sim2cam.randomize.limits import check_domain
+from sim2cam.scene.asset import Die, MeshFile
+
+TEXT = """\
+base = "objects"
+name = "things"
+[assets]
+folder = "objects"
+unit = "mm"
+[render]
+width = 96
+height = 80
+views = 2
+channels = ["depth", "ids", "coordinates", "keypoints", "symmetries"]
+[domain.layout]
+object_count = { kind = "integers", low = 3, high = 4 }
+distractor_count = { kind = "constant", value = 1 }
+surface = { kind = "constant", value = "table" }
+"""
+
+
+def fill(folder: Path) -> None:
+    """Cups that are open above, and blocks of one colour."""
+    for name in ("cup", "block"):
+        (folder / name).mkdir(parents=True)
+    trimesh.creation.annulus(20, 25, 60).export(folder / "cup/a.stl")
+    block = trimesh.creation.box((50, 40, 30))
+    block.apply_translation((100, 0, 0))  # files' origins lie anywhere
+    block.visual.vertex_colors = np.tile([200, 30, 30, 255], (8, 1))
+    block.export(folder / "block/red.ply")
+    (folder / "block/red.toml").write_text(
+        'licence = "CC0-1.0"\nmass_kg = { low = 0.2, high = 0.3, source = "scale" }\n'
+        "friction = { low = 0.4, high = 0.5 }\n"
+        "[keypoints]\nlid = [100, 0, 15]\ninside = [100, 0, 0]\n"
+        "[symmetries]\nrotations_wxyz = [[0, 0, 0, 1]]\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    root = tmp_path_factory.mktemp("things")
+    fill(root / "objects")
+    (root / "things.toml").write_text(TEXT)
+    return root
+
+
+@pytest.fixture(scope="module")
+def recipe(place):
+    return load_recipe(str(place / "things.toml"))
+
+
+def make(recipe, root, count=4):
+    return generate(
+        recipe, root, count=count, seed=0, workers=1, resume=False, overwrite=False,
+        progress=lambda *_: None,
+    )  # fmt: skip
+
+
+def test_a_recipe_knows_the_objects_of_its_folder(recipe):
+    assert recipe.categories == ("block", "cup")
+    assert [facts.name for facts in recipe.assets] == ["block/red.ply", "cup/a.stl"]
+    assert recipe.domain.object.asset.options == ("block/red.ply", "cup/a.stl")
+    assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+def test_what_files_hold_decides_the_digest_and_where_they_lie_does_not(recipe, place, tmp_path):
+    shutil.copytree(place, tmp_path / "moved")
+    moved = tmp_path / "moved"
+    assert load_recipe(str(moved / "things.toml")).digest() == recipe.digest()
+    trimesh.creation.annulus(20, 25, 61).export(moved / "objects/cup/a.stl")
+    longer = load_recipe(str(moved / "things.toml"))
+    assert longer.digest() != recipe.digest()
+    card = moved / "objects/block/red.toml"
+    card.write_text(card.read_text().replace("0.3,", "0.31,"))
+    assert load_recipe(str(moved / "things.toml")).digest() != longer.digest()
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
+    drawn = draw(recipe.domain, 0, index, views=2)
+    scene = compose(drawn, 640, 480, recipe.assets)
+    facts = {one.mesh: one for one in recipe.assets}
+    balls = []
+    for body in (body for body in scene.bodies if isinstance(body.asset, MeshFile)):
+        one = facts[body.asset]
+        balls.append((body.pose.apply(np.array([one.center_m]))[0], one.radius_m))
+        assert one.mass_kg.low <= body.mass_kg <= one.mass_kg.high
+        assert one.friction.low <= body.friction <= one.friction.high
+        share = drawn.number(f"{body.name}/restitution_share")
+        assert body.restitution == one.restitution.at(share)
+        assert body.is_target
+    assert len(balls) == drawn.count("layout/object_count")
+    for i, (centre, radius) in enumerate(balls):
+        assert centre[2] > radius
+        for other, reach in balls[:i]:
+            assert np.linalg.norm(centre - other) > radius + reach
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_cameras_see_the_middle_object_as_large_as_was_drawn(recipe, index):
+    drawn = draw(recipe.domain, 0, index, views=2)
+    scene = compose(drawn, 320, 240, recipe.assets)
+    facts = {one.mesh: max(one.size_m) for one in recipe.assets}
+    length = np.median([facts[b.asset] for b in scene.bodies if b.is_target])
+    for view, camera in enumerate(scene.cameras):
+        forward = camera.pose.rotation().apply([0.0, 0.0, 1.0])
+        distance = -camera.pose.position_m[2] / forward[2]
+        shown = camera.lens.fx_px * length / distance
+        assert shown == pytest.approx(drawn.number(f"view/{view}/object_px") / 2)
+
+
+def test_another_folder_makes_the_same_bytes_without_its_name(recipe, place, tmp_path):
+    shutil.copytree(place, tmp_path / "moved")
+    moved = load_recipe(str(tmp_path / "moved/things.toml"))
+    for name, one in (("a", recipe), ("b", moved)):
+        make(one, tmp_path / name)
+        assert check_dataset(tmp_path / name).problems == ()
+    files = [p for p in (tmp_path / "a").rglob("*") if p.is_file() and p.name != "environment.json"]
+    assert len(files) > 10
+    for path in files:
+        data = path.read_bytes()
+        assert data == (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes()
+        assert str(place).encode() not in data
+
+
+def test_a_data_set_records_its_assets(recipe, tmp_path):
+    dataset = make(recipe, tmp_path / "d")
+    header = read_header(tmp_path / "d")
+    block, cup = header["recipe"]["assets"]
+    assert (block["name"], block["licence"], block["mass_kg"]["source"]) == (
+        "block/red.ply", "CC0-1.0", "scale",
+    )  # fmt: skip
+    assert re.fullmatch("[0-9a-f]{64}", cup["mesh"]["digest"])
+    assert header["objects"]["block/red.ply"]["symmetries"]["rotations_wxyz"] == [[0, 0, 0, 1]]
+    labels = [label for sample in dataset.samples for label in sample.objects]
+    assert {label.category for label in labels} <= {"block", "cup"}
+    points = [label.keypoints for label in labels if label.category == "block"]
+    assert points
+    for lid, inside in points:
+        assert (lid.name, lid.point_m) == ("lid", pytest.approx((0.1, 0, 0.015)))
+        assert inside.visibility < 2
+    assert any(lid.visibility == 2 for lid, _ in points)
+
+
+def test_objects_come_to_rest_on_the_table(recipe):
+    settled = settled_scene(recipe, 0, 1)
+    for body in settled.scene.bodies:
+        if body.is_target:
+            low, high = next(
+                (one.low_m, one.high_m) for one in recipe.assets if one.mesh == body.asset
+            )
+            middle = body.pose.apply(np.add([low], [high]) / 2)[0]
+            assert 0.01 < middle[2] < 0.12
+
+
+def test_dice_and_objects_are_thrown_together(place, tmp_path):
+    objects = (SHIPPED / "bases/objects.toml").read_text()
+    objects = objects.split("[domain.object]")[1].split("[domain.view]")[0]
+    path = tmp_path / "both.toml"
+    folder = json.dumps(str(place / "objects"))
+    path.write_text(
+        f'base = "dice"\nname = "both"\ncategories = ["1", "2", "3", "4", "5", "6", "block", "cup"]\n'
+        f'[assets]\nfolder = {folder}\nunit = "mm"\n'
+        '[domain.layout]\nobject_count = { kind = "constant", value = 2 }\n'
+        f"[domain.object]{objects}"
+    )
+    recipe = load_recipe(str(path))
+    alone = draw(load_recipe("dice").domain, 3, 5, views=1)
+    drawn = draw(recipe.domain, 3, 5, views=1)
+    assert alone.values.items() <= drawn.values.items()
+    bodies = compose(drawn, 64, 64, recipe.assets).bodies
+    assert sum(isinstance(body.asset, MeshFile) for body in bodies) == 2
+    assert sum(isinstance(body.asset, Die) for body in bodies) == drawn.count("layout/die_count")
+
+
+BAD = [
+    ("[assets]\nfolder = 'none'", "none: no such folder of assets. Check the path."),
+    ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
+    ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: folder, unit"),
+    ("[assets]\nunit = 'mm'", "key 'assets.folder' is missing."),
+    ("[assets]\nfolder = 'objects'\nunit = 'parsec'", "'assets.unit': Input should be 'm', 'cm', 'mm' or 'in' (found \"parsec\")."),
+    ("assets = 'objects'", "'assets': "),
+    ("", "there is nothing to throw. Name a folder of meshes in [assets]."),
+    ("categories = ['cup']\n[assets]\nfolder = 'objects'\nunit = 'mm'", "categories lack block of the assets."),
+    ("[assets]\nfolder = 'objects'\nunit = 'mm'\n[domain.object]\nasset = { kind = 'constant', value = 'cup/b.stl' }", "'domain.object.asset' cannot be 'cup/b.stl'. Did you mean 'cup/a.stl'? Allowed: block/red.ply, cup/a.stl."),
+    ("[assets]\nfolder = 'objects'\nunit = 'm'", "2 of 2 assets cannot be used: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[message[:30] for _, message in BAD])
+def test_a_bad_table_of_assets_is_refused(place, monkeypatch, text, message):
+    monkeypatch.delenv("SIM2CAM_REAL", raising=False)
+    path = place / "bad.toml"
+    path.write_text(f'base = "objects"\nname = "bad"\n{text}\n')
+    with pytest.raises((RecipeError, InputError)) as caught:
+        load_recipe(str(path))
+    assert message in str(caught.value)
+
+
+NOTHING = [
+    ("view.object_px", "'domain.view' takes one of 'die_px' and 'object_px'"),
+    ("layout.object_count", "nothing is thrown: give 'domain.layout.object_count'"),
+    (
+        "object_surface",
+        "'domain.layout.object_count' asks for some, and 'domain.object_surface' is",
+    ),
+]
+
+
+@pytest.mark.parametrize(("left_out", "message"), NOTHING)
+def test_a_domain_that_lacks_something_is_refused(recipe, left_out, message):
+    group, _, factor = left_out.partition(".")
+    value = replace(getattr(recipe.domain, group), **{factor: None}) if factor else None
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check_domain(replace(recipe.domain, **{group: value}), ["block/red.ply", "cup/a.stl"])
+
+
+def test_one_length_alone_sets_the_distance_of_cameras(recipe):
+    both = replace(recipe.domain.view, die_px=Constant(40.0))
+    with pytest.raises(ValueError, match="takes one of"):
+        check_domain(replace(recipe.domain, view=both), ["block/red.ply", "cup/a.stl"])
