@@ -86,11 +86,11 @@ def test_a_blurred_body_is_transparent_on_both_sides_of_its_edge():
 
 
 @pytest.mark.parametrize(
-    ("aperture_m", "focus_m"),
-    [(0.02, 0.46), (0.02, 0.25), (0.03, 0.33)],
+    ("aperture_m", "focus_m", "most"),
+    [(0.02, 0.46, 0.33), (0.02, 0.25, 0.3), (0.03, 0.33, 0.45)],
     ids=["far", "near", "mid"],
 )
-def test_it_is_what_many_points_of_an_aperture_see(make, egl, aperture_m, focus_m):
+def test_it_is_what_many_points_of_an_aperture_see(make, egl, aperture_m, focus_m, most):
     """A camera that moves over its aperture, its sensor shifted so that the focus stays put."""
     focal = 220.0
     of = make.camera(
@@ -123,4 +123,4 @@ def test_it_is_what_many_points_of_an_aperture_see(make, egl, aperture_m, focus_
     truth = np.mean(seen, axis=0)
     radius = radius_px(sharp["depth_m"], Defocus(aperture_m, focus_m), focal)
     left = np.abs(defocused(sharp["radiance"], radius) - truth).mean()
-    assert left < 0.33 * np.abs(sharp["radiance"] - truth).mean()
+    assert left < most * np.abs(sharp["radiance"] - truth).mean()
