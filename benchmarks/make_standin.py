@@ -25,7 +25,7 @@ from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import instance_ids
-from sim2cam.render.sensor import expose_to_jpeg
+from sim2cam.render.sensor import take
 from sim2cam.render.tracer import Tracer
 from sim2cam.render.warp import color_through, labels_through
 from sim2cam.scene.camera import Camera
@@ -87,7 +87,7 @@ def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]
 def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
     """Returns the JPEG file of a path-traced picture."""
     draw = functools.partial(Tracer(scene).trace, paths=SAMPLES, seed=seed)
-    return expose_to_jpeg(color_through(optics_of(camera), draw), camera.sensor)
+    return take(color_through(optics_of(camera), draw), camera.sensor).jpeg
 
 
 def is_clear(label: ObjectLabel) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,11 +18,15 @@ from sim2cam.randomize.materials import material_of
 from sim2cam.randomize.things import distractors_of, place_of, targets_of
 from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.asset_facts import AssetFacts
-from sim2cam.scene.camera import Camera, Sensor, Shutter
+from sim2cam.scene.camera import Camera, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
+from sim2cam.scene.glass import Defocus, Dirt, Droplets, FieldBlur, Glare, Glass, LateralColor
 from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
 from sim2cam.scene.material import Color, Material
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
+
+Part = TypeVar("Part")
 
 _GROUND_SIDE_M = 6.0
 _WALL_THICKNESS_M = 0.004
@@ -154,6 +159,7 @@ def _camera(drawn: Draw, view: int, width: int, height: int, length_m: float) ->
         twist=_twist(drawn, view, pose),
         depth=_depth_camera(drawn, view),
         baseline_m=_baseline_m(drawn, view),
+        glass=_glass(drawn, view, distance),
     )
 
 
@@ -191,12 +197,42 @@ def _depth_camera(drawn: Draw, view: int) -> AnyDepthCamera | None:
     path = f"depth_camera/{view}"
     if not drawn.has(path):
         return None
-    kind = DEPTH_CAMERAS[drawn.text(f"{path}/kind")]
-    names = [field.name for field in fields(kind) if field.name != "kind"]
-    numbers = {name: drawn.values.get(f"{path}/{name}") for name in names}
-    given = {name: number for name, number in numbers.items() if number is not None}
-    seeds = {name: int(number) for name, number in given.items() if name.endswith("_seed")}
-    return kind(**(given | seeds))  # type: ignore[arg-type]
+    return _given(drawn, path, DEPTH_CAMERAS[drawn.text(f"{path}/kind")])
+
+
+def _given(drawn: Draw, path: str, kind: type[Part]) -> Part:
+    """Returns a part of a camera of what was drawn of it; the rest is as that kind has it."""
+    given: dict[str, Any] = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        value = drawn.values.get(f"{path}/{field.name}")
+        if value is not None and field.name != "kind":
+            given[field.name] = int(value) if field.type == "int" else value
+    return kind(**given)
+
+
+def _part(drawn: Draw, path: str, kind: type[Part]) -> Part | None:
+    return _given(drawn, path, kind) if drawn.has(path) else None
+
+
+def _glass(drawn: Draw, view: int, distance_m: float) -> Glass | None:
+    """Returns the glass of a camera that looks at a point at a distance; None without any part."""
+    glass = Glass(
+        defocus=_defocus(drawn, view, distance_m),
+        lateral_color=_part(drawn, f"lateral_color/{view}", LateralColor),
+        field_blur=_part(drawn, f"field_blur/{view}", FieldBlur),
+        glare=_part(drawn, f"glare/{view}", Glare),
+        dirt=_part(drawn, f"dirt/{view}", Dirt),
+        droplets=_part(drawn, f"droplets/{view}", Droplets),
+    )
+    return None if glass == Glass() else glass
+
+
+def _defocus(drawn: Draw, view: int, distance_m: float) -> Defocus | None:
+    path = f"defocus/{view}"
+    if not drawn.has(path):
+        return None
+    focus_m = distance_m * drawn.number(f"{path}/focus")
+    return Defocus(drawn.number(f"{path}/aperture_m"), focus_m)
 
 
 def _baseline_m(drawn: Draw, view: int) -> float | None:
@@ -233,4 +269,7 @@ def _sensor(drawn: Draw, view: int) -> Sensor:
         sharpening=drawn.number(f"{sensor}/sharpening"),
         jpeg_quality=drawn.count(f"{sensor}/jpeg_quality"),
         noise_seed=drawn.count(f"{sensor}/noise_seed"),
+        mosaic=_part(drawn, f"mosaic/{view}", Mosaic),
+        processing=_part(drawn, f"processing/{view}", Processing),
+        automatics=_part(drawn, f"automatics/{view}", Automatics),
     )

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, TypeAdapter
-from scipy.stats import truncnorm
+from scipy.special import ndtr, ndtri
 
 from sim2cam.errors import did_you_mean
 from sim2cam.randomize.chance import Chance, Value
@@ -137,7 +137,12 @@ class Normal(Term):
     def draw(self, chance: Chance) -> float:
         """Returns a number in [low, high]."""
         low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
-        return float(truncnorm.rvs(low, high, self.mean, self.std, random_state=chance.rng))
+        share = chance.rng.random()
+        if low > 0:  # in the lower half the normal law keeps its digits
+            between = -_normal_between(-high, -low, 1 - share)
+        else:
+            between = _normal_between(low, high, share)
+        return min(max(self.mean + self.std * between, self.low), self.high)
 
     def extremes(self, look: Look) -> Values:
         """Returns both ends."""
@@ -604,6 +609,12 @@ def _numbers(kind: str, values: Any) -> list[float]:
     for value in found:
         _require(not isinstance(value, bool | str), f"{kind} needs numbers, not {value!r}")
     return found
+
+
+def _normal_between(low: float, high: float, share: float) -> float:
+    """Returns the number below which a share lies of the normal law from low to high."""
+    below = ndtr(low)
+    return float(ndtri(below + share * (ndtr(high) - below)))
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -391,6 +391,107 @@ class SensorFactors:
 
 
 @dataclass(frozen=True)
+class Mosaic:
+    """A colour filter before each pixel, and its noise; see ``scene.sensor.Mosaic``.
+
+    What is left out is as it is there: nothing is added.
+    """
+
+    pattern: Distribution
+    bits: Distribution | None = None
+    black_share: Distribution | None = None
+    red_response: Distribution | None = None
+    blue_response: Distribution | None = None
+    crosstalk: Distribution | None = None
+    prnu: Distribution | None = None
+    dsnu_e: Distribution | None = None
+    row_noise_e: Distribution | None = None
+    dark_e: Distribution | None = None
+    hot_share: Distribution | None = None
+    hot_e: Distribution | None = None
+    pattern_seed: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Processing:
+    """What the camera's processor does besides; see ``scene.sensor.Processing``."""
+
+    demosaic: Distribution | None = None
+    shading_correction: Distribution | None = None
+    color_correction: Distribution | None = None
+    local_tone: Distribution | None = None
+    chroma_blur_px: Distribution | None = None
+    jpeg_subsampling: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Automatics:
+    """How the camera follows the light; see ``scene.sensor.Automatics``."""
+
+    exposure_lag_s: Distribution | None = None
+    white_balance: Distribution | None = None
+    white_lag_s: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Defocus:
+    """A thin lens; see ``scene.glass``.
+
+    Attributes:
+        aperture_m: diameter of the entrance pupil.
+        focus: distance that is sharp, over that of the point looked at.
+    """
+
+    aperture_m: Distribution
+    focus: Distribution
+
+
+@dataclass(frozen=True)
+class LateralColor:
+    """How much larger the pictures in red and in blue are; see ``scene.glass``."""
+
+    red: Distribution | None = None
+    blue: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class FieldBlur:
+    """A point spread that grows towards the corners; see ``scene.glass``."""
+
+    corner_px: Distribution
+
+
+@dataclass(frozen=True)
+class Glare:
+    """Light that goes astray in the lens; see ``scene.glass``."""
+
+    veil: Distribution | None = None
+    bloom: Distribution | None = None
+    bloom_radius: Distribution | None = None
+    ghost: Distribution | None = None
+    ghost_scale: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Dirt:
+    """Smears on the lens; see ``scene.glass``."""
+
+    coverage: Distribution
+    loss: Distribution
+    size: Distribution | None = None
+    seed: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Droplets:
+    """Drops on the lens; see ``scene.glass``."""
+
+    count: Distribution
+    radius: Distribution
+    seed: Distribution | None = None
+
+
+@dataclass(frozen=True)
 class Stereo:
     """A second eye at the camera's right; see ``scene.camera.Camera``."""
 
@@ -471,13 +572,14 @@ class Domain:
     """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, or several.
 
     ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
-    no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``, ``card_surface``
-    (what boards and cards are printed on), ``distractor``, ``distractor_surface``, ``lamp`` and ``near_light`` are drawn for
-    each instance, ``view``, ``lens``, ``fisheye``, ``exposure``,
-    ``sensor``, ``shutter``, ``motion``, ``stereo`` and ``depth_camera`` for each view. Without
-    ``fisheye`` lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant,
-    without ``motion`` cameras stand still, without ``stereo`` they have one eye, and without
-    ``depth_camera`` they measure no depth.
+    no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
+    ``card_surface`` (what boards and cards are printed on), ``distractor``, ``distractor_surface``,
+    ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
+    ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
+    lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
+    ``motion`` cameras stand still, without ``stereo`` they have one eye, and without
+    ``depth_camera`` they measure no depth; without the groups that follow it they have no colour
+    filters, no further processing and no lag, and lenses without faults.
     """
 
     layout: Layout
@@ -509,6 +611,15 @@ class Domain:
     motion: Motion | None = None
     stereo: Stereo | None = None
     depth_camera: DepthFactors | None = None
+    mosaic: Mosaic | None = None
+    processing: Processing | None = None
+    automatics: Automatics | None = None
+    defocus: Defocus | None = None
+    lateral_color: LateralColor | None = None
+    field_blur: FieldBlur | None = None
+    glare: Glare | None = None
+    dirt: Dirt | None = None
+    droplets: Droplets | None = None
 
 
 def factors_of(group: Any) -> Iterator[tuple[str, Distribution]]:

@@ -21,6 +21,8 @@ PER_CARD = ("card", "card_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
+    "mosaic", "processing", "automatics",
+    "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets",
 )  # fmt: skip
 
 

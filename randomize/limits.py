@@ -11,7 +11,7 @@ from typing import Any, get_args
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.arrange import Arrangement
 from sim2cam.randomize.chance import Value
-from sim2cam.randomize.domain import DepthFactors, Domain, factor_at, factors_of
+from sim2cam.randomize.domain import DepthFactors, Domain, Glare, factor_at, factors_of
 from sim2cam.randomize.references import check_path, check_references, extremes_of
 from sim2cam.scene.asset import (
     CARD_BACK,
@@ -22,8 +22,11 @@ from sim2cam.scene.asset import (
 )
 from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS
+from sim2cam.scene.glass import GLASS_BOUNDS
+from sim2cam.scene.glass import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.objects import TURNABLE_FACES
+from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
 
 MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
@@ -36,10 +39,13 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "shape": ("box", "cylinder", "sphere"),
     "kind": tuple(DEPTH_CAMERAS),
     "arrangement": get_args(Arrangement),
-    "pattern": get_args(BoardPattern),
+    "board.pattern": get_args(BoardPattern),
     "dictionary": tuple(MARKER_COUNTS),
     "face": CARD_FACES,
     "near_light.kind": ("point", "spot", "area"),
+    "pattern": get_args(BayerPattern),
+    "demosaic": get_args(Demosaic),
+    "jpeg_subsampling": get_args(Subsampling),
 }
 _NEEDED = {
     "die_count": ("layout.same_look", "die", "die_color", "die_surface"),
@@ -149,7 +155,12 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "exposure_s": (1e-6, 10),
     "readout_s": (-10, 10),
     "stereo.baseline_m": DEPTH_BOUNDS["baseline_m"],
-} | {f"depth_camera.{name}": bounds for name, bounds in DEPTH_BOUNDS.items()}
+    "defocus.focus": (0.1, 100),
+} | {
+    f"{group}.{name}": limits
+    for group, bounds in ({"depth_camera": DEPTH_BOUNDS} | GLASS_BOUNDS | SENSOR_BOUNDS).items()
+    for name, limits in bounds.items()
+}
 _JOINT = (
     "baseline_m", "projector_m", "min_range_m", "max_range_m", "depth_unit_m", "modulation_hz",
     "ambiguity_m",
@@ -184,6 +195,8 @@ def check_domain(domain: Domain, assets: Collection[str], categories: Collection
             raise ValueError(f"a {kind} can show {', '.join(missing)}, which categories lack")
     if domain.depth_camera is not None:
         _check_depth_camera(domain, domain.depth_camera)
+    if domain.glare is not None:
+        _check_glare(domain, domain.glare)
 
 
 def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
@@ -278,6 +291,18 @@ def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
                 kind(**dict(zip(joint, corner, strict=True)))  # type: ignore[arg-type]
             except ValueError as error:
                 raise ValueError(f"'domain.depth_camera': {error}") from error
+
+
+def _check_glare(domain: Domain, group: Glare) -> None:
+    """Refuses shares that together may be more than all light."""
+    most = {
+        name: max(float(value) for value in extremes_of(domain, d, f"domain.glare.{name}"))
+        for name, d in factors_of(group)
+    }
+    try:
+        GlassGlare(**most)
+    except ValueError as error:
+        raise ValueError(f"'domain.glare': {error}") from error
 
 
 def _words_of(

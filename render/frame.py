@@ -12,16 +12,19 @@ from numpy.typing import NDArray
 from sim2cam.dataset.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, ChannelName, Wanted
 from sim2cam.dataset.sample import ObjectLabel, Occlusion
 from sim2cam.dataset.tracks import Tracks
+from sim2cam.errors import UsageError
 from sim2cam.geometry.boxes import Box, box_of_mask
 from sim2cam.geometry.motion import STILL
+from sim2cam.render.automatics import Earlier, Settings
 from sim2cam.render.depth_camera import sensor_depth
 from sim2cam.render.gbuffer import Channel, behind, boxes_behind
+from sim2cam.render.glass import through_glass
 from sim2cam.render.labels import occlusions_among, with_amodal_masks, with_keypoints
 from sim2cam.render.mesh import extent_of
 from sim2cam.render.physics import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
-from sim2cam.render.sensor import expose_to_jpeg
-from sim2cam.render.shutter import expose, truth_of
+from sim2cam.render.sensor import Photo, take
+from sim2cam.render.shutter import Exposure, expose, truth_of
 from sim2cam.render.stereo import right_eye, stereo_truth
 from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile
@@ -48,6 +51,7 @@ class Frame:
         occlusions: which of them hide which; None when not asked for.
         right: the file of the right eye's picture; None when not asked for.
         shot: what is seen, for what leads to other frames.
+        settings: what the camera's automatics chose, for the next frame.
     """
 
     jpeg: bytes
@@ -56,6 +60,7 @@ class Frame:
     occlusions: tuple[Occlusion, ...] | None
     right: bytes | None
     shot: Shot
+    settings: Settings
 
 
 def shoot(
@@ -63,6 +68,7 @@ def shoot(
     camera: Camera,
     rasterizer: Rasterizer,
     wanted: Collection[Wanted],
+    earlier: Earlier | None = None,
 ) -> Frame:
     """Returns the frame that a camera takes of the scene loaded in the rasterizer.
 
@@ -71,14 +77,16 @@ def shoot(
         camera: one of its cameras.
         rasterizer: with the scene loaded.
         wanted: what is wanted beside the picture.
+        earlier: what the camera's automatics chose for the frame before; None for a first one.
 
     Raises:
         LensError: the camera's lens does not see every pixel, or not as a channel needs it.
-        UsageError: the camera has no depth camera or no right eye, and a channel needs it.
+        UsageError: the camera has no depth camera, right eye or mosaic, and a channel needs it.
         BackendError: the rasterizer cannot give a channel.
     """
     drawn = {*LABEL_CHANNELS, *(name for name in _DRAWN if name in wanted)}
     exposure = expose(scene, camera, rasterizer, drawn, with_coverage="coverage" in wanted)
+    photo = _photo(exposure, camera, earlier)
     shot = Shot(scene, camera, exposure.truth)
     ids = instance_ids(scene, shot.drawn["bodies"])
     objects = _objects(shot, ids, wanted)
@@ -87,18 +95,21 @@ def shoot(
         channels["coverage"] = exposure.coverage
     if "sensor_depth" in wanted:
         channels["sensor_depth"] = sensor_depth(scene, camera, rasterizer)
+    if "raw" in wanted:
+        channels["raw"] = _raw(photo)
     right = None
     if any(name in wanted for name in _OF_PAIRS):
-        right, of_pair = _right(shot, exposure.radiance, rasterizer, wanted)
+        right, of_pair = _right(shot, photo.settings, rasterizer, wanted)
         channels |= of_pair
     hiding = occlusions_among(objects, ids, shot.drawn["cover"]) if "occlusions" in wanted else None
     return Frame(
-        jpeg=expose_to_jpeg(exposure.radiance, camera.sensor),
+        jpeg=photo.jpeg,
         channels={name: channels[name] for name in CHANNELS if name in wanted and name in channels},
         objects=objects,
         occlusions=hiding,
         right=right if "right" in wanted else None,
         shot=shot,
+        settings=photo.settings,
     )
 
 
@@ -128,6 +139,20 @@ def tracks_of(points_m: Mapping[str, NDArray[np.float64]], shot: Shot) -> Tracks
     )
 
 
+def _photo(exposure: Exposure, camera: Camera, earlier: Earlier | None) -> Photo:
+    light = through_glass(exposure.radiance, camera, exposure.truth["depth_m"])
+    return take(light, camera.sensor, earlier)
+
+
+def _raw(photo: Photo) -> NDArray[np.uint16]:
+    if photo.raw is None:
+        raise UsageError(
+            "the camera has no mosaic, and channel 'raw' is what one counts. Give its sensor one, or "
+            "its recipe a [domain.mosaic]."
+        )
+    return photo.raw
+
+
 def _objects(
     shot: Shot, ids: NDArray[np.uint16], wanted: Collection[Wanted]
 ) -> tuple[ObjectLabel, ...]:
@@ -152,7 +177,7 @@ def _channels(
 
 def _right(
     left: Shot,
-    metered: NDArray[np.float32],
+    settings: Settings,
     rasterizer: Rasterizer,
     wanted: Collection[Wanted],
 ) -> tuple[bytes, dict[ChannelName, NDArray[Any]]]:
@@ -160,13 +185,13 @@ def _right(
 
     Args:
         left: the left eye's picture.
-        metered: its radiance (h, w, 3): its light meter serves both.
+        settings: what its automatics chose, which serve both.
         rasterizer: with the scene loaded.
         wanted: what is wanted beside the picture.
     """
     eye = right_eye(left.camera)
     exposure = expose(left.scene, eye, rasterizer, _SEEN)
-    jpeg = expose_to_jpeg(exposure.radiance, eye.sensor, metered)
+    jpeg = _photo(exposure, eye, Earlier(settings, 0.0)).jpeg
     if not ("disparity" in wanted or "shared" in wanted):
         return jpeg, {}
     truth = stereo_truth(left, Shot(left.scene, eye, exposure.truth))

@@ -292,13 +292,21 @@ def _thinnest_m(scene: Scene) -> float:
 
 
 def _thickness_m(asset: Asset) -> float:
-    """Returns the shortest side of a shape, or of its thinnest part; an endless table is thick."""
-    if isinstance(asset, Ground):
-        return _GROUND_DEPTH_M
-    if isinstance(asset, MeshFile):
-        return float(min(np.ptp(part, axis=0).min() for part in collider_of(asset).parts))
-    low, high = extent_of(asset)
-    return float(np.subtract(high, low).min())
+    """Returns the shortest side of a shape; an endless table is thick."""
+    match asset:
+        case Die():
+            return asset.edge_m
+        case Box() | Block() | Board() | Card():
+            return min(asset.size_m)
+        case Cylinder():
+            return min(2 * asset.radius_m, asset.height_m)
+        case Sphere():
+            return 2 * asset.radius_m
+        case Ground():
+            return _GROUND_DEPTH_M
+        case MeshFile():
+            low, high = extent_of(asset)
+            return float(np.subtract(high, low).min())
 
 
 def _centre_m(body: Body) -> NDArray[np.float64]:

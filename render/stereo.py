@@ -14,6 +14,8 @@ from sim2cam.render.disparity import disparity_of
 from sim2cam.render.optics import optics_of
 from sim2cam.render.truth import Shot, flow
 from sim2cam.scene.camera import Camera
+from sim2cam.scene.glass import Glass
+from sim2cam.scene.sensor import Sensor
 from sim2cam.seeds import integer_seed
 
 
@@ -31,7 +33,7 @@ class StereoTruth:
 
 
 def right_eye(camera: Camera) -> Camera:
-    """Returns the right eye of a camera with two: of the same make, with noise of its own.
+    """Returns the right eye of a camera with two: of the same make, with noise and dirt of its own.
 
     Both are fixed to one another, so that where the camera turns, the right eye goes its own way.
 
@@ -43,11 +45,29 @@ def right_eye(camera: Camera) -> Camera:
             "the camera has one eye. Give it a baseline_m, or its recipe a [domain.stereo]."
         )
     pose = camera.pose @ Pose(position_m=(camera.baseline_m, 0.0, 0.0))
-    seed = integer_seed(camera.sensor.noise_seed, "right")
     twist = camera.twist and _beside(
         camera.twist, np.subtract(pose.position_m, camera.pose.position_m)
     )
-    return replace(camera, pose=pose, sensor=replace(camera.sensor, noise_seed=seed), twist=twist)
+    sensor, glass = _another_sensor(camera.sensor), camera.glass and _another_glass(camera.glass)
+    return replace(camera, pose=pose, sensor=sensor, twist=twist, glass=glass)
+
+
+def _another_sensor(sensor: Sensor) -> Sensor:
+    """Returns one of the same make, whose noise and pixels are others."""
+    mosaic = sensor.mosaic and replace(
+        sensor.mosaic, pattern_seed=integer_seed(sensor.mosaic.pattern_seed, "right")
+    )
+    return replace(sensor, noise_seed=integer_seed(sensor.noise_seed, "right"), mosaic=mosaic)
+
+
+def _another_glass(glass: Glass) -> Glass:
+    """Returns one of the same make, with smears and drops of its own."""
+    dirt, drops = glass.dirt, glass.droplets
+    return replace(
+        glass,
+        dirt=dirt and replace(dirt, seed=integer_seed(dirt.seed, "right")),
+        droplets=drops and replace(drops, seed=integer_seed(drops.seed, "right")),
+    )
 
 
 def _beside(twist: Twist, offset_m: NDArray[np.float64]) -> Twist:

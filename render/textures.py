@@ -74,8 +74,9 @@ def _srgb_table() -> NDArray[np.uint8]:
 
 def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """Returns sRGB bytes of linear values in 0..1."""
-    steps = np.round(np.clip(linear, 0, 1) * _SRGB_STEPS).astype(np.uint16)
-    return np.asarray(_srgb_table()[steps])
+    steps = np.clip(linear, 0, 1)
+    steps *= _SRGB_STEPS
+    return np.asarray(_srgb_table().take(np.rint(steps, out=steps).astype(np.uint16)))
 
 
 def _value_noise(rng: np.random.Generator) -> Pattern:

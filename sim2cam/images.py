@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -145,10 +145,20 @@ def shrunk(image: Image.Image, most_px: int, path: Path) -> NDArray[np.uint8]:
         raise _not_whole(path, error) from error
 
 
-def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
-    """Returns the JPEG file of an RGB image at a quality from 1 to 100 (4:2:0 chroma)."""
+def encode_jpeg(
+    rgb: NDArray[np.uint8], quality: int, subsampling: Literal["444", "422", "420"] = "420"
+) -> bytes:
+    """Returns the JPEG file of an RGB image.
+
+    Args:
+        rgb: (height, width, 3).
+        quality: 1 to 100.
+        subsampling: of colour: none, across, or both ways.
+    """
     bgr = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR)
-    return _encode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    factor = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{subsampling}")
+    options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, factor]
+    return _encode(".jpg", bgr, options)
 
 
 def decode_jpeg(data: bytes) -> NDArray[np.uint8]:

@@ -19,10 +19,11 @@ from sim2cam.render.mesh import mesh_of
 from sim2cam.render.physics import settle
 from sim2cam.render.skin import skin_of
 from sim2cam.scene.asset import Asset, Die, Ground, Pips, Sphere
-from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture, TextureFamily
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.sensor import Sensor
 
 SIDE_PX = 512
 EXPOSURE = 1.0

@@ -38,7 +38,7 @@ class Render:
     """In pixels, instead of the recipe's."""
     channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Comma-separated, instead of the recipe's: depth, ids, parts, normals, coordinates, coverage,
-    flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, right, amodal_masks,
+    flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, raw, right, amodal_masks,
     keypoints, occlusions, symmetries."""
     redraw: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
     """Comma-separated groups, as light or die/3, that are drawn anew in every scene; all else stays

@@ -12,7 +12,7 @@ from sim2cam import images
 
 ChannelName = Literal[
     "depth", "ids", "parts", "normals", "coordinates", "coverage", "flow_forward", "flow_backward",
-    "sensor_depth", "disparity", "shared",
+    "sensor_depth", "disparity", "shared", "raw",
 ]  # fmt: skip
 """What a data set may hold of each pixel.
 
@@ -46,6 +46,9 @@ ChannelName = Literal[
     also what is nearer than 16 bits reach.
 ``shared``
     uint16 (h, w), 1 where the right eye sees the point too; 0 where it is hidden there or outside.
+``raw``
+    uint16 (h, w), what each pixel of the sensor counted behind its colour filter; pattern, black
+    and white level are the sample's ``raw``.
 """
 
 ExtraName = Literal["right", "amodal_masks", "keypoints", "occlusions", "symmetries"]

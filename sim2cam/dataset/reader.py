@@ -12,7 +12,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
-from sim2cam.dataset.sample import Dataset, Moment, ObjectLabel, Occlusion, Origin, Sample
+from sim2cam.dataset.sample import (
+    Dataset,
+    Moment,
+    ObjectLabel,
+    Occlusion,
+    Origin,
+    RawFormat,
+    Sample,
+)
 from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.lens import Lens
@@ -82,6 +90,7 @@ class _Line:
     occlusions: tuple[Occlusion, ...] | None = None
     depth_unit_m: float | None = None
     baseline_m: float | None = None
+    raw: RawFormat | None = None
 
 
 _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
@@ -180,6 +189,8 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
     files = {PurePosixPath(place).parts[0]: raw.shard / place for place in line.files}
     if "rgb" not in files:
         raise InputError(path, f"sample {name}: it has no picture. {_AGAIN}.")
+    if "raw" in files and line.raw is None:
+        raise InputError(path, f"sample {name}: nothing tells the format of its raw. {_AGAIN}.")
     for label in line.objects or ():
         problem = _label_problem(label, line, categories)
         if problem:
@@ -202,6 +213,7 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         depth_unit_m=line.depth_unit_m,
         right=files.get("right"),
         baseline_m=line.baseline_m,
+        raw=line.raw,
     )
 
 
@@ -273,6 +285,7 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
                 scene_index=origin.scene_index,
                 occlusions=origin.occlusions,
                 depth_unit_m=origin.depth_unit_m,
+                raw=origin.raw,
                 baseline_m=origin.baseline_m,  # the right eye's picture was not translated
             )
         )

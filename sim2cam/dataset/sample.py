@@ -13,6 +13,7 @@ from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.motion import STILL, Twist
 from sim2cam.geometry.poses import Pose, Vec3
+from sim2cam.scene.sensor import BayerPattern
 
 Origin = Literal["sim", "adapted", "real", "stand-in"]
 
@@ -46,6 +47,27 @@ class Occlusion:
     front: int
     behind: int
     pixels: int
+
+
+@dataclass(frozen=True)
+class RawFormat:
+    """What the numbers of a raw picture mean.
+
+    Attributes:
+        pattern: colours of the first two pixels of the first row, then of the second.
+        black, white: numbers of darkness and of saturation.
+
+    Raises:
+        ValueError: white is not above black.
+    """
+
+    pattern: BayerPattern
+    black: int
+    white: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.black < self.white:
+            raise ValueError(f"white must be above black, not {self.white} and {self.black}")
 
 
 @dataclass(frozen=True)
@@ -128,6 +150,7 @@ class Sample:
         depth_unit_m: of the depth camera's readings; None without one.
         right: the image file of the right eye of a pair; None without one.
         baseline_m: how far to the right of this camera it stands; None without one.
+        raw: what the numbers of its raw picture mean; None without one.
     """
 
     name: str
@@ -147,6 +170,7 @@ class Sample:
     depth_unit_m: float | None = None
     right: Path | None = None
     baseline_m: float | None = None
+    raw: RawFormat | None = None
 
 
 @dataclass(frozen=True)

@@ -156,14 +156,20 @@ def shard_size(root: Path, number: int) -> int:
     return len(lines.read_text().splitlines()) if lines.is_file() else 0
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -> None:
     """Writes a JSON file with sorted keys, whole or not at all.
+
+    Args:
+        path: of the file.
+        value: what it holds.
+        in_lines: one value a line, for people to read; otherwise as few bytes as can be.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
     part = path.with_name(path.name + TEMPORARY_SUFFIX)
-    data = (json.dumps(plain(value), indent=1, sort_keys=True) + "\n").encode()
+    form: dict[str, Any] = {"indent": 1} if in_lines else {"separators": (",", ":")}
+    data = (json.dumps(plain(value), sort_keys=True, **form) + "\n").encode()
     try:
         with images.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)

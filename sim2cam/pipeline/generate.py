@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset, Moment
+from sim2cam.dataset.sample import Dataset, Moment, RawFormat
 from sim2cam.dataset.writer import (
     FORMAT_VERSION,
     SAMPLES_PER_SHARD,
@@ -33,6 +33,7 @@ from sim2cam.pipeline.records import check_scenes, read_settled
 from sim2cam.pipeline.scenes import Instant, SettledScene, check_change, settled_scene
 from sim2cam.randomize.change import NO_CHANGE, Change
 from sim2cam.randomize.limits import shown_categories
+from sim2cam.render.automatics import Earlier
 from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
 from sim2cam.render.mesh import surface_points
 from sim2cam.render.rasterizer import BACKEND_VARIABLE, rasterizer
@@ -240,8 +241,7 @@ def _scene_samples(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator
     """Yields the samples of a scene, one camera's film after another's."""
     points = _tracked_points(recipe, settled, seed)
     for view in range(recipe.render.views):
-        shots = (_shoot(recipe, settled, view, number) for number in range(len(settled.film)))
-        for number, neighbours in enumerate(_with_neighbours(shots)):
+        for number, neighbours in enumerate(_with_neighbours(_frames(recipe, settled, view))):
             yield _sample(recipe, settled, view, number, neighbours, points)
 
 
@@ -267,11 +267,17 @@ def _with_neighbours(frames: Iterator[Frame]) -> Iterator[tuple[Frame | None, Fr
     yield before, now, None
 
 
-def _shoot(recipe: Recipe, settled: SettledScene, view: int, number: int) -> Frame:
-    scene = settled.film[number].scene
-    if view == 0 or len(settled.film) > 1:
-        rasterizer().load(scene)
-    return shoot(scene, scene.cameras[view], rasterizer(), recipe.render.channels)
+def _frames(recipe: Recipe, settled: SettledScene, view: int) -> Iterator[Frame]:
+    """Yields the frames of one camera's film, whose automatics follow the light."""
+    earlier: Earlier | None = None
+    for instant, following in itertools.zip_longest(settled.film, settled.film[1:]):
+        scene = instant.scene
+        if view == 0 or len(settled.film) > 1:
+            rasterizer().load(scene)
+        frame = shoot(scene, scene.cameras[view], rasterizer(), recipe.render.channels, earlier)
+        yield frame
+        if following:
+            earlier = Earlier(frame.settings, following.seconds - instant.seconds)
 
 
 def _sample(
@@ -311,9 +317,17 @@ def _sample(
             occlusions=frame.occlusions,
             depth_unit_m=camera.depth and camera.depth.depth_unit_m,
             baseline_m=camera.baseline_m,
+            raw=_raw_format(camera) if "raw" in frame.channels else None,
         ),
         tracks=tracks_of(points, frame.shot) if points else None,
     )
+
+
+def _raw_format(camera: Camera) -> RawFormat | None:
+    mosaic = camera.sensor.mosaic
+    if mosaic is None:
+        return None
+    return RawFormat(mosaic.pattern, mosaic.black_level(), mosaic.white_level())
 
 
 def _moment(camera: Camera, number: int, seconds: float) -> Moment:

@@ -135,7 +135,7 @@ def run_piece(piece: Piece) -> Path:
         "box_margin": detector.card.box_margin,
         "found": {image: [_short(d) for d in detections] for image, detections in found.items()},
     }
-    write_json(piece.result, facts)
+    write_json(piece.result, facts, in_lines=False)
     return piece.result
 
 

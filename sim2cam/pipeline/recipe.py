@@ -39,6 +39,7 @@ _NEEDED = {
     "right": "stereo",
     "disparity": "stereo",
     "shared": "stereo",
+    "raw": "mosaic",
 }
 _UNBENT = ("disparity", "shared")
 _BENDS = ("k1", "k2", "p1", "p2")

@@ -109,6 +109,18 @@ def _shared(channels: Channels, _sample: Sample) -> Painted:
     return Painted(rgb)
 
 
+def _raw(channels: Channels, sample: Sample) -> Painted:
+    """Returns each pixel in the colour of its filter."""
+    raw = channels["raw"].astype(np.float64)
+    assert sample.raw is not None
+    share = np.clip((raw - sample.raw.black) / (sample.raw.white - sample.raw.black), 0, 1)
+    rgb = np.zeros((*raw.shape, 3), np.uint8)
+    for place, color in enumerate(sample.raw.pattern):
+        at = slice(place // 2, None, 2), slice(place % 2, None, 2)
+        rgb[(*at, "RGB".index(color))] = _bytes(np.sqrt(share[at]))
+    return Painted(rgb)
+
+
 def _ids(channels: Channels, _sample: Sample) -> Painted:
     return _numbered(channels["ids"])
 
@@ -193,6 +205,7 @@ LAYERS: dict[LayerName, Layer] = {
     "sensor_depth": Layer("depth camera", f"{_NEAR}, no reading black", _sensor_depth),
     "disparity": Layer("disparity", _NEAR, _disparity),
     "shared": Layer("seen by both eyes", "seen by both white, by the left alone orange", _shared),
+    "raw": Layer("raw", "what each pixel counted, in the colour of its filter; square root", _raw),
     "ids": Layer("ids", "a colour for each object", _ids),
     "parts": Layer("parts", "a colour for each part", _parts),
     "normals": Layer("normals", "right red, up green, towards the viewer blue", _normals),

@@ -18,10 +18,11 @@ from sim2cam.render.rasterizer import rasterizer
 from sim2cam.report.overlay import draw_labels
 from sim2cam.scene.asset import Ground
 from sim2cam.scene.asset_facts import AssetFacts
-from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.sensor import Sensor
 
 Rgb = NDArray[np.uint8]
 

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sim2cam.scene.bounds import SEED, SHARE, check_bounds
+
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 UINT16_MAX = 2**16 - 1
 
-_SHARE, _SEED = (0.0, 1.0), (0, 2**63 - 1)
 BOUNDS: dict[str, tuple[float, float]] = {
     "baseline_m": (0.001, 10),
     "projector_m": (0, 10),
@@ -29,7 +30,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "min_return": (0, 1e6),
     "max_return": (0, 1e6),
     "max_incidence_rad": (0.01, 1.57),
-    "speckle_contrast": _SHARE,
+    "speckle_contrast": SHARE,
     "modulation_hz": (1e6, 1e9),
     "ambiguity_m": (0.01, 1000),
     "modulation_contrast": (0.01, 1),
@@ -38,7 +39,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "read_noise_e": (0, 1e6),
     "full_well_e": (1, 1e9),
     "min_amplitude_e": (0, 1e9),
-    "scatter_share": _SHARE,
+    "scatter_share": SHARE,
     "blur_px": (0, 10),
     "dot_spacing_rad": (0.0005, 0.5),
     "dot_radius_rad": (0.0001, 0.1),
@@ -49,8 +50,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "min_range_m": (0.01, 1000),
     "max_range_m": (0.01, 1000),
     "depth_unit_m": (1e-6, 0.1),
-    "pattern_seed": _SEED,
-    "noise_seed": _SEED,
+    "pattern_seed": SEED,
+    "noise_seed": SEED,
 }
 """What the numbers of depth cameras may be, each alone."""
 
@@ -236,11 +237,8 @@ DEPTH_CAMERAS: dict[str, type[AnyDepthCamera]] = {
 
 
 def _check_bounds(camera: AnyDepthCamera) -> None:
-    for name in (field.name for field in fields(camera) if field.name != "kind"):
-        low, high = BOUNDS[name]
-        value = getattr(camera, name)
-        if not low <= value <= high:
-            raise ValueError(f"{camera.kind}: {name} must be {low:g} to {high:g}, not {value:g}")
+    names = {field.name for field in fields(camera)}
+    check_bounds(camera, camera.kind, {n: b for n, b in BOUNDS.items() if n in names})
 
 
 def _check_range(camera: AnyDepthCamera) -> None:

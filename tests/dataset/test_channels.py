@@ -27,6 +27,7 @@ EXAMPLES = {
     "sensor_depth": (RNG.integers(0, 65536, (6, 9)).astype(np.uint16), 0),
     "disparity": (RNG.uniform(1, 255, (6, 9)).astype(np.float32), 0.5 / 256),
     "shared": (RNG.integers(0, 2, (6, 9)).astype(np.uint16), 0),
+    "raw": (RNG.integers(0, 65536, (6, 9)).astype(np.uint16), 0),
 }
 
 

@@ -137,6 +137,15 @@ def without(key):
             f"sample 000000: '../../../rgb/secret.jpg' lies outside the shard. {AGAIN}",
         ),
         (
+            lambda line: line | {"files": {"rgb/a.jpg": "0", "raw/a.png": "0"}},
+            f"sample 000000: nothing tells the format of its raw. {AGAIN}",
+        ),
+        (
+            lambda line: line | {"raw": {"pattern": "RGGB", "black": 64, "white": 64}},
+            "sample 000000: raw: Value error, white must be above black, not 64 and 64 (found "
+            '{"pattern": "RGGB", "black": 64, "white": 64}). ' + AGAIN,
+        ),
+        (
             lambda line: line | {"name": "/etc/a"},
             f"sample /etc/a: '/etc/a' lies outside the shard. {AGAIN}",
         ),

@@ -17,7 +17,7 @@ from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.domain import Motion, Shutter
+from sim2cam.randomize.domain import Automatics, Motion, Shutter
 from sim2cam.scene.scene import Scene
 
 FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
@@ -100,6 +100,17 @@ def test_tracks_follow_the_same_points_through_it(film):
         assert all(np.array_equal(t.instance_id, np.repeat(range(1, 7), 8)) for t in found)
     moved = np.linalg.norm(found[-1].pixel - found[0].pixel, axis=1)
     assert np.nanmax(moved) > 2
+
+
+def test_automatics_follow_each_camera_s_film_from_its_first_picture(recipe, film, tmp_path):
+    lag = replace(recipe.domain, automatics=Automatics(exposure_lag_s=Constant(5.0)))
+    lagging = make(replace(recipe, domain=lag), tmp_path / "d", FRAMES * VIEWS)
+    for number, (one, other) in enumerate(zip(film.samples, lagging.samples, strict=True)):
+        is_first = number % FRAMES == 0
+        assert (one.rgb.read_bytes() == other.rgb.read_bytes()) == is_first
+        assert one.objects == other.objects
+    shorter = make(replace(recipe, domain=lag), tmp_path / "e", FRAMES + 2)
+    assert [s.digest for s in shorter.samples] == [s.digest for s in lagging.samples[: FRAMES + 2]]
 
 
 def test_less_of_it_is_the_same_bytes(recipe, film, tmp_path):

@@ -1,10 +1,12 @@
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from sim2cam.geometry.lens import KannalaBrandt
+from sim2cam.geometry.poses import Pose
+from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
 from sim2cam.randomize.domain import DepthFactors, Fisheye, Motion, NearLight, Shutter
@@ -275,3 +277,54 @@ def test_a_fisheye_takes_the_place_of_the_lens_and_sees_as_far_to_the_side(domai
         lens.fx_px, lens.fx_px, lens.cx_px, lens.cy_px, 0.01, -0.002, 0.0, 0.0
     )
     assert lens.fx_px == pytest.approx(320 / 1.3)
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_cameras_have_the_drawn_glass_and_sensor(index):
+    drawn, scene = composed(load_recipe("dice-camera").domain, index)
+    for view, camera in enumerate(scene.cameras):
+        parts = {
+            name: getattr(camera.sensor, name) for name in ("mosaic", "processing", "automatics")
+        }
+        parts |= {field.name: getattr(camera.glass, field.name) for field in fields(camera.glass)}
+        parts.pop("defocus")
+        for name, part in parts.items():
+            found = {field.name: getattr(part, field.name) for field in fields(part)}
+            given = {n: drawn.values.get(f"{name}/{view}/{n}", found[n]) for n in found}
+            assert found == given
+        defocus = camera.glass.defocus
+        assert defocus.aperture_m == drawn.values[f"defocus/{view}/aperture_m"]
+        away = camera.pose.inverse() @ Pose(position_m=(0.0, 0.0, 0.0))
+        assert defocus.focus_m == pytest.approx(
+            away.position_m[2] * drawn.values[f"defocus/{view}/focus"], rel=0.3
+        )
+        assert type(camera.sensor.mosaic.bits) is int
+
+
+@pytest.mark.parametrize("group", ["mosaic", "processing", "automatics"])
+def test_parts_of_the_sensor_are_left_out_one_by_one(group):
+    domain = load_recipe("dice-camera").domain
+    (whole,), (without,) = (
+        compose(draw(d, 0, 2, views=1), 640, 480).cameras
+        for d in (domain, replace(domain, **{group: None}))
+    )
+    assert without == replace(whole, sensor=replace(whole.sensor, **{group: None}))
+
+
+@pytest.mark.parametrize(
+    "group", ["defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets"]
+)
+def test_parts_of_the_glass_are_left_out_one_by_one(group):
+    domain = load_recipe("dice-camera").domain
+    (whole,), (without,) = (
+        compose(draw(d, 0, 2, views=1), 640, 480).cameras
+        for d in (domain, replace(domain, **{group: None}))
+    )
+    assert without == replace(whole, glass=replace(whole.glass, **{group: None}))
+
+
+def test_a_domain_without_glass_gives_cameras_without_it(domain):
+    _, scene = composed(domain, 0)
+    assert {
+        (c.glass, c.sensor.mosaic, c.sensor.processing, c.sensor.automatics) for c in scene.cameras
+    } == {(None,) * 4}

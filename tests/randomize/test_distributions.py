@@ -51,7 +51,16 @@ def test_draws_are_numpy_s_own():
     assert Integers(-3, 5).draw(chance()) == rng().integers(-3, 6)
     assert Choice(("a", "b", "c")).draw(chance()) == "abc"[rng().integers(3)]
     expected = truncnorm.rvs(-0.25, 1.5, 1.0, 2.0, random_state=rng())
-    assert Normal(1.0, 2.0, 0.5, 4.0).draw(chance()) == expected
+    assert Normal(1.0, 2.0, 0.5, 4.0).draw(chance()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("low", [-9.0, -1.0, 4.0, 20.0])
+def test_the_tails_of_a_normal_keep_their_digits(low):
+    for seed in range(50):
+        draws = (np.random.default_rng(seed) for _ in range(2))
+        expected = truncnorm.rvs(low, low + 2, random_state=next(draws))
+        found = Normal(0.0, 1.0, low, low + 2).draw(Chance(next(draws)))
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_weights_divide_the_unit_interval():

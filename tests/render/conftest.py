@@ -15,10 +15,11 @@ from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
 from sim2cam.render.tiny import TinyRasterizer
 from sim2cam.render.warp import labels_through
 from sim2cam.scene.asset import Box, Die, Ground, Pips, Sphere
-from sim2cam.scene.camera import Camera, Sensor
+from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.sensor import Sensor
 
 WHITE, GREY, BLACK = (0.8, 0.8, 0.8), (0.3, 0.3, 0.3), (0.01, 0.01, 0.01)
 RED = (0.7, 0.02, 0.02)

@@ -5,13 +5,15 @@ import pytest
 
 from sim2cam import images
 from sim2cam.dataset.channels import FLOW_HIDDEN, FLOW_SEEN
-from sim2cam.errors import BackendError
+from sim2cam.errors import BackendError, UsageError
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.render.frame import annotate, flow_channel, shoot, tracks_of
 from sim2cam.render.physics import settle
 from sim2cam.render.rasterizer import label_numbers
+from sim2cam.scene.glass import Defocus, Droplets, Glass, LateralColor
+from sim2cam.scene.sensor import Mosaic
 
 DRAWN = ("depth", "ids", "parts", "normals", "coordinates", "coverage")
 LENSES = {
@@ -182,3 +184,33 @@ def test_a_channel_that_the_rasterizer_lacks_is_refused(tiny, make):
     tiny.load(scene)
     with pytest.raises(BackendError, match="has no channel normals"):
         shoot(scene, make.camera(), tiny, ("normals",))
+
+
+def test_a_raw_picture_stands_beside_that_of_a_mosaic(tiny, make):
+    of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
+    scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
+    tiny.load(scene)
+    with pytest.raises(UsageError, match=r"no mosaic.*\[domain\.mosaic\]"):
+        shoot(scene, of, tiny, ("raw",))
+    mosaic = Mosaic("RGGB", 10)
+    behind = replace(of, sensor=replace(of.sensor, mosaic=mosaic))
+    frame = shoot(scene, behind, tiny, ("raw",))
+    raw = frame.channels["raw"]
+    assert (raw.shape, raw.dtype) == ((80, 96), np.uint16)
+    assert mosaic.black_level() - 4 <= raw.min() < raw.max() <= 1023
+    grey = images.decode_jpeg(frame.jpeg).mean(axis=-1)
+    assert np.corrcoef(grey.ravel(), raw.ravel())[0, 1] > 0.7
+
+
+def test_glass_changes_the_picture_and_no_label(tiny, make):
+    of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
+    scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
+    tiny.load(scene)
+    glass = Glass(Defocus(0.02, 0.2), LateralColor(0.02), droplets=Droplets(5, 0.1))
+    sharp, blurred = (
+        shoot(scene, replace(of, glass=g), tiny, ("depth", "ids")) for g in (None, glass)
+    )
+    assert sharp.jpeg != blurred.jpeg
+    assert sharp.objects == blurred.objects
+    for name in ("depth", "ids"):
+        assert np.array_equal(sharp.channels[name], blurred.channels[name])

@@ -1,10 +1,13 @@
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.render.sensor import METERED_LEVEL, develop, expose_to_jpeg
+from sim2cam.render.automatics import METERED_LEVEL, Earlier
+from sim2cam.render.sensor import develop, take
+from sim2cam.scene.sensor import Automatics, Mosaic, Processing
 
 
 def linear(picture):
@@ -131,9 +134,9 @@ def test_pictures_are_bytes_of_the_size_of_the_radiance(make):
 
 def test_equal_sensors_give_equal_bytes_and_other_noise_seeds_do_not(make):
     noisy = replace(make.neutral, full_well_e=500.0, noise_seed=4)
-    assert expose_to_jpeg(scenery(), noisy) == expose_to_jpeg(scenery(), noisy)
-    other = expose_to_jpeg(scenery(), replace(noisy, noise_seed=5))
-    assert other != expose_to_jpeg(scenery(), noisy)
+    assert take(scenery(), noisy).jpeg == take(scenery(), noisy).jpeg
+    other = take(scenery(), replace(noisy, noise_seed=5)).jpeg
+    assert other != take(scenery(), noisy).jpeg
 
 
 def test_jpeg_quality_decides_size_and_loss(make):
@@ -141,9 +144,82 @@ def test_jpeg_quality_decides_size_and_loss(make):
     plain = develop(radiance, make.neutral).astype(float)
     sizes, losses = [], []
     for quality in (30, 60, 95):
-        file = expose_to_jpeg(radiance, replace(make.neutral, jpeg_quality=quality))
+        file = take(radiance, replace(make.neutral, jpeg_quality=quality)).jpeg
         sizes.append(len(file))
         losses.append(np.abs(images.decode_jpeg(file) - plain).mean())
     assert sizes == sorted(sizes)
     assert sizes[0] < 0.5 * sizes[2]
     assert losses == sorted(losses, reverse=True)
+
+
+RGGB = Mosaic("RGGB", 14, red_response=0.5, blue_response=0.6, crosstalk=0.1)
+
+
+@pytest.mark.parametrize("processing", [None, Processing()])
+def test_processing_that_does_nothing_changes_no_byte(make, processing):
+    noisy = replace(make.neutral, full_well_e=500.0, vignetting=0.3, denoise=0.4, sharpening=0.5)
+    plain = take(scenery(), noisy)
+    same = take(scenery(), replace(noisy, processing=processing, automatics=Automatics()))
+    assert same.jpeg == plain.jpeg
+    assert same.raw is None
+
+
+def test_a_mosaic_gives_the_same_picture_where_it_is_even(make):
+    radiance = flat() * np.array([0.9, 0.7, 0.5], np.float32)
+    plain, behind = (
+        develop(radiance, replace(make.neutral, full_well_e=1e8, mosaic=mosaic)).astype(int)
+        for mosaic in (None, RGGB)
+    )
+    assert np.abs(plain - behind).max() <= 1
+
+
+def test_the_raw_picture_is_exposed_by_the_meter(make):
+    photo = take(flat(3.0), replace(make.neutral, full_well_e=1e8, mosaic=RGGB))
+    green = photo.raw[::2, 1::2].astype(float) - RGGB.black_level()
+    level = green / (RGGB.white_level() - RGGB.black_level())
+    assert (photo.raw.shape, photo.raw.dtype) == ((200, 300), np.uint16)
+    assert level.mean() == pytest.approx(METERED_LEVEL, rel=1e-3)
+
+
+def test_shading_is_corrected_and_its_noise_grows(make):
+    sensor = replace(make.neutral, vignetting=0.6, exposure_ev=-1.0, full_well_e=500.0, mosaic=RGGB)
+    fixed = replace(sensor, processing=Processing(shading_correction=1.0))
+    dark, even = (linear(develop(flat(), s)) for s in (sensor, fixed))
+    assert dark[:20, :20].mean() / dark[90:110, 140:160].mean() == pytest.approx(0.48, abs=0.03)
+    assert even[:20, :20].mean() / even[90:110, 140:160].mean() == pytest.approx(1, abs=0.05)
+    assert even[:20, :20].std() > 1.3 * even[90:110, 140:160].std()
+
+
+def test_colour_noise_is_hidden_and_brightness_stays(make):
+    noisy = replace(make.neutral, full_well_e=300.0)
+    plain, smooth = (
+        cv2.cvtColor(develop(flat(), s), cv2.COLOR_RGB2YCrCb).astype(float)
+        for s in (noisy, replace(noisy, processing=Processing(chroma_blur_px=2.0)))
+    )
+    assert smooth[..., 1].std() < 0.3 * plain[..., 1].std()
+    assert smooth[..., 0].std() == pytest.approx(plain[..., 0].std(), rel=0.05)
+
+
+def test_white_balance_takes_the_light_s_colour_out(make):
+    warm = flat() * np.array([1.0, 0.7, 0.45], np.float32)
+    corrected = replace(make.neutral, automatics=Automatics(white_balance=1.0))
+    red, green, blue = linear(develop(warm, corrected)).mean(axis=(0, 1))
+    assert (red, blue) == pytest.approx((green, green), rel=0.02)
+
+
+def test_coarser_colour_makes_smaller_files(make):
+    radiance = scenery() * np.array([1.5, 0.7, 0.4], np.float32)
+    sizes = [
+        len(take(radiance, replace(make.neutral, processing=Processing(jpeg_subsampling=s))).jpeg)
+        for s in ("444", "422", "420")
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[2] < 0.8 * sizes[0]
+
+
+def test_a_picture_is_exposed_as_the_one_before_it_where_the_camera_lags(make):
+    lagging = replace(make.neutral, automatics=Automatics(exposure_lag_s=1.0))
+    first = take(flat(1.0), lagging)
+    later = take(flat(4.0), lagging, Earlier(first.settings, 0.01))
+    assert later.settings.gain == pytest.approx(first.settings.gain, rel=0.02)
+    assert images.decode_jpeg(later.jpeg).min() > 240

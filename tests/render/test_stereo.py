@@ -12,6 +12,8 @@ from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.render.frame import shoot
 from sim2cam.render.stereo import right_eye
+from sim2cam.scene.glass import Dirt, Droplets, Glare, Glass
+from sim2cam.scene.sensor import Mosaic
 
 BASELINE_M = 0.05
 PAIR = ("depth", "disparity", "shared", "right")
@@ -148,3 +150,19 @@ def test_eyes_that_turn_together_stay_side_by_side(make):
     assert np.allclose(offset, [[BASELINE_M, 0, 0]], atol=1e-9)
     assert right.pose.rotation_wxyz == pytest.approx(left.pose.rotation_wxyz)
     assert right_eye(replace(of, twist=None)).twist is None
+
+
+def test_the_right_eye_has_pixels_and_dirt_of_its_own(make):
+    of = replace(make.camera(), baseline_m=0.06)
+    glass = Glass(glare=Glare(0.1), dirt=Dirt(0.2, 0.3), droplets=Droplets(3, 0.02))
+    of = replace(of, glass=glass, sensor=replace(of.sensor, mosaic=Mosaic("RGGB", prnu=0.01)))
+    eye = right_eye(of)
+    assert eye.glass.glare == glass.glare
+    for mine, other in (
+        (eye.glass.dirt, glass.dirt),
+        (eye.glass.droplets, glass.droplets),
+    ):
+        assert mine.seed != other.seed
+        assert replace(mine, seed=other.seed) == other
+    assert eye.sensor.mosaic.pattern_seed != of.sensor.mosaic.pattern_seed
+    assert eye.sensor.mosaic.prnu == 0.01

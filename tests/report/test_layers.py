@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sim2cam.dataset.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, encode
+from sim2cam.dataset.sample import RawFormat
 from sim2cam.images import encode_jpeg, write_bytes
 from sim2cam.report.layers import LAYERS, LayerName, instance_colour, layers_of, paint_layers
 
@@ -15,12 +16,13 @@ from sim2cam.report.layers import LAYERS, LayerName, instance_colour, layers_of,
 def paint(make_dataset, tmp_path):
     """A function that stores channels of one sample and paints its layers."""
 
-    def painted(right=None, **channels):
+    def painted(right=None, raw_format=None, **channels):
         files = {}
         for name, values in channels.items():
             files[name] = tmp_path / f"{name}.png"
             write_bytes(files[name], encode(name, values))
-        sample = replace(make_dataset([()]).samples[0], channels=files, depth_unit_m=0.001)
+        known = {"channels": files, "depth_unit_m": 0.001, "raw": raw_format}
+        sample = replace(make_dataset([()]).samples[0], **known)
         if right is not None:
             write_bytes(tmp_path / "right.jpg", encode_jpeg(right, 95))
             sample = replace(sample, right=tmp_path / "right.jpg")
@@ -148,3 +150,9 @@ def test_coverage_is_its_share_of_white(paint):
 def test_the_right_eye_s_picture_is_itself(paint):
     right = np.full((8, 8, 3), (200, 40, 90), np.uint8)
     assert np.abs(paint(right=right)["right"].rgb.astype(int) - right).max() < 6
+
+
+def test_a_raw_picture_is_shown_in_the_colours_of_its_filters(paint):
+    raw = np.array([[64, 1023], [304, 10]], np.uint16)
+    rgb = paint(raw=raw, raw_format=RawFormat("GRBG", 64, 1023))["raw"].rgb
+    assert rgb.tolist() == [[[0, 0, 0], [255, 0, 0]], [[0, 0, 128], [0, 0, 0]]]

@@ -9,7 +9,8 @@ import pytest
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose
-from sim2cam.scene.camera import Camera, Sensor, Shutter
+from sim2cam.scene.camera import Camera, Shutter
+from sim2cam.scene.sensor import Sensor
 
 SENSOR = Sensor(0.0, 1.0, 1.0, 0.0, 0.0, 1e4, 0.0, 0.0, 1.0, 1.0, 0.0, 90, 0)
 CAMERA = Camera(Pose(), 6, 4, BrownConrady(5.0, 5.0, 2.5, 1.5), SENSOR)

@@ -1,0 +1,83 @@
+"""Tone: from linear light to the contrast of a picture, all over it and part by part."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+_MIDDLE_GREY = 0.18
+_SHOULDER = 0.8  # brighter levels are rolled off
+_COARSE = 4  # pixels a side over which large parts are told from small ones
+_PART = 1 / 16  # half the side of a large part, over the longer side of the picture
+_EDGE_STOPS = 1.0  # standard deviation of brightness that is an edge of a part
+_DARKEST = 1e-3
+
+
+def toned(linear: Floats, contrast: float, saturation: float) -> Floats:
+    """Returns light (h, w, 3), 0 to 1, by a power law through middle grey, rolled off at white.
+
+    Args:
+        linear: (h, w, 3).
+        contrast: the exponent.
+        saturation: what the distance from grey is multiplied by.
+    """
+    curved = np.maximum(linear, 0)
+    curved /= np.float32(_MIDDLE_GREY)
+    cv2.pow(curved, contrast, curved)
+    curved *= _MIDDLE_GREY
+    scratch = np.zeros_like(curved)
+    _roll_off(curved, scratch)
+    grey = cv2.transform(curved, np.full((3, 3), 1 / 3, np.float32), scratch)
+    curved -= grey
+    curved *= np.float32(saturation)
+    curved += grey
+    return np.asarray(np.clip(curved, 0, 1, out=curved))
+
+
+def _roll_off(light: Floats, bent: Floats) -> None:
+    """Bends what is brighter than the shoulder towards 1, in place; the other array is scratch."""
+    room = np.float32(1 - _SHOULDER)
+    np.subtract(_SHOULDER, light, out=bent)
+    bent /= room
+    np.exp(bent, out=bent)
+    bent *= -room
+    bent += 1
+    np.copyto(light, bent, where=light > _SHOULDER)
+
+
+def evened(linear: Floats, strength: float) -> Floats:
+    """Returns light (h, w, 3) whose large parts differ less; colours, and what is in them, stay.
+
+    Large parts are told by the fast guided filter (He and Sun 2015, arXiv:1505.00996) of the
+    brightness in stops, guided by itself, so that no halo is left at their edges.
+
+    Args:
+        linear: (h, w, 3).
+        strength: share of the difference that is taken out; the mean brightness in stops stays.
+    """
+    if strength <= 0:
+        return linear
+    height, width = linear.shape[:2]
+    size = (max(1, width // _COARSE), max(1, height // _COARSE))
+    stops = np.log2(np.maximum(linear.mean(axis=-1), _DARKEST))
+    guide = _guide(np.asarray(cv2.resize(stops, size, interpolation=cv2.INTER_AREA), np.float32))
+    slope, offset = (cv2.resize(plane, (width, height)) for plane in guide)
+    part = slope * stops + offset
+    gain = np.exp2(np.float32(strength) * (part.mean(dtype=np.float64) - part))
+    return np.asarray(linear * gain[..., None], dtype=np.float32)
+
+
+def _guide(stops: Floats) -> tuple[Floats, Floats]:
+    """Returns slope and offset (h, w) that make large parts of a brightness out of it."""
+    side = 2 * round(_PART * max(stops.shape)) + 1
+
+    def mean(plane: Floats) -> Floats:
+        return np.asarray(cv2.blur(plane, (side, side), borderType=cv2.BORDER_REFLECT))
+
+    middle = mean(stops)
+    variance = np.maximum(mean(stops * stops) - middle * middle, 0)
+    slope = np.asarray(variance / (variance + _EDGE_STOPS**2), dtype=np.float32)
+    return mean(slope), mean(middle - slope * middle)
