@@ -141,7 +141,7 @@ def test_everything_that_stills_have_passes_its_check(tmp_path):
     )  # fmt: skip
     assert check_dataset(tmp_path / "d").problems == ()
     for sample in dataset.samples:
-        assert set(sample.channels) == set(CHANNELS) - {"coverage", *FLOWS}
+        assert set(sample.channels) == set(CHANNELS) - {"coverage", "raw", *FLOWS}
         assert sample.right.is_file()
         assert (sample.depth_unit_m, sample.occlusions is None) == (1e-4, False)
         assert 0.015 <= sample.baseline_m <= 0.03
