@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.errors import SpecError
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.bullet import SCALE, empty_world
@@ -98,7 +99,11 @@ def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertif
     Args:
         scene: bodies where they are let go.
         film: of the same scene; records the way to rest.
+
+    Raises:
+        SpecError: a body that can move has no mass.
     """
+    _check_masses(scene)
     client, handles = _world_of(scene)
     moving = {body: handles[body.name] for body in scene.bodies if not body.is_fixed}
     masses, thin_m = np.array([body.mass_kg for body in moving]), _thinnest_m(scene)
@@ -121,6 +126,15 @@ def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertif
     settled = replace(scene, bodies=tuple(_moved(client, b, handles[b.name]) for b in scene.bodies))
     contacts = contacts_in(client, names, substeps)
     return settled, _certify(settled, energies, contacts, speed, _drift_m(settled))
+
+
+def _check_masses(scene: Scene) -> None:
+    for body in scene.bodies:
+        if not body.is_fixed and not 0 < body.mass_kg < math.inf:
+            raise SpecError(
+                f"body '{body.name}' can move and has a mass of {body.mass_kg} kg. Give it a finite "
+                "one above 0, or fix it."
+            )
 
 
 def _world_of(scene: Scene) -> tuple[BulletClient, dict[str, int]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render import physics
 from sim2cam.render.physics import (
@@ -145,3 +146,10 @@ def test_a_scene_settles_alike_whatever_settled_before(make):
     first, _ = settle(scene)
     settle(replace(scene, bodies=scene.bodies[:2]))
     assert settle(scene)[0] == first
+
+
+@pytest.mark.parametrize("mass_kg", [0.0, -1.0, math.nan, math.inf])
+def test_what_moves_needs_a_mass(make, mass_kg):
+    problem = rf"body 'die' can move and has a mass of {mass_kg} kg\. Give it a finite one above 0"
+    with pytest.raises(SpecError, match=problem):
+        settle(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.1), mass_kg=mass_kg)))
