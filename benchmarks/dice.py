@@ -4,7 +4,8 @@
 
 Captures are found in ``$SIM2CAM_REAL/dice``. Data and trainings go to ``--work`` and are resumed;
 predictions, one file for each arm and seed, go to ``benchmarks/results/dice/`` and the scores to
-``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time.
+``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time; with 0
+nothing is made, and what there is is scored.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def main(arguments: Arguments) -> None:
     """Runs what is missing and writes the scores of what is there."""
     start = time.monotonic()
     captures = splits()
-    prepare_data(PLAN, captures, arguments.work, workers=arguments.at_once)
+    if arguments.minutes > 0:
+        prepare_data(PLAN, captures, arguments.work, workers=arguments.at_once)
     while time.monotonic() - start < 60 * arguments.minutes:
         missing = pieces(PLAN, captures, arguments.work, RESULTS / "dice", threads=1)
         if not missing:
