@@ -27,6 +27,15 @@ def _own_cache(tmp_path_factory):
 
 
 @pytest.fixture
+def opengl():
+    """Skips tests of what pybullet's TinyRenderer does not draw, where it is all there is."""
+    from sim2cam.render.rasterizer import rasterizer
+
+    if rasterizer().name.startswith("tiny"):
+        pytest.skip("no OpenGL here")
+
+
+@pytest.fixture
 def full_record():
     """A context in which the disk is full halfway through whatever is appended to a file."""
 

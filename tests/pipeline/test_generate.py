@@ -132,6 +132,7 @@ def test_the_estimate_counts_shards_and_bytes():
     assert plan["seconds"] > 0
 
 
+@pytest.mark.usefixtures("opengl")
 def test_everything_that_stills_have_passes_its_check(tmp_path):
     full = load_recipe("dice-full")
     small = replace(full, render=replace(full.render, width=96, height=80, views=2))

@@ -63,6 +63,7 @@ def test_scenes_that_are_carried_give_the_same_bytes(tmp_path, change):
     assert bytes_of(carried) == bytes_of(direct)
 
 
+@pytest.mark.usefixtures("opengl")
 def test_other_channels_of_the_same_scenes(sim, tmp_path):
     other = replace(RECIPE, render=replace(RECIPE.render, channels=("normals",)))
     carried = made(tmp_path / "carried", other, scenes=sim)
@@ -70,6 +71,7 @@ def test_other_channels_of_the_same_scenes(sim, tmp_path):
     assert list(carried.rglob("normals/*.png"))
 
 
+@pytest.mark.usefixtures("opengl")
 def test_pictures_need_no_physics(sim, tmp_path):
     code = (
         "import sys; sys.modules['pybullet'] = None; from sim2cam.cli.main import main; "
