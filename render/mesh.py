@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -95,6 +96,7 @@ def _solid(asset: Box | Cylinder | Sphere | Block | Board | Card) -> Mesh:
             return _slab(asset.size_m, asset.corner_m)
 
 
+@functools.lru_cache(maxsize=1024)
 def extent_of(asset: Asset) -> tuple[Vec3, Vec3]:
     """Returns two opposite corners, low and high, of the box around an asset in its own frame."""
     vertices = mesh_of(asset).vertices_m

@@ -307,20 +307,10 @@ def _thinnest_m(scene: Scene) -> float:
 
 def _thickness_m(asset: Asset) -> float:
     """Returns the shortest side of a shape; an endless table is thick."""
-    match asset:
-        case Die():
-            return asset.edge_m
-        case Box() | Block() | Board() | Card():
-            return min(asset.size_m)
-        case Cylinder():
-            return min(2 * asset.radius_m, asset.height_m)
-        case Sphere():
-            return 2 * asset.radius_m
-        case Ground():
-            return _GROUND_DEPTH_M
-        case MeshFile():
-            low, high = extent_of(asset)
-            return float(np.subtract(high, low).min())
+    if isinstance(asset, Ground):
+        return _GROUND_DEPTH_M
+    low, high = extent_of(asset)
+    return float(np.subtract(high, low).min())
 
 
 def _centre_m(body: Body) -> NDArray[np.float64]:
