@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.things import Thing
 from sim2cam.scene.scene import Body
@@ -161,8 +161,7 @@ def _laid(thing: Thing) -> Thing:
     up = axes[:, nearest] * np.sign(axes[2, nearest])
     across = np.cross(up, [0.0, 0.0, 1.0])
     turn = across / max(float(np.linalg.norm(across)), 1e-12) * math.acos(min(1.0, up[2]))
-    x, y, z, w = (Rotation.from_rotvec(turn) * rotation).as_quat()
-    upright = (float(w), float(x), float(y), float(z))
+    upright = quaternion(Rotation.from_rotvec(turn) * rotation)
     body = replace(thing.body, pose=replace(thing.body.pose, rotation_wxyz=upright))
     return _at_rest(replace(thing, body=body))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
+from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.materials import color_of, material_of
 from sim2cam.scene.asset import Asset, Block, Board, Box, Card, Cylinder, Die, Pips, Sphere
@@ -259,8 +259,7 @@ def _leaning(drawn: Draw, path: str) -> Quaternion:
     lean, way = drawn.number(f"{path}/lean_rad"), drawn.number(f"{path}/lean_angle_rad")
     axis = np.array([-math.sin(way), math.cos(way), 0.0])
     turn = Rotation.from_euler("z", drawn.number(f"{path}/yaw_rad"))
-    x, y, z, w = (Rotation.from_rotvec(lean * axis) * turn).as_quat()
-    return float(w), float(x), float(y), float(z)
+    return quaternion(Rotation.from_rotvec(lean * axis) * turn)
 
 
 def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, did_you_mean
-from sim2cam.geometry.poses import Quaternion, Vec3
+from sim2cam.geometry.poses import Vec3, quaternion
 from sim2cam.render.mesh_reader import SUFFIXES
 from sim2cam.scene.asset_facts import AssetCard
 from sim2cam.scene.objects import Symmetries
@@ -141,16 +140,12 @@ def _of_bop(info: Path, path: Path) -> AssetCard:
             info, f"{path.stem}: a symmetry that is none about the origin is not known."
         )
     try:
-        turns = tuple(_quaternion(matrix[:3, :3]) for matrix in matrices)
+        rotations = [Rotation.from_matrix(matrix[:3, :3]) for matrix in matrices]
     except ValueError as error:
         raise InputError(info, f"{path.stem}: symmetries_discrete: {error}.") from error
+    turns = tuple(quaternion(rotation, canonical=True) for rotation in rotations)
     axes = tuple(one.axis for one in found.symmetries_continuous)
     return AssetCard(unit="mm", symmetries=Symmetries(turns, axes))
-
-
-def _quaternion(matrix: NDArray[np.float64]) -> Quaternion:
-    x, y, z, w = Rotation.from_matrix(matrix).as_quat(canonical=True)
-    return float(w), float(x), float(y), float(z)
 
 
 def _text(path: Path) -> str:

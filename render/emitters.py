@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.light import GOLDEN_ANGLE_RAD, Beam, falloffs, sky_radiance
+from sim2cam.geometry.spiral import GOLDEN_ANGLE_RAD
+from sim2cam.render.light import Beam, falloffs, sky_radiance
 from sim2cam.scene.light import AreaLight, Environment, LocalLight, PointLight, SpotLight
 
 Floats = NDArray[np.float32]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.geometry.spiral import spiral
 from sim2cam.render.decomposition import decompose
 from sim2cam.render.mesh_content import MeshContent
 
@@ -36,11 +37,7 @@ def hull_of(vertices: Floats) -> Hull:
     from scipy.spatial import QhullError
     from trimesh.convex import convex_hull
 
-    i = np.arange(_COLLIDER_DIRECTIONS)
-    z = 1 - (2 * i + 1) / _COLLIDER_DIRECTIONS
-    angle = i * np.pi * (3 - np.sqrt(5))  # a Fibonacci spiral from pole to pole
-    around = np.sqrt(1 - z * z)
-    directions = np.stack([around * np.cos(angle), around * np.sin(angle), z], axis=1)
+    directions = spiral(1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS)
     points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
     try:
         solid = convex_hull(points)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.geometry.spiral import GOLDEN_ANGLE_RAD, spiral
 from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
 from sim2cam.scene.scene import Body, Scene
@@ -31,7 +32,6 @@ MAX_PARALLEL = DOME_BEAMS + LAMP_BEAMS
 MAX_PLACED = 24
 MAX_MAPS = MAX_PARALLEL + (DOME_TURNS - 1) * DOME_BEAMS + MAX_PLACED
 
-GOLDEN_ANGLE_RAD = math.pi * (3 - math.sqrt(5))
 _SKY_POINTS = 1024
 # squared factors of the harmonics of degree 0, 1, 2, times what a cosine lobe leaves of each
 _HARMONIC_SCALES = np.array(
@@ -233,11 +233,7 @@ def _harmonics(directions: Floats) -> Floats:
 
 def _hemisphere(count: int) -> Floats:
     """Returns directions (count, 3) on a Fibonacci spiral, each for the same solid angle."""
-    i = np.arange(count)
-    z = (i + 0.5) / count
-    angle = i * GOLDEN_ANGLE_RAD
-    r = np.sqrt(1 - z * z)
-    return np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
+    return spiral((np.arange(count) + 0.5) / count)
 
 
 def _arriving(beam: Beam) -> Floats:

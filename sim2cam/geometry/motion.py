@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from sim2cam.geometry.poses import Pose, Vec3, vec3
+from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
 
 Floats = NDArray[np.float64]
 
@@ -53,9 +53,9 @@ class Course:
         if seconds == 0 or self.twist == STILL:
             return self.pose
         turned = Rotation.from_rotvec(np.multiply(self.twist.spin_rad_s, seconds))
-        x, y, z, w = (turned * self.pose.rotation()).as_quat()
         away = np.multiply(self.twist.velocity_m_s, seconds)
-        return Pose((float(w), float(x), float(y), float(z)), vec3(self.pose.position_m + away))
+        rotation = quaternion(turned * self.pose.rotation())
+        return Pose(rotation, vec3(self.pose.position_m + away))
 
     def to_parent(self, points_m: Floats, seconds: Floats) -> Floats:
         """Returns points (n, 3) of this frame, each at its own time (n,), in the parent."""

@@ -27,8 +27,7 @@ class Pose:
     @classmethod
     def from_matrix(cls, matrix: NDArray[np.float64]) -> Pose:
         """Returns the pose of a homogeneous (4, 4) matrix."""
-        x, y, z, w = Rotation.from_matrix(matrix[:3, :3]).as_quat()
-        return cls((float(w), float(x), float(y), float(z)), vec3(matrix[:3, 3]))
+        return cls(quaternion(Rotation.from_matrix(matrix[:3, :3])), vec3(matrix[:3, 3]))
 
     @classmethod
     def looking_at(cls, eye_m: Vec3, target_m: Vec3, roll_rad: float) -> Pose:
@@ -68,8 +67,7 @@ class Pose:
     def inverse(self) -> Pose:
         """Returns the pose of the parent in this frame."""
         back = self.rotation().inv()
-        x, y, z, w = back.as_quat()
-        return Pose((float(w), float(x), float(y), float(z)), vec3(-back.apply(self.position_m)))
+        return Pose(quaternion(back), vec3(-back.apply(self.position_m)))
 
     def __matmul__(self, other: Pose) -> Pose:
         """Returns the composition: first ``other``, then this."""
@@ -78,6 +76,12 @@ class Pose:
     def apply(self, points_m: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns points (n, 3) of this frame, in the parent frame."""
         return np.asarray(self.rotation().apply(points_m) + np.asarray(self.position_m))
+
+
+def quaternion(rotation: Rotation, *, canonical: bool = False) -> Quaternion:
+    """Returns the unit quaternion of a rotation; the canonical one of both has w of 0 or more."""
+    x, y, z, w = rotation.as_quat(canonical=canonical)
+    return float(w), float(x), float(y), float(z)
 
 
 def vec3(values: NDArray[np.float64]) -> Vec3:
