@@ -32,9 +32,9 @@ from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.render.backends.tracer import PATH_SEGMENTS, Tracer, mitsuba
 from sim2cam.render.rasterizer import PinholeView, rasterizer
-from sim2cam.render.textures import encode_srgb
-from sim2cam.render.tracer import PATH_SEGMENTS, Tracer, mitsuba
+from sim2cam.render.shapes.textures import encode_srgb
 from sim2cam.scene.scene import Scene
 
 Floats = NDArray[np.float32]

@@ -15,16 +15,16 @@ from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import UsageError
 from sim2cam.geometry.boxes import Box, box_of_mask
 from sim2cam.geometry.motion import STILL
-from sim2cam.render.automatics import Earlier, Settings
-from sim2cam.render.depth_camera import sensor_depth
+from sim2cam.render.camera.automatics import Earlier, Settings
+from sim2cam.render.camera.glass import through_glass
+from sim2cam.render.camera.sensor import Photo, take
+from sim2cam.render.camera.shutter import Exposure, expose, truth_of
+from sim2cam.render.depth.depth_camera import sensor_depth
 from sim2cam.render.gbuffer import Channel, behind, boxes_behind
-from sim2cam.render.glass import through_glass
 from sim2cam.render.labels import occlusions_among, with_amodal_masks, with_keypoints
-from sim2cam.render.mesh import extent_of
-from sim2cam.render.physics import upward_face
+from sim2cam.render.physics.settling import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
-from sim2cam.render.sensor import Photo, take
-from sim2cam.render.shutter import Exposure, expose, truth_of
+from sim2cam.render.shapes.mesh import extent_of
 from sim2cam.render.stereo import right_eye, stereo_truth
 from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile

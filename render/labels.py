@@ -14,8 +14,8 @@ from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Keypoint, ObjectLabel, Occlusion
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.gbuffer import behind
-from sim2cam.render.mesh import mesh_of
 from sim2cam.render.rasterizer import label_numbers
+from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.render.truth import Shot, Track, occlusions, track
 from sim2cam.scene.asset import Asset, Board, MeshFile
 from sim2cam.scene.objects import keypoints_of

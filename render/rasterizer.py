@@ -17,7 +17,7 @@ from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
 from sim2cam.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from sim2cam.render.opengl.context import PlatformName
+    from sim2cam.render.backends.opengl.context import PlatformName
 
 BACKEND_VARIABLE = "SIM2CAM_BACKEND"
 BACKENDS = ("egl", "osmesa", "tiny", "mitsuba")
@@ -93,7 +93,7 @@ def rasterizer() -> Rasterizer:
         case "tiny":
             return _tiny()
         case "mitsuba":
-            from sim2cam.render.pathtraced import PathTracedRasterizer
+            from sim2cam.render.backends.pathtraced import PathTracedRasterizer
 
             return PathTracedRasterizer(_first_to_start())
         case _:
@@ -108,13 +108,13 @@ def _first_to_start() -> Rasterizer:
 
 
 def _opengl(platform: PlatformName) -> Rasterizer:
-    from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
+    from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
 
     return OpenGLRasterizer(platform)
 
 
 def _tiny() -> Rasterizer:
-    from sim2cam.render.tiny import TinyRasterizer
+    from sim2cam.render.backends.tiny import TinyRasterizer
 
     return TinyRasterizer()
 

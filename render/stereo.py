@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sim2cam.errors import LensError, UsageError
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.render.camera.optics import optics_of
 from sim2cam.render.disparity import disparity_of
-from sim2cam.render.optics import optics_of
 from sim2cam.render.truth import Shot, flow
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.glass import Glass

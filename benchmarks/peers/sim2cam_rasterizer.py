@@ -15,10 +15,10 @@ import numpy as np
 
 from peers import measure
 from sim2cam import __version__
+from sim2cam.render.camera.optics import optics_of
 from sim2cam.render.gbuffer import Channel
-from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import rasterizer
-from sim2cam.render.textures import encode_srgb
+from sim2cam.render.shapes.textures import encode_srgb
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 

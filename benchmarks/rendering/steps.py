@@ -19,13 +19,13 @@ from sim2cam.dataset.writer import NewSample, write_shard
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import draw
+from sim2cam.render.camera.optics import blind_spot, optics_of
+from sim2cam.render.camera.sensor import develop
+from sim2cam.render.camera.warp import color_through, labels_through
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.gbuffer import Channel, GBuffer
-from sim2cam.render.optics import blind_spot, optics_of
-from sim2cam.render.physics import settle
+from sim2cam.render.physics.settling import settle
 from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
-from sim2cam.render.sensor import develop
-from sim2cam.render.warp import color_through, labels_through
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 

@@ -15,9 +15,9 @@ from scipy.spatial.transform import Rotation
 from sim2cam import images
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.mesh import mesh_of
-from sim2cam.render.physics import settle
-from sim2cam.render.skin import skin_of
+from sim2cam.render.physics.settling import settle
+from sim2cam.render.shapes.mesh import mesh_of
+from sim2cam.render.shapes.skin import skin_of
 from sim2cam.scene.asset import Asset, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp

@@ -12,7 +12,7 @@ from sim2cam.cli.options import Talk
 from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
-    from sim2cam.render.asset_import import Imported
+    from sim2cam.render.assets.importer import Imported
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Assets:
     def execute(self) -> None:
         """Prints a table; fails if a file cannot be used."""
         from sim2cam import images
-        from sim2cam.render.asset_files import asset_names, unread_names
-        from sim2cam.render.asset_import import import_assets
+        from sim2cam.render.assets.files import asset_names, unread_names
+        from sim2cam.render.assets.importer import import_assets
         from sim2cam.report.sheet import asset_sheet
 
         folder = self.folder.resolve()
@@ -77,8 +77,8 @@ class New:
         from sim2cam.dataset.captures import read_captures
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.start import recipe_text
-        from sim2cam.render.asset_files import asset_names
-        from sim2cam.render.asset_import import import_assets
+        from sim2cam.render.assets.files import asset_names
+        from sim2cam.render.assets.importer import import_assets
 
         path = self.name if self.name.suffix == ".toml" else Path(f"{self.name}.toml")
         if path.exists() and not self.overwrite:

@@ -23,7 +23,7 @@ _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 _OPENGL = """
 from sim2cam.errors import BackendError
-from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
+from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
 try:
     print(OpenGLRasterizer("egl").name)
 except BackendError as error:

@@ -17,9 +17,9 @@ from sim2cam.randomize.change import Change
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import draw
 from sim2cam.randomize.survey import FactorSurvey
+from sim2cam.render.camera.optics import blind_spot
 from sim2cam.render.frame import shoot
-from sim2cam.render.optics import blind_spot
-from sim2cam.render.physics import settle
+from sim2cam.render.physics.settling import settle
 from sim2cam.render.rasterizer import rasterizer
 
 SIDE_PX = 160

@@ -33,10 +33,10 @@ from sim2cam.pipeline.records import check_scenes, read_settled
 from sim2cam.pipeline.scenes import Instant, SettledScene, check_change, settled_scene
 from sim2cam.randomize.change import NO_CHANGE, Change
 from sim2cam.randomize.limits import shown_categories
-from sim2cam.render.automatics import Earlier
+from sim2cam.render.camera.automatics import Earlier
 from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
-from sim2cam.render.mesh import surface_points
 from sim2cam.render.rasterizer import BACKEND_VARIABLE, rasterizer
+from sim2cam.render.shapes.mesh import surface_points
 from sim2cam.scene.asset import DIE_FACES
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.objects import OBJECT_KINDS

@@ -24,8 +24,8 @@ from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.limits import check_domain
-from sim2cam.render.asset_files import asset_names
-from sim2cam.render.asset_import import import_assets
+from sim2cam.render.assets.files import asset_names
+from sim2cam.render.assets.importer import import_assets
 from sim2cam.scene.asset import DIE_FACES, LengthUnit
 from sim2cam.scene.asset_facts import AssetFacts
 

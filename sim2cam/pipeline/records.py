@@ -19,9 +19,9 @@ from sim2cam.pipeline.scenes import Counterfactual, Instant, SettledScene
 from sim2cam.randomize.chance import Value
 from sim2cam.randomize.change import Change
 from sim2cam.randomize.draw import Draw
-from sim2cam.render.contacts import Contact
-from sim2cam.render.film import on_course
-from sim2cam.render.physics import PhysicsCertificate
+from sim2cam.render.physics.contacts import Contact
+from sim2cam.render.physics.film import on_course
+from sim2cam.render.physics.settling import PhysicsCertificate
 from sim2cam.scene.scene import Scene
 
 

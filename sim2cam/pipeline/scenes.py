@@ -15,10 +15,10 @@ from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import Draw, draw, draw_beside
 from sim2cam.randomize.limits import check_settings
 from sim2cam.randomize.references import check_path
-from sim2cam.render.contacts import Contact
-from sim2cam.render.film import Film
-from sim2cam.render.optics import blind_spot
-from sim2cam.render.physics import PhysicsCertificate, settle
+from sim2cam.render.camera.optics import blind_spot
+from sim2cam.render.physics.contacts import Contact
+from sim2cam.render.physics.film import Film
+from sim2cam.render.physics.settling import PhysicsCertificate, settle
 from sim2cam.scene.scene import Scene
 
 MAX_ATTEMPTS = 20

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
-from sim2cam.render.asset_import import Imported
+from sim2cam.render.assets.importer import Imported
 from sim2cam.scene.asset_facts import AssetFacts
 
 _LONGER_SIDE_PX = 640

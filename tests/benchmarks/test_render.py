@@ -16,7 +16,7 @@ from rendering.sheet import contact_sheet
 from rendering.spread import Clock, spread
 from rendering.tabletop import export, make_tabletop, repeating
 
-from sim2cam.render.mesh import mesh_of
+from sim2cam.render.shapes.mesh import mesh_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant
 from sim2cam.randomize.draw import draw
 from sim2cam.randomize.limits import check_domain, check_settings, shown_categories
-from sim2cam.render.physics import settle
+from sim2cam.render.physics.settling import settle
 from sim2cam.scene.asset import Block, Cylinder, Sphere
 
 INDICES = range(10)

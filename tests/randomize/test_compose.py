@@ -11,7 +11,7 @@ from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
 from sim2cam.randomize.domain import DepthFactors, Fisheye, Motion, NearLight, Shutter
 from sim2cam.randomize.draw import draw
-from sim2cam.render.light import ground_irradiance
+from sim2cam.render.lighting.beams import ground_irradiance
 from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Sphere
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, TimeOfFlight

@@ -8,12 +8,12 @@ import pytest
 from sim2cam.errors import BackendError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
+from sim2cam.render.backends.pathtraced import PathTracedRasterizer
+from sim2cam.render.backends.tiny import TinyRasterizer
+from sim2cam.render.camera.warp import labels_through
 from sim2cam.render.frame import LABEL_CHANNELS
-from sim2cam.render.opengl.rasterizer import OpenGLRasterizer
-from sim2cam.render.pathtraced import PathTracedRasterizer
 from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
-from sim2cam.render.tiny import TinyRasterizer
-from sim2cam.render.warp import labels_through
 from sim2cam.scene.asset import Box, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp

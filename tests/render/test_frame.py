@@ -10,7 +10,7 @@ from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.render.frame import annotate, flow_channel, shoot, tracks_of
-from sim2cam.render.physics import settle
+from sim2cam.render.physics.settling import settle
 from sim2cam.render.rasterizer import label_numbers
 from sim2cam.scene.glass import Defocus, Droplets, Glass, LateralColor
 from sim2cam.scene.sensor import Mosaic

@@ -16,9 +16,9 @@ from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import write_bytes
-from sim2cam.render import shutter
+from sim2cam.render.camera import shutter
 from sim2cam.render.frame import flow_channel, shoot, tracks_of
-from sim2cam.render.mesh import surface_points
+from sim2cam.render.shapes.mesh import surface_points
 from sim2cam.scene.camera import Shutter
 
 CAMERAS = {

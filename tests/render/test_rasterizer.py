@@ -12,8 +12,8 @@ import pytest
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render import rasterizer as module
-from sim2cam.render.opengl import rasterizer as opengl_module
-from sim2cam.render.tiny import TinyRasterizer
+from sim2cam.render.backends.opengl import rasterizer as opengl_module
+from sim2cam.render.backends.tiny import TinyRasterizer
 from sim2cam.scene.light import AreaLight, Environment, PointLight, SpotLight
 
 

@@ -8,12 +8,12 @@ import pytest
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.camera.optics import optics_of
+from sim2cam.render.camera.warp import labels_through
 from sim2cam.render.disparity import disparity_of
 from sim2cam.render.frame import LABEL_CHANNELS
-from sim2cam.render.optics import optics_of
 from sim2cam.render.rasterizer import instance_ids
 from sim2cam.render.truth import Shot, flow, object_points, occlusions, track
-from sim2cam.render.warp import labels_through
 
 EYE = (0.0, 0.001, 0.4)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim2cam.render.mesh import mesh_of
+from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.scene.asset import Block, Board, Box, Card, Cylinder, Die, Ground, Pips, Sphere
 from sim2cam.scene.objects import OBJECT_KINDS, keypoints_of
 

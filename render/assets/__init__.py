@@ -1,0 +1,1 @@
+"""Objects from files of users: found, read, repaired, taken apart, remembered."""

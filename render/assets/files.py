@@ -1,0 +1,166 @@
+"""Folders of assets: which files there are, and what is written beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from scipy.spatial.transform import Rotation
+
+from sim2cam.errors import InputError, did_you_mean
+from sim2cam.geometry.poses import Vec3, quaternion
+from sim2cam.render.assets.reader import SUFFIXES
+from sim2cam.scene.asset_facts import AssetCard
+from sim2cam.scene.objects import Symmetries
+
+MODELS_INFO = "models_info.json"
+
+UNREAD = (
+    ".3ds", ".3mf", ".blend", ".dae", ".fbx", ".mjcf", ".off", ".sdf", ".step", ".stp", ".urdf", ".usd",
+    ".usda", ".usdc", ".usdz", ".wrl", ".x3d",
+)  # fmt: skip
+"""Files of shapes that cannot be brought in."""
+
+_MOST_FILES = 2000
+_MOST_TEXT_BYTES = 2**20
+_MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
+_CARD: TypeAdapter[AssetCard] = TypeAdapter(AssetCard)
+_CARD_KEYS = tuple(AssetCard.__dataclass_fields__)
+
+
+def asset_names(folder: Path) -> tuple[str, ...]:
+    """Returns the files of all assets in a folder and those in it, as relative paths, sorted.
+
+    Hidden ones and links that lead out of the folder are left out.
+
+    Raises:
+        InputError: there is no such folder, or no file or too many in it.
+    """
+    found = _names(folder, SUFFIXES)
+    if not found:
+        others = _names(folder, UNREAD)
+        hint = f"; {others[0]} cannot, convert it to GLB" if others else ""
+        raise InputError(
+            folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}){hint}."
+        )
+    return found
+
+
+def unread_names(folder: Path) -> tuple[str, ...]:
+    """Returns the files of shapes in a folder, as relative paths, of kinds that cannot be read."""
+    return _names(folder, UNREAD)
+
+
+def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    if not folder.is_dir():
+        raise InputError(folder, "no such folder of assets. Check the path.")
+    root = folder.resolve()
+    found = []
+    for place, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            path = Path(place, name)
+            if path.suffix.lower() not in suffixes or name.startswith(".") or not path.is_file():
+                continue
+            if Path(os.path.realpath(path)).is_relative_to(root):
+                found.append(path.relative_to(root).as_posix())
+            if len(found) > _MOST_FILES:
+                raise InputError(folder, f"holds more than {_MOST_FILES} assets. Split it.")
+    return tuple(sorted(found))
+
+
+def category_of(name: str, card: AssetCard) -> str:
+    """Returns what an asset is labelled as: by its card, its folder, or its file."""
+    path = Path(name)
+    return card.category or (path.stem if len(path.parts) == 1 else path.parent.name)
+
+
+def read_card(path: Path) -> AssetCard:
+    """Returns what is written beside an asset, in its TOML file or in BOP's ``models_info.json``.
+
+    Raises:
+        InputError: naming that file, and what is wrong in it.
+    """
+    beside, info = path.with_suffix(".toml"), path.with_name(MODELS_INFO)
+    if beside.is_file():
+        return _of_toml(beside)
+    if info.is_file() and path.stem.startswith("obj_") and path.stem[4:].isdecimal():
+        return _of_bop(info, path)
+    return AssetCard()
+
+
+def _of_toml(path: Path) -> AssetCard:
+    try:
+        table = tomllib.loads(_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(path, f"not TOML: {error}.") from error
+    for key in table:
+        if key not in _CARD_KEYS:
+            raise InputError(path, f"unknown key '{key}'. {did_you_mean(key, _CARD_KEYS)}")
+    try:
+        return _CARD.validate_python(table)
+    except ValidationError as error:
+        raise InputError(path, f"{_first(error)}.") from error
+
+
+class _Axis(BaseModel):
+    """An axis of a continuous symmetry, through a point."""
+
+    axis: Vec3
+    offset: Vec3 = (0.0, 0.0, 0.0)
+
+
+class _ModelInfo(BaseModel):
+    """One object of BOP's ``models_info.json``; lengths in millimetres, matrices row by row."""
+
+    diameter: float
+    symmetries_discrete: list[Annotated[list[float], Field(min_length=16, max_length=16)]] = []
+    symmetries_continuous: list[_Axis] = []
+
+
+_INFOS: TypeAdapter[dict[int, _ModelInfo]] = TypeAdapter(dict[int, _ModelInfo])
+
+
+def _of_bop(info: Path, path: Path) -> AssetCard:
+    try:
+        found = _INFOS.validate_json(_text(info)).get(int(path.stem[4:]))
+    except ValidationError as error:
+        raise InputError(info, f"{_first(error)}.") from error
+    if found is None:
+        return AssetCard(unit="mm")
+    matrices = np.reshape(found.symmetries_discrete, (-1, 4, 4))
+    offsets = [*matrices[:, :3, 3], *(np.array(one.offset) for one in found.symmetries_continuous)]
+    if any(np.linalg.norm(offset) > _MOST_OFFSET * found.diameter for offset in offsets):
+        raise InputError(
+            info, f"{path.stem}: a symmetry that is none about the origin is not known."
+        )
+    try:
+        rotations = [Rotation.from_matrix(matrix[:3, :3]) for matrix in matrices]
+    except ValueError as error:
+        raise InputError(info, f"{path.stem}: symmetries_discrete: {error}.") from error
+    turns = tuple(quaternion(rotation, canonical=True) for rotation in rotations)
+    axes = tuple(one.axis for one in found.symmetries_continuous)
+    return AssetCard(unit="mm", symmetries=Symmetries(turns, axes))
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > _MOST_TEXT_BYTES:
+        raise InputError(path, f"larger than {_MOST_TEXT_BYTES >> 20} MiB.")
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"no text that can be read ({error}).") from error
+
+
+def _first(error: ValidationError) -> str:
+    """Returns the first problem: the key, what is wrong, and what was found."""
+    first: Any = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    shown = json.dumps(first["input"], default=str)[:80]
+    return f"'{place}': {message} (found {shown})" if place else message

@@ -1,0 +1,390 @@
+"""Bringing in assets: each file is read and measured in a child process with limits.
+
+Files of users are damaged, huge or malicious. What breaks here breaks a child, never the parent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam.errors import InputError, RepairWarning, Sim2CamError
+from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.render.assets import cache
+from sim2cam.render.assets.content import packed
+from sim2cam.render.assets.decomposition import center_of, decomposer
+from sim2cam.render.assets.files import category_of, read_card
+from sim2cam.render.assets.hull import hull_of, taken_apart
+from sim2cam.render.assets.mesh_file import parse_mesh_file
+from sim2cam.render.assets.reader import MAX_BYTES, Sources
+from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
+from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
+
+MOST_SECONDS = 15.0
+"""Time that reading one file is given; the first one of a child more."""
+MOST_BYTES = 4 * 2**30
+"""Memory that a child is given."""
+
+SIZES_M = (0.001, 3.0)
+"""Between which the longest side of an object has to be."""
+
+_START_SECONDS = 20.0
+_APART_SECONDS = 120.0  # for what is read well, and concave
+_READ = b"read"
+_UNIT_OF_GLTF: LengthUnit = "m"  # by its specification
+_LARGEST_IN_METRES = 3.0  # numbers beyond are millimetres, as scans and CAD have them
+_DENSITIES_KG_M3 = (300.0, 1500.0)  # hollow plastic to filled
+_FRICTION = Interval(0.3, 0.8, ASSUMED)
+_RESTITUTION = Interval(0.1, 0.5, ASSUMED)
+_LEAST_MASS_KG = 1e-4
+_THIN_M = 5e-4
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of a file.
+
+    Attributes:
+        name: within its folder.
+        facts: None when it cannot be used.
+        problem: why not; None when it can.
+        repairs: what was repaired, and what is doubtful.
+        guessed_unit: of its numbers, when nobody said.
+    """
+
+    name: str
+    facts: AssetFacts | None = None
+    problem: str | None = None
+    repairs: tuple[str, ...] = ()
+    guessed_unit: LengthUnit | None = None
+
+
+@dataclass(frozen=True)
+class _Measures:
+    """What a child found in a file; lengths in the file's unit.
+
+    Attributes:
+        sources: the files that were read.
+        low, high: opposite corners of its box.
+        center: of its mass.
+        radius: from there to the farthest point.
+        volume: of a solid; of an open mesh half that of its hull.
+        faces: triangles.
+        is_closed: whether it is the skin of a solid.
+        parts: convex solids as which it collides.
+        repairs: what was repaired.
+    """
+
+    sources: Sources
+    low: Vec3
+    high: Vec3
+    center: Vec3
+    radius: float
+    volume: float
+    faces: int
+    is_closed: bool
+    parts: int
+    repairs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Of a child: measures, or why there are none."""
+
+    measures: _Measures | None = None
+    problem: str | None = None
+
+
+_MEASURES: TypeAdapter[_Measures] = TypeAdapter(_Measures)
+_ANSWER: TypeAdapter[_Answer] = TypeAdapter(_Answer)
+
+
+def import_assets(
+    folder: Path, names: Sequence[str], unit: LengthUnit | None = None
+) -> Iterator[Imported]:
+    """Yields what became of each file, in order; none of them can harm this process.
+
+    What is there is remembered in the cache, with the cleaned mesh, for as long as the file and all
+    that it names stay as they are.
+
+    Args:
+        folder: of assets.
+        names: of files in it.
+        unit: of the numbers of files that do not say themselves, as cards and glTF do; None to
+            guess.
+    """
+    child = _Children()
+    try:
+        for name in names:
+            path = folder / name
+            try:
+                card = read_card(path)
+                known = _remembered(path)
+                answer = _Answer(known) if known else child.ask(path)
+                if answer.measures is None:
+                    yield Imported(name, problem=answer.problem)
+                    continue
+                if known is None:
+                    _remember(path, answer.measures)
+                yield _imported(path, name, card, answer.measures, unit)
+            except InputError as error:
+                yield Imported(name, problem=str(error))
+    finally:
+        child.end()
+
+
+def _imported(
+    path: Path, name: str, card: AssetCard, found: _Measures, unit: LengthUnit | None
+) -> Imported:
+    """Returns an asset of these measures.
+
+    Raises:
+        InputError: it is too small or too large.
+    """
+    longest = max(high - low for low, high in zip(found.low, found.high, strict=True))
+    told = card.unit or (_UNIT_OF_GLTF if path.suffix.lower() in (".glb", ".gltf") else unit)
+    known = told or _guessed_unit(longest)
+    metres = METRES[known]
+    _check_size(path, longest * metres, known)
+    keypoints = tuple((key, _times(metres, point)) for key, point in card.keypoints.items())
+    facts = AssetFacts(
+        name=name,
+        mesh=MeshFile(
+            str(path),
+            category_of(name, card),
+            metres,
+            keypoints=keypoints,
+            digest=found.sources.digest(),
+        ),
+        low_m=_times(metres, found.low),
+        high_m=_times(metres, found.high),
+        center_m=_times(metres, found.center),
+        radius_m=found.radius * metres,
+        faces=found.faces,
+        is_closed=found.is_closed,
+        parts=found.parts,
+        mass_kg=card.mass_kg or _assumed_mass(found.volume * metres**3),
+        friction=card.friction or _FRICTION,
+        restitution=card.restitution or _RESTITUTION,
+        symmetries=card.symmetries,
+        licence=card.licence,
+    )
+    doubts = list(found.repairs)
+    if min(facts.size_m) < _THIN_M:
+        thin = min(facts.size_m) * 1e3
+        doubts.append(f"only {thin:.2g} mm thick. It may sink into what it lies on.")
+    return Imported(name, facts, None, tuple(doubts), None if told else known)
+
+
+def _times(length: float, vector: Vec3) -> Vec3:
+    return vec3(np.multiply(vector, length))
+
+
+def _guessed_unit(longest: float) -> LengthUnit:
+    """Returns the unit of a file whose longest side is so many of it."""
+    return "m" if longest <= _LARGEST_IN_METRES else "mm"
+
+
+def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
+    low, high = SIZES_M
+    if not low <= longest_m <= high:
+        raise InputError(
+            path,
+            f"its longest side is {longest_m:.3g} m when its numbers are in {unit}; objects of "
+            f'{low:g} to {high:g} m can be thrown. Say unit = "mm", or another, in '
+            f"{path.with_suffix('.toml').name}.",
+        )
+
+
+def _assumed_mass(volume_m3: float) -> Interval:
+    low, high = (max(_LEAST_MASS_KG, volume_m3 * density) for density in _DENSITIES_KG_M3)
+    return Interval(
+        low, high, f"{ASSUMED}: {_DENSITIES_KG_M3[0]:g} to {_DENSITIES_KG_M3[1]:g} kg/m3"
+    )
+
+
+def _remembered(path: Path) -> _Measures | None:
+    """Returns the measures of a file in the cache, if all that it was read from is as it was."""
+    data = cache.read(_entry(path))
+    if data is None:
+        return None
+    try:
+        found = _MEASURES.validate_json(data)
+    except ValidationError:
+        return None
+    same = all(_hash(path.parent / name) == sha for name, sha in found.sources.hashes.items())
+    return found if same and not found.sources.missing else None
+
+
+def _remember(path: Path, measures: _Measures) -> None:
+    cache.write(_entry(path), _MEASURES.dump_json(measures))
+
+
+def _entry(path: Path) -> str:
+    """Returns the name of a file's measures in the cache."""
+    key = hashlib.sha256(f"{path.name}\0{_hash(path)}\0{decomposer()}".encode())
+    return f"{key.hexdigest()}.json"
+
+
+def _hash(path: Path) -> str | None:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            return None
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:  # the child that reads it says why
+        return None
+
+
+class _Children:
+    """A process that measures files, one after another; another one after each that it ends with."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._words: IO[bytes]
+        self._rest = b""
+
+    def ask(self, path: Path) -> _Answer:
+        """Returns what a process found in a file."""
+        process, grace = self._process, 0.0
+        if process is None:
+            process, grace = self._start(), _START_SECONDS
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # then it gives no answer either
+            process.stdin.write(os.fsencode(path).hex().encode() + b"\n")
+            process.stdin.flush()
+        try:
+            most, step = MOST_SECONDS, "reading it"
+            line = self._line(most + grace)
+            if line == _READ:
+                most, step = _APART_SECONDS, "taking it apart into convex parts"
+                line = self._line(most)
+        except TimeoutError:
+            self.end()
+            return _Answer(problem=f"{path}: {step} takes more than {most:g} s. Simplify it.")
+        if line is None:
+            code = process.wait()
+            reason = _last_line(self._words) or f"exit code {code}"
+            self.end()
+            return _Answer(problem=f"{path}: cannot be read; it ended the process ({reason}).")
+        return _ANSWER.validate_json(line)
+
+    def end(self) -> None:
+        """Ends the process, if there is one."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.communicate()
+        self._words.close()
+        self._process, self._rest = None, b""
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed at its end
+        self._process = subprocess.Popen(  # noqa: S603 - this very module
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        )
+        return self._process
+
+    def _line(self, seconds: float) -> bytes | None:
+        """Returns the next line; None when the process ended without one.
+
+        Raises:
+            TimeoutError: there is none after so many seconds.
+        """
+        assert self._process is not None
+        assert self._process.stdout is not None
+        pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
+        while b"\n" not in self._rest:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([pipe], [], [], left)[0]:
+                raise TimeoutError
+            more = os.read(pipe, 65536)
+            if not more:
+                return None
+            self._rest += more
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line
+
+
+def _last_line(words: IO[bytes]) -> str:
+    words.seek(0)
+    lines = words.read()[-2000:].decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _serve() -> None:
+    """Answers one line for each line with a path; libraries may print what they like."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def say(line: bytes) -> None:
+        answers.write(line + b"\n")
+        answers.flush()
+
+    for line in sys.stdin.buffer:
+        path = Path(os.fsdecode(bytes.fromhex(line.decode())))
+        say(_ANSWER.dump_json(_answer(path, lambda: say(_READ))))
+
+
+def _answer(path: Path, when_read: Callable[[], None]) -> _Answer:
+    try:
+        return _Answer(_measure(path, when_read))
+    except Sim2CamError as error:
+        return _Answer(problem=str(error))
+    except MemoryError:
+        return _Answer(
+            problem=f"{path}: needs more memory than {MOST_BYTES >> 30} GiB. Simplify it."
+        )
+
+
+def _measure(path: Path, when_read: Callable[[], None]) -> _Measures:
+    """Returns the measures of a file, and puts its cleaned mesh into the cache."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RepairWarning)
+        content, sources = parse_mesh_file(path, MeshFile.max_faces)
+        when_read()
+        content = taken_apart(content)
+    cache.write(f"{sources.digest()}.npz", packed(content))
+    vertices = content.mesh.vertices_m
+    hull = hull_of(vertices)
+    center = center_of(content.parts) if content.parts else hull.center
+    return _Measures(
+        sources,
+        vec3(vertices.min(axis=0)),
+        vec3(vertices.max(axis=0)),
+        vec3(center),
+        float(np.linalg.norm(vertices - center, axis=1).max()),
+        content.volume() if content.is_closed else hull.volume / 2,
+        len(content.mesh.faces),
+        content.is_closed,
+        max(1, len(content.parts)),
+        tuple(
+            str(one.message).removeprefix(f"{path}: ")
+            for one in caught
+            if issubclass(one.category, RepairWarning)
+        ),
+    )
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,192 @@
+"""Mesh files, opened: which kinds can be read, from what, and what is refused before it is."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.errors import InputError
+from sim2cam.render.assets.decomposition import decomposer
+from sim2cam.render.assets.raw_mesh import GREY, RawMesh, warn
+
+SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf")
+MAX_BYTES = 256 * 2**20
+"""Larger files are not opened."""
+
+_BROKEN = (
+    ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, OSError,
+    RuntimeError, OverflowError, ImportError,
+)  # fmt: skip
+"""What trimesh raises on damaged files; for text in no encoding that it knows, it wants a package."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a mesh was read from.
+
+    Attributes:
+        hashes: SHA-256 of each file, by its path from the folder of the first, which is the mesh.
+        missing: names of files that were not there.
+    """
+
+    hashes: Mapping[str, str]
+    missing: tuple[str, ...]
+
+    def digest(self) -> str:
+        """Returns a SHA-256 over all of them, and over what takes concave solids apart here."""
+        facts = [decomposer(), *self.hashes.items()]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def read_raw(path: Path, max_faces: int) -> tuple[RawMesh, Sources]:
+    """Returns all that a file draws as one mesh, and what it was read from.
+
+    Raises:
+        InputError: the file is missing, damaged, too large, of another kind, or has no faces or more
+            than ``max_faces``.
+    """
+    import trimesh
+
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(path, f"no mesh of a kind that can be read ({', '.join(SUFFIXES)}).")
+    if not path.is_file():
+        raise InputError(path, "no such file. Check the path.")
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(path, f"larger than {MAX_BYTES >> 20} MiB. Simplify it.")
+    try:
+        scene, sources = _opened(path)
+        nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
+        placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
+        placed = [(solid, m) for solid, m in placed if isinstance(solid, trimesh.Trimesh)]
+        _check_count(sum(len(solid.faces) for solid, _ in placed), max_faces, path)
+        is_pictured = any(_is_real(_image(solid)) for solid, _ in placed)
+        solids = [solid.copy(include_cache=True).apply_transform(m) for solid, m in placed]
+        return _joined(solids, is_pictured=is_pictured), sources
+    except _BROKEN as error:
+        kind = path.suffix[1:].upper()
+        problem = f"no {kind} that can be read ({type(error).__name__}: {error})."
+        raise InputError(path, problem) from error
+
+
+def _opened(path: Path) -> tuple[Any, Sources]:
+    """Returns a file as a scene of trimesh's, and what it was read from.
+
+    Warns of what it names and its folder does not hold.
+    """
+    import trimesh
+    from trimesh.resolvers import FilePathResolver
+
+    missing: list[str] = []
+    data, kind = path.read_bytes(), path.suffix[1:].lower()
+    hashes = {path.name: hashlib.sha256(data).hexdigest()}
+
+    class Resolver(FilePathResolver):  # type: ignore[misc]
+        """Remembers what was asked for; trimesh says nothing of what was not found."""
+
+        def absolute(self, name: str) -> Path:
+            place: Path = super().absolute(name)
+            if place.exists() and not (place.is_file() and place.stat().st_size <= MAX_BYTES):
+                raise ValueError(f"'{name}' is no file of at most {MAX_BYTES >> 20} MiB")
+            self.last = place
+            return place
+
+        def get(self, name: str) -> Any:
+            try:
+                found = super().get(name)
+            except (OSError, ValueError, RuntimeError):
+                missing.append(name.strip())
+                raise
+            inside = self.last.relative_to(path.parent.resolve()).as_posix()
+            hashes[inside] = hashlib.sha256(found).hexdigest()
+            return _as_utf8(found) if inside.lower().endswith(".mtl") else found
+
+    with images.opening_textures():
+        file = io.BytesIO(_as_utf8(data) if kind == "obj" else data)
+        resolver = Resolver(str(path))
+        scene = trimesh.load_scene(file, file_type=kind, resolver=resolver, process=False)
+    for name in missing:
+        warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
+    return scene, Sources(hashes, tuple(missing))
+
+
+def _as_utf8(text: bytes) -> bytes:
+    """Returns text of any encoding as UTF-8; what of it is neither becomes question marks."""
+    return text.decode("utf-8", "replace").encode()
+
+
+def _check_count(count: int, most: int, path: Path) -> None:
+    if not count:
+        raise InputError(path, "has no faces.")
+    if count > most:
+        raise InputError(
+            path, f"has {count} faces, more than {most}. Simplify it, or raise max_faces."
+        )
+
+
+def _joined(solids: list[Any], *, is_pictured: bool) -> RawMesh:
+    """Returns meshes of trimesh's as one, in plain arrays."""
+    import trimesh
+
+    # asked for by name, normals that the file does not have would be made
+    has_normals = all("vertex_normals" in solid._cache for solid in solids)
+    normals = [np.array(solid.vertex_normals) for solid in solids] if has_normals else []
+    if is_pictured and len(solids) > 1:  # all of them need places in one picture
+        grey = trimesh.visual.material.PBRMaterial(baseColorFactor=GREY)
+        for solid in solids:
+            if getattr(solid.visual, "uv", None) is None:
+                nowhere = np.zeros((len(solid.vertices), 2))
+                solid.visual = trimesh.visual.TextureVisuals(nowhere, grey)
+    whole = trimesh.util.concatenate(solids) if len(solids) > 1 else solids[0]
+    return RawMesh(
+        np.array(whole.vertices, np.float64),
+        np.array(whole.faces, np.int64),
+        np.vstack(normals) if has_normals else None,
+        np.array(whole.visual.uv, np.float64) if is_pictured else None,
+        _image(whole) if is_pictured else None,
+        None if is_pictured else _paint(solids),
+    )
+
+
+def _image(solid: Any) -> Any:
+    """Returns the picture of a mesh of trimesh's, None without one."""
+    material = getattr(solid.visual, "material", None)
+    return getattr(material, "baseColorTexture", getattr(material, "image", None))
+
+
+def _paint(solids: list[Any]) -> NDArray[np.uint8] | None:
+    """Returns the colours (n, 3) of the vertices of all meshes; None where none has any."""
+    found = [_paint_of(solid) for solid in solids]
+    if all(paint is None for paint in found):
+        return None
+    grey = np.array(GREY[:3], np.uint8)
+    return np.vstack(
+        [
+            np.tile(grey, (len(solid.vertices), 1)) if paint is None else paint
+            for solid, paint in zip(solids, found, strict=True)
+        ]
+    )
+
+
+def _paint_of(solid: Any) -> NDArray[np.uint8] | None:
+    """Returns the colours (n, 3) of the vertices of a mesh, or of all of it; None without."""
+    if solid.visual.kind in ("vertex", "face"):
+        return np.array(solid.visual.vertex_colors[:, :3], np.uint8)
+    material = getattr(solid.visual, "material", None)
+    flat = getattr(material, "baseColorFactor", None)
+    if flat is None and material is not None and "kd" in getattr(material, "kwargs", {}):
+        flat = material.diffuse
+    return None if flat is None else np.tile(np.array(flat[:3], np.uint8), (len(solid.vertices), 1))
+
+
+def _is_real(image: Any) -> bool:
+    """Returns whether a picture comes from a file; trimesh makes some up, which have no format."""
+    return getattr(image, "format", None) is not None

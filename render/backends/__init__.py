@@ -1,0 +1,1 @@
+"""Machines that draw: OpenGL, TinyRenderer, a path tracer."""

@@ -1,0 +1,206 @@
+"""Lighting: from what is seen of surfaces, and the light of a scene, to radiance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.errors import BackendError
+from sim2cam.render.backends.opengl.program import Program
+from sim2cam.render.backends.opengl.sampling import interpolate
+from sim2cam.render.backends.opengl.shadows import SHADOW_PX, shadow_matrix
+from sim2cam.render.lighting.beams import (
+    DOME_TURNS,
+    MAX_LAMPS,
+    MAX_PARALLEL,
+    MAX_PLACED,
+    Beam,
+    ShadowView,
+    ground_color,
+    ground_irradiance,
+    lamp_parts,
+    map_radius,
+    parallel_beams,
+    placed_beams,
+    shadow_view,
+    sky_harmonics,
+    turned,
+)
+from sim2cam.render.lighting.microfacets import TABLE_SIZE, split_sum
+from sim2cam.render.rasterizer import PinholeView
+from sim2cam.scene.light import Environment
+from sim2cam.scene.scene import Scene
+
+Floats = NDArray[np.float64]
+
+_PARALLEL = np.dtype([(axis, np.float32, 4) for axis in ("x", "y", "z")])
+_SPLIT_SUM_UNIT = 5  # of textures, as ``light.frag`` has it
+_PLACED = np.dtype(
+    [
+        *((name, np.float32, 4) for name in ("place", "power", "axis", "cone")),
+        ("to_shadow", np.float32, (4, 4)),
+    ]
+)
+_LAMP = np.dtype([(name, np.float32, 4) for name in ("place", "power")])
+_LIGHT = np.dtype(
+    [
+        ("zenith", np.float32, 4),
+        ("horizon", np.float32, 4),
+        ("ground_radiance", np.float32, 4),
+        ("harmonics", np.float32, (9, 4)),
+        ("sphere", np.float32, 4),
+        ("parallel", _PARALLEL, MAX_PARALLEL),
+        ("placed", _PLACED, MAX_PLACED),
+        ("lamps", _LAMP, MAX_LAMPS),
+    ]
+)
+"""``Light`` in ``light.frag``, as std140 lays it out."""
+
+
+class Light:
+    """The light of a scene on the device, and the programs that shed it on what is seen.
+
+    Args:
+        gl: OpenGL's functions.
+    """
+
+    def __init__(self, gl: Any) -> None:
+        self._gl = gl
+        self._block = int(gl.glGenBuffers(1))
+        self._screen = int(gl.glGenVertexArrays(1))
+        self._split_sum = _upload_table(gl, split_sum())
+        self._programs: dict[tuple[Any, ...], Program] = {}
+        self._counts: dict[str, int] = {}
+
+    def load(self, scene: Scene, centre: Floats, radius: float) -> list[Floats]:
+        """Uploads the light of a scene and returns world to clip (4, 4) of each shadow map.
+
+        Args:
+            scene: its environment, and the table whose colour is reflected from below.
+            centre, radius: sphere (3,), () around the bodies that cast.
+
+        Raises:
+            BackendError: there are more lights than the shader has room for.
+        """
+        gl = self._gl
+        environment = scene.environment
+        parallel = parallel_beams(environment)
+        placed = placed_beams(environment, centre, radius)
+        _check_counts(len(environment.lamps), len(placed))
+        views = [shadow_view(beam, centre, radius) for beam in (*parallel, *placed)]
+        block = np.zeros(1, _LIGHT)
+        light = block[0]
+        _fill_sky(light, environment, ground_color(scene, centre))
+        light["sphere"] = (*centre, 1 / map_radius(radius))
+        for slot, beam, view in zip(light["parallel"], parallel, views, strict=False):
+            _fill_parallel(slot, beam, view)
+        for slot, beam, view in zip(light["placed"], placed, views[len(parallel) :], strict=False):
+            _fill_placed(slot, beam, view)
+        for slot, lamp in zip(light["lamps"], environment.lamps, strict=False):
+            slot["place"] = (*lamp.direction, lamp.radius_rad)
+            slot["power"][:3] = lamp.irradiance
+        gl.glBindBufferBase(gl.GL_UNIFORM_BUFFER, 0, self._block)
+        gl.glBufferData(gl.GL_UNIFORM_BUFFER, block.nbytes, block, gl.GL_DYNAMIC_DRAW)
+        self._counts = {
+            "N_DOME": sum(beam.is_sky for beam in parallel),
+            "N_PARALLEL": len(parallel),
+            "N_PLACED": len(placed),
+            "N_LAMPS": len(environment.lamps),
+            "LAMP_PARTS": lamp_parts(environment.lamps),
+        }
+        dome, rest = views[: self._counts["N_DOME"]], views[self._counts["N_DOME"] :]
+        skies = [turned(view, quarters) for quarters in range(DOME_TURNS) for view in dome]
+        placed_from = len(skies) + len(parallel) - len(dome)
+        shown = enumerate((*skies, *rest))
+        return [shadow_matrix(view, is_placed=i >= placed_from) for i, view in shown]
+
+    def shed(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
+        """Writes the radiance of a view to the bound framebuffer, from the bound attributes.
+
+        Args:
+            view: what is seen.
+            to_clip: (4, 4) world to clip coordinates.
+            samples: a pixel, of the attributes.
+        """
+        gl = self._gl
+        to_world = np.asarray(np.linalg.inv(to_clip))
+        gl.glActiveTexture(gl.GL_TEXTURE0 + _SPLIT_SUM_UNIT)
+        gl.glBindTexture(gl.GL_TEXTURE_2D, self._split_sum)
+        gl.glDisable(gl.GL_CULL_FACE)
+        gl.glEnable(gl.GL_DEPTH_TEST)
+        gl.glDepthFunc(gl.GL_ALWAYS)
+        self._draw(self._program(samples), view, to_world)
+        if samples > 1:
+            gl.glDepthFunc(gl.GL_LESS)
+            gl.glDepthMask(False)
+            gl.glEnable(gl.GL_BLEND)
+            gl.glBlendFunc(gl.GL_ONE, gl.GL_ONE)
+            self._draw(self._program(samples, REST=1), view, to_world)
+            gl.glDisable(gl.GL_BLEND)
+            gl.glDepthMask(True)
+        gl.glDepthFunc(gl.GL_LESS)
+
+    def _draw(self, program: Program, view: PinholeView, to_world: Floats) -> None:
+        program.use()
+        program.matrix("clip_to_world", to_world)
+        program.vector("eye", (*view.pose.position_m, 1.0))
+        program.vector("size", (view.width, view.height, 0, 0))
+        self._gl.glBindVertexArray(self._screen)
+        self._gl.glDrawArrays(self._gl.GL_TRIANGLES, 0, 3)
+
+    def _program(self, samples: int, **defines: int) -> Program:
+        defines |= self._counts
+        key = (samples, *defines.items())
+        if key not in self._programs:
+            self._programs[key] = Program(
+                self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, SHADOW_PX=SHADOW_PX,
+                DOME_TURNS=DOME_TURNS, PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS,
+                TABLE_SIZE=TABLE_SIZE, **defines,
+            )  # fmt: skip
+        return self._programs[key]
+
+
+def _upload_table(gl: Any, table: NDArray[np.float32]) -> int:
+    """Returns a texture of two numbers a texel, interpolated between their middles."""
+    texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_2D
+    gl.glBindTexture(kind, texture)
+    height, width = table.shape[:2]
+    content = np.ascontiguousarray(table)
+    gl.glTexImage2D(kind, 0, gl.GL_RG32F, width, height, 0, gl.GL_RG, gl.GL_FLOAT, content)
+    interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE)
+    return texture
+
+
+def _check_counts(lamps: int, placed: int) -> None:
+    if lamps > MAX_LAMPS or placed > MAX_PLACED:
+        raise BackendError(
+            f"{lamps} lamps and {placed} beams of lights nearby are more than {MAX_LAMPS} and "
+            f"{MAX_PLACED}. Use fewer lights, or none from among the bodies."
+        )
+
+
+def _fill_sky(light: Any, environment: Environment, albedo: Floats) -> None:
+    light["zenith"][:3] = environment.zenith
+    light["horizon"][:3] = environment.horizon
+    light["ground_radiance"][:3] = albedo * ground_irradiance(environment) / math.pi
+    light["harmonics"][:, :3] = sky_harmonics(environment)
+
+
+def _fill_parallel(slot: Any, beam: Beam, view: ShadowView) -> None:
+    rows = shadow_matrix(view, is_placed=False)[:3, :3] * view.half
+    for name, row, power in zip(("x", "y", "z"), rows, beam.power, strict=True):
+        slot[name] = (*row, power)
+
+
+def _fill_placed(slot: Any, beam: Beam, view: ShadowView) -> None:
+    slot["place"] = (*beam.place, beam.looks is not None)
+    slot["power"] = (*beam.power, 2 * view.half / SHADOW_PX)
+    slot["axis"], slot["cone"] = (*beam.axis, beam.radius_m), _cone(beam)
+    slot["to_shadow"] = shadow_matrix(view, is_placed=True).T
+
+
+def _cone(beam: Beam) -> tuple[float, float, float, float]:
+    return (0.0, 0.0, 1.0, 0.0) if beam.cone is None else (*beam.cone, 0.0, 0.0)

@@ -1,0 +1,355 @@
+"""Drawing by OpenGL: every channel of the G-buffer in one pass, with shaders of our own.
+
+pyrender's own renderer is not used: it draws every channel in a pass of its own, resolves depth and
+colour at different points of the pixel, and has neither soft shadows nor light from all around.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.errors import BackendError
+from sim2cam.geometry.poses import Pose
+from sim2cam.render.backends.opengl.batch import Batch, make_batch
+from sim2cam.render.backends.opengl.context import PlatformName, open_context
+from sim2cam.render.backends.opengl.lighting import Light
+from sim2cam.render.backends.opengl.program import Program
+from sim2cam.render.backends.opengl.shadows import ShadowMaps
+from sim2cam.render.backends.opengl.store import (
+    DeviceMesh,
+    DeviceSkin,
+    Store,
+    upload_mesh,
+    upload_skin,
+)
+from sim2cam.render.backends.opengl.targets import Attachment, Targets
+from sim2cam.render.gbuffer import BITS_PER_WORD, CHANNELS, Channel, GBuffer
+from sim2cam.render.rasterizer import (
+    PinholeView,
+    check_channels,
+    cover_words,
+    label_numbers,
+)
+from sim2cam.render.shapes.mesh import mesh_of
+from sim2cam.render.shapes.skin import skin_of
+from sim2cam.scene.asset import Ground
+from sim2cam.scene.scene import Body, Scene
+
+Floats = NDArray[np.float64]
+
+_MAX_LABELS = 4 * BITS_PER_WORD
+_MESH_BYTES, _SKIN_BYTES = 64 << 20, 256 << 20
+
+
+class OpenGLRasterizer:
+    """Draws through OpenGL, on a GPU or on Mesa's software rasterizer.
+
+    Args:
+        platform: what gives the context.
+
+    Raises:
+        BackendError: the platform is missing, or has no OpenGL 4.1.
+    """
+
+    def __init__(self, platform: PlatformName) -> None:
+        self._context = open_context(platform)
+        self._platform = platform
+        self._gl = gl = self._context.gl
+        self._cover = Program(gl, "surface.vert", "cover.frag")
+        self._shadow = Program(gl, "shadow.vert", "shadow.frag")
+        self._light = Light(gl)
+        self._targets = Targets(gl)
+        self._shadow_maps = ShadowMaps(gl)
+        self._outputs = _outputs(gl)
+        self._look = _look(gl)
+        self._surfaces: dict[tuple[bool, bool], Program] = {}
+        # most scenes have few labelled bodies: a quarter of the memory is moved
+        self._narrow_cover = Attachment(
+            0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
+        )
+        self._meshes: Store[DeviceMesh] = Store(gl, _MESH_BYTES)
+        self._skins: Store[DeviceSkin] = Store(gl, _SKIN_BYTES)
+        self._batches: tuple[Batch, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The backend and the driver's renderer string."""
+        return f"{self._platform}: {self._gl.glGetString(self._gl.GL_RENDERER).decode()}"
+
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """All of them."""
+        return CHANNELS
+
+    def load(self, scene: Scene) -> None:
+        """Uploads what is new of a scene; its shadow maps are drawn when light is asked for.
+
+        Raises:
+            BackendError: it has more labelled bodies than can be drawn.
+        """
+        labels = label_numbers(scene)
+        if len(labels) > _MAX_LABELS:
+            raise BackendError(f"{len(labels)} labelled bodies are more than {_MAX_LABELS}.")
+        for batch in self._batches:
+            batch.release(self._gl)
+        self._scene = scene
+        self._batches = self._make_batches(scene, labels)
+        self._meshes.trim(len(self._batches))
+        self._skins.trim(len(self._batches))
+        self._casts_shadows = False
+
+    def draw(
+        self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
+    ) -> GBuffer:
+        """Returns channels of a view; see ``Rasterizer``.
+
+        With one sample a pixel, light and truth are of the same surfaces, which are drawn once.
+        """
+        check_channels(self.name, channels, self.channels)
+        truth = set(channels) - {"cover", "radiance"}
+        found: dict[Channel, NDArray[Any]] = {}
+        if "cover" in channels:
+            found["cover"] = self._draw_cover(view)
+        if "radiance" in channels:
+            at_once: set[Channel] = truth if samples == 1 else set()
+            found |= self._draw_radiance(view, samples, at_once)
+        if truth - found.keys():
+            found |= self._draw_truth(view, truth)
+        return found
+
+    def _draw_truth(self, view: PinholeView, truth: set[Channel]) -> dict[Channel, NDArray[Any]]:
+        """Returns channels at the pixels' centres, all from one pass."""
+        self._draw_surfaces(view, 1, truth, with_look=False)
+        return self._read(view, truth)
+
+    def _draw_radiance(
+        self, view: PinholeView, samples: int, truth: set[Channel]
+    ) -> dict[Channel, NDArray[Any]]:
+        """Returns the radiance (h, w, 3), averaged over samples of each pixel, and other channels.
+
+        What lies where is drawn first and lit after: no light is computed that is not seen.
+        """
+        gl = self._gl
+        if not self._casts_shadows:
+            self._cast_shadows()
+            self._casts_shadows = True
+        textures = self._draw_surfaces(view, samples, truth, with_look=True)[-len(self._look) - 1 :]
+        found = self._read(view, truth)
+        output = self._outputs["radiance"]
+        self._targets.bind((output,), 1, view.width, view.height)
+        for unit, texture in enumerate(textures):
+            kind = gl.GL_TEXTURE_2D_MULTISAMPLE if samples > 1 else gl.GL_TEXTURE_2D
+            _bind_texture(gl, unit, texture, kind)
+        _bind_texture(gl, len(textures), self._shadow_maps.texture, gl.GL_TEXTURE_2D_ARRAY)
+        self._light.shed(view, clip_matrix(view), samples)
+        return found | self._read(view, {"radiance"})
+
+    def _draw_surfaces(
+        self, view: PinholeView, samples: int, truth: set[Channel], *, with_look: bool
+    ) -> tuple[int, ...]:
+        """Draws what is seen and returns the textures that hold it, the depth's last.
+
+        Args:
+            view: from where.
+            samples: a pixel.
+            truth: channels of the ground truth, which come first.
+            with_look: whether what light is computed from is drawn, too.
+        """
+        outputs = sorted({self._outputs[channel] for channel in truth}, key=lambda o: o.location)
+        look = self._look if with_look else ()
+        # where nothing is, light asks for nothing but the kind of surface
+        cleared = (*outputs, *look[-1:])
+        textures = self._begin((*outputs, *look), samples, view, cleared=cleared)
+        program = self._surface_program(bool(truth), with_look)
+        program.use()
+        program.matrix("world_to_camera", view.pose.inverse().matrix())
+        program.matrix("world_to_clip", clip_matrix(view))
+        for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
+            if with_look:
+                self._dress(program, batch)
+            batch.draw(self._gl)
+        return textures
+
+    def _surface_program(self, with_truth: bool, with_look: bool) -> Program:
+        key = with_truth, with_look
+        if key not in self._surfaces:
+            self._surfaces[key] = Program(
+                self._gl,
+                "surface.vert",
+                "surface.frag",
+                N_TRUTH=int(with_truth),
+                N_LOOK=int(with_look),
+            )
+        return self._surfaces[key]
+
+    def _dress(self, program: Program, batch: Batch) -> None:
+        """Has bodies drawn in their material."""
+        material = batch.bodies[0].material
+        look = (material.roughness, material.specular, material.metallic)
+        program.vector("surface", (*look, material.emission))
+        program.vector("turns", (batch.skin.turns,) * 4)
+        _bind_texture(self._gl, 0, batch.skin.colors, self._gl.GL_TEXTURE_2D)
+        _bind_texture(self._gl, 1, batch.skin.normals, self._gl.GL_TEXTURE_2D)
+
+    def _read(self, view: PinholeView, channels: set[Channel]) -> dict[Channel, NDArray[Any]]:
+        """Returns channels of what was drawn last."""
+        outputs = {self._outputs[channel] for channel in channels}
+        read = {o: self._targets.read(o, view.width, view.height) for o in outputs}
+        return {channel: _plane(channel, read[self._outputs[channel]]) for channel in channels}
+
+    def _begin(
+        self,
+        outputs: tuple[Attachment, ...],
+        samples: int,
+        view: PinholeView,
+        *,
+        cleared: tuple[Attachment, ...],
+    ) -> tuple[int, ...]:
+        """Binds the framebuffer of some outputs, clears its depth and some of them.
+
+        Returns its textures, the depth's last.
+        """
+        gl = self._gl
+        textures = self._targets.bind(outputs, samples, view.width, view.height)
+        gl.glEnable(gl.GL_DEPTH_TEST)
+        gl.glEnable(gl.GL_MULTISAMPLE)
+        gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
+        for output in cleared:
+            if output.dtype is np.uint32:
+                gl.glClearBufferuiv(gl.GL_COLOR, output.location, np.zeros(4, np.uint32))
+            else:
+                gl.glClearBufferfv(gl.GL_COLOR, output.location, np.zeros(4, np.float32))
+        return textures
+
+    def _draw_cover(self, view: PinholeView) -> NDArray[np.uint32]:
+        """Draws every labelled body through all others, each setting its own bit."""
+        gl = self._gl
+        words = cover_words(self._scene)
+        output = self._outputs["cover"] if words > 1 else self._narrow_cover
+        self._begin((output,), 1, view, cleared=(output,))
+        gl.glDisable(gl.GL_DEPTH_TEST)
+        gl.glEnable(gl.GL_COLOR_LOGIC_OP)
+        gl.glLogicOp(gl.GL_OR)
+        self._cover.use()
+        self._cover.matrix("world_to_clip", clip_matrix(view))
+        for batch in self._batches:
+            if batch.bodies[0].is_target:
+                batch.draw(gl)
+        gl.glDisable(gl.GL_COLOR_LOGIC_OP)
+        cover = self._targets.read(output, view.width, view.height)
+        return np.ascontiguousarray(cover[..., :words])
+
+    def _make_batches(self, scene: Scene, labels: dict[str, int]) -> tuple[Batch, ...]:
+        alike: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)
+        for number, body in enumerate(scene.bodies, 1):
+            label = labels.get(body.name, 0)
+            alike[body.asset, body.material, body.is_target].append((body, number, label))
+        return tuple(self._make_batch(bodies) for bodies in alike.values())
+
+    def _make_batch(self, bodies: list[tuple[Body, int, int]]) -> Batch:
+        body = bodies[0][0]
+        mesh = self._meshes.get(body.asset, lambda: upload_mesh(self._gl, mesh_of(body.asset)))
+        skin = self._skins.get(
+            (body.asset, body.material.texture), lambda: upload_skin(self._gl, skin_of(body))
+        )
+        return make_batch(self._gl, bodies, mesh, skin)
+
+    def _cast_shadows(self) -> None:
+        """Draws one shadow map for each beam of light, fitted to the bodies that cast."""
+        gl = self._gl
+        casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
+        centre, radius = _bounding_sphere(casters)
+        to_shadows = self._light.load(self._scene, centre, radius)
+        self._shadow.use()
+        gl.glEnable(gl.GL_DEPTH_TEST)
+        gl.glEnable(gl.GL_POLYGON_OFFSET_FILL)
+        gl.glPolygonOffset(2.0, 4.0)
+        for layer, to_shadow in enumerate(to_shadows):
+            self._shadow_maps.bind(layer)
+            self._shadow.matrix("world_to_clip", to_shadow)
+            for batch in casters:
+                batch.cast(gl)
+        gl.glDisable(gl.GL_POLYGON_OFFSET_FILL)
+
+
+def _outputs(gl: Any) -> dict[Channel, Attachment]:
+    """Returns where in its shader each channel comes from, and how it is stored and read."""
+    reals, integers = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT)
+    pairs = (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT)
+    ids = Attachment(1, gl.GL_RG32UI, pairs, np.uint32, 2)
+    return {
+        "radiance": Attachment(0, gl.GL_RGBA32F, reals, np.float32, 4),
+        "depth_m": Attachment(0, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
+        "bodies": ids,
+        "parts": ids,
+        "normals": Attachment(2, gl.GL_RGBA32F, reals, np.float32, 4),
+        "cover": Attachment(0, gl.GL_RGBA32UI, integers, np.uint32, 4),
+    }
+
+
+def _look(gl: Any) -> tuple[Attachment, ...]:
+    """Returns how what light is computed from is stored, as ``light.frag`` looks it up."""
+    reals, bytes_ = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
+    return (
+        Attachment(3, gl.GL_RGBA8, bytes_, np.uint8, 4),
+        Attachment(4, gl.GL_RGBA16F, reals, np.float32, 4),
+        Attachment(5, gl.GL_RGBA8, bytes_, np.uint8, 4),
+    )
+
+
+def _plane(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:
+    """Returns what a channel is of the values (h, w, channels) that were read."""
+    match channel:
+        case "depth_m" | "bodies":
+            return np.ascontiguousarray(values[..., 0])
+        case "parts":
+            return np.ascontiguousarray(values[..., 1])
+        case _:
+            return values[..., :3]
+
+
+def _bind_texture(gl: Any, unit: int, texture: int, kind: int) -> None:
+    gl.glActiveTexture(gl.GL_TEXTURE0 + unit)
+    gl.glBindTexture(kind, texture)
+
+
+def _distance(batch: Batch, camera: Pose) -> float:
+    """Returns how far away bodies are; the table, which lies under everything, is farthest."""
+    if isinstance(batch.bodies[0].asset, Ground):
+        return float("inf")
+    places = np.array([body.pose.position_m for body in batch.bodies])
+    return float(np.linalg.norm(places - camera.position_m, axis=1).min())
+
+
+def clip_matrix(view: PinholeView) -> Floats:
+    """Returns world to clip coordinates, with row 0 of the image at the bottom of the buffer.
+
+    That is OpenGL's first row in memory, so what is read back needs no turning.
+    """
+    near = 0.02
+    far = 20.0
+    w, h, f = view.width, view.height, view.focal_px
+    to_clip = np.array(
+        [
+            [2 * f / w, 0, 2 * (view.cx_px + 0.5) / w - 1, 0],
+            [0, 2 * f / h, 2 * (view.cy_px + 0.5) / h - 1, 0],
+            [0, 0, (far + near) / (far - near), -2 * far * near / (far - near)],
+            [0, 0, 1, 0],
+        ]
+    )
+    return np.asarray(to_clip @ view.pose.inverse().matrix())
+
+
+def _bounding_sphere(casters: list[Batch]) -> tuple[Floats, float]:
+    """Returns centre (3,) and radius of a sphere around all casting bodies."""
+    if not casters:
+        return np.zeros(3), 0.1
+    corners = [body.pose.apply(batch.mesh.corners_m) for batch in casters for body in batch.bodies]
+    points = np.vstack(corners)
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (low + high) / 2, float(np.linalg.norm(high - low) / 2)

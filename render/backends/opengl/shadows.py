@@ -1,0 +1,65 @@
+"""Shadow maps: what each beam of light sees of the bodies that cast, compared in hardware."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.render.backends.opengl.sampling import interpolate
+from sim2cam.render.lighting.beams import MAX_MAPS, ShadowView
+
+Floats = NDArray[np.float64]
+
+SHADOW_PX = 512
+
+
+class ShadowMaps:
+    """An array of depth maps, one a beam.
+
+    Args:
+        gl: OpenGL's functions.
+    """
+
+    def __init__(self, gl: Any) -> None:
+        self._gl = gl
+        kind = gl.GL_TEXTURE_2D_ARRAY
+        self.texture = gl.glGenTextures(1)
+        gl.glBindTexture(kind, self.texture)
+        gl.glTexImage3D(
+            kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_MAPS, 0,
+            gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT, None,
+        )  # fmt: skip
+        interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE)
+        gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_MODE, gl.GL_COMPARE_REF_TO_TEXTURE)
+        gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_FUNC, gl.GL_LEQUAL)
+        self._buffer = gl.glGenFramebuffers(1)
+
+    def bind(self, layer: int) -> None:
+        """Makes the map of a beam the one that is drawn into, empty."""
+        gl = self._gl
+        gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._buffer)
+        gl.glFramebufferTextureLayer(
+            gl.GL_FRAMEBUFFER, gl.GL_DEPTH_ATTACHMENT, self.texture, 0, layer
+        )
+        gl.glDrawBuffer(gl.GL_NONE)
+        gl.glReadBuffer(gl.GL_NONE)
+        gl.glViewport(0, 0, SHADOW_PX, SHADOW_PX)
+        gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
+
+
+def shadow_matrix(view: ShadowView, *, is_placed: bool) -> Floats:
+    """Returns world to clip coordinates (4, 4) of a shadow map."""
+    eye, target = view.eye, view.target
+    pose = Pose.looking_at(vec3(eye), vec3(target), 0.0)
+    near, far = view.near_m, view.far_m
+    if is_placed:
+        to_clip = np.diag([1 / view.half, 1 / view.half, (far + near) / (far - near), 0.0])
+        to_clip[2, 3] = -2 * far * near / (far - near)
+        to_clip[3, 2] = 1.0
+    else:
+        to_clip = np.diag([1 / view.half, 1 / view.half, 2 / (far - near), 1.0])
+        to_clip[2, 3] = -(far + near) / (far - near)
+    return np.asarray(to_clip @ pose.inverse().matrix())

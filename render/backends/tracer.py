@@ -1,0 +1,156 @@
+"""Path-traced light by Mitsuba 3: pictures that rasterizing is measured by."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.errors import BackendError
+from sim2cam.render.backends.emitters import emitters_of
+from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.shapes.mesh import mesh_of
+from sim2cam.render.shapes.skin import skin_of
+from sim2cam.scene.material import Material
+from sim2cam.scene.scene import Body, Scene
+
+Floats = NDArray[np.float32]
+
+PATH_SEGMENTS = 5
+"""Of the longest paths, from the eye to a light; with 2, light comes straight from its source."""
+
+_FULL_SPECULAR = 0.08  # reflectance that the principled material's specular 1 stands for
+_BLOCK_PX = 32  # given: left to Mitsuba, its chance follows the number of threads
+
+
+class Tracer:
+    """A settled scene in Mitsuba, ready to be seen from anywhere.
+
+    Sets Mitsuba's variant to ``scalar_rgb`` for the whole process.
+
+    Args:
+        scene: bodies where they lie, and the light.
+        segments: of the longest paths, see ``PATH_SEGMENTS``.
+
+    Raises:
+        BackendError: Mitsuba is not installed.
+    """
+
+    def __init__(self, scene: Scene, *, segments: int = PATH_SEGMENTS) -> None:
+        self._mi = mi = mitsuba()
+        parts: dict[str, Any] = {
+            "type": "scene",
+            "integrator": {"type": "path", "max_depth": segments, "block_size": _BLOCK_PX},
+        }
+        for index, emitter in enumerate(emitters_of(mi, scene.environment)):
+            parts[f"light{index}"] = emitter
+        for index, body in enumerate(scene.bodies):
+            parts[f"body{index}"] = _shape(mi, body)
+        self._scene = mi.load_dict(parts)
+
+    def trace(self, view: PinholeView, *, paths: int, seed: int) -> Floats:
+        """Returns the linear radiance (h, w, 3) of a view.
+
+        Args:
+            view: what is seen.
+            paths: for each pixel.
+            seed: which paths; equal seeds give equal pictures, on any number of threads.
+        """
+        sensor = self._mi.load_dict(_sensor(self._mi, view))
+        image = self._mi.render(self._scene, sensor=sensor, spp=paths, seed=seed)
+        return np.array(image, np.float32)[..., :3]
+
+
+def mitsuba() -> Any:
+    """Returns the module of Mitsuba, with its variant set.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        import mitsuba as mi
+    except ImportError as error:
+        raise BackendError(
+            'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
+        ) from error
+    if mi.variant() != "scalar_rgb":
+        mi.set_variant("scalar_rgb")
+    return mi
+
+
+def _sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
+    """Returns Mitsuba's camera, whose x goes left and y up."""
+    to_world = view.pose.matrix() @ np.diag([-1.0, -1.0, 1.0, 1.0])
+    return {
+        "type": "perspective",
+        "fov": math.degrees(2 * math.atan(view.width / 2 / view.focal_px)),
+        "fov_axis": "x",
+        "principal_point_offset_x": 0.5 - (view.cx_px + 0.5) / view.width,
+        "principal_point_offset_y": 0.5 - (view.cy_px + 0.5) / view.height,
+        "near_clip": 0.01,
+        "far_clip": 100.0,
+        "to_world": mi.ScalarTransform4f(to_world),
+        "film": {
+            "type": "hdrfilm",
+            "width": view.width,
+            "height": view.height,
+            "pixel_format": "rgb",
+            "component_format": "float32",
+            "rfilter": {"type": "box"},
+        },
+        "sampler": {"type": "multijitter"},
+    }
+
+
+def _shape(mi: Any, body: Body) -> Any:
+    """Returns a body as a mesh in the world, with its colours and relief."""
+    mesh, skin = mesh_of(body.asset), skin_of(body)
+    look = _look(body.material, _picture(mi, skin.colors, is_color=True))
+    if skin.normals is not None:
+        relief = _picture(mi, skin.normals, is_color=False)
+        look = {"type": "normalmap", "normalmap": relief, "bsdf": look}
+    properties = mi.Properties()
+    properties["bsdf"] = mi.load_dict(look)
+    if body.material.emission > 0:
+        properties["emitter"] = mi.load_dict(_glow(mi, skin.colors, body.material.emission))
+    shape = mi.Mesh(
+        body.name, len(mesh.vertices_m), len(mesh.faces), properties,
+        has_vertex_normals=True, has_vertex_texcoords=True,
+    )  # fmt: skip
+    buffers = mi.traverse(shape)
+    buffers["vertex_positions"] = body.pose.apply(mesh.vertices_m).astype(np.float32).ravel()
+    turned = body.pose.rotation().apply(mesh.normals)
+    buffers["vertex_normals"] = turned.astype(np.float32).ravel()
+    buffers["vertex_texcoords"] = (mesh.uvs * skin.turns).astype(np.float32).ravel()
+    buffers["faces"] = mesh.faces.astype(np.uint32).ravel()
+    buffers.update()
+    return shape
+
+
+def _look(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "principled",
+        "base_color": colors,
+        "roughness": material.roughness,
+        "specular": material.specular / _FULL_SPECULAR,
+        "metallic": material.metallic,
+    }
+
+
+def _glow(mi: Any, colors: NDArray[np.uint8], emission: float) -> dict[str, Any]:
+    """Returns an emitter that sends out some times a surface's colours."""
+    rgb, single = mi.Bitmap.PixelFormat.RGB, mi.Struct.Type.Float32
+    linear = mi.Bitmap(np.ascontiguousarray(colors)).convert(rgb, single, False)
+    radiance = _picture(mi, np.array(linear) * np.float32(emission), is_color=False)
+    return {"type": "area", "radiance": radiance}
+
+
+def _picture(mi: Any, pixels: NDArray[Any], *, is_color: bool) -> dict[str, Any]:
+    return {
+        "type": "bitmap",
+        "bitmap": mi.Bitmap(np.ascontiguousarray(pixels)),
+        "raw": not is_color,
+        "wrap_mode": "mirror",
+    }

@@ -1,0 +1,1 @@
+"""What lens, shutter and sensor make of the light."""

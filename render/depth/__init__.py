@@ -1,0 +1,1 @@
+"""Depth cameras: structured light, time of flight, active stereo."""

@@ -1,0 +1,1 @@
+"""Light as beams, and how surfaces throw it back."""

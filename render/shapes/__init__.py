@@ -1,0 +1,1 @@
+"""Shapes and surfaces made here: meshes, printed faces, textures, the table."""

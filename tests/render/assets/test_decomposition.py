@@ -1,0 +1,133 @@
+"""Concave objects collide as they look."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+
+from sim2cam.geometry.poses import Pose
+from sim2cam.render.assets import decomposition as module
+from sim2cam.render.assets.decomposition import center_of, decompose
+from sim2cam.render.assets.files import asset_names
+from sim2cam.render.assets.hull import hull_of, taken_apart
+from sim2cam.render.assets.importer import import_assets
+from sim2cam.render.assets.mesh_file import parse_mesh_file, read_mesh_file
+from sim2cam.render.physics.settling import settle
+from sim2cam.scene.asset import Ground, Sphere
+from sim2cam.scene.light import Environment
+from sim2cam.scene.material import Material, Texture
+from sim2cam.scene.scene import Body, Scene
+
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")
+
+GREY = Material(Texture("plain", (0.5,) * 3, (0.5,) * 3, 0.1, 0.0, 0.0, 0), 0.5)
+DARK = Environment((0.0,) * 3, (0.0,) * 3, ())
+RADIUS, WALL, HEIGHT = 0.03, 0.005, 0.08
+
+
+def cup():
+    """A cup with a floor, standing on z = 0."""
+    outline = [
+        (0, 0), (RADIUS + WALL, 0), (RADIUS + WALL, HEIGHT), (RADIUS, HEIGHT), (RADIUS, WALL),
+        (0, WALL),
+    ]  # fmt: skip
+    return trimesh.creation.revolve(outline, sections=48)
+
+
+@pytest.fixture(scope="module")
+def brought_in(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cups")
+    cup().export(folder / "cup.glb")
+    (found,) = import_assets(folder, asset_names(folder))
+    assert found.problem is None
+    return found.facts
+
+
+@pytest.fixture(params=["vhacd", "coacd"])
+def cut(request, monkeypatch):
+    """Each of the two libraries, where it is there."""
+    if request.param == "coacd":
+        pytest.importorskip("coacd")
+    monkeypatch.setattr(module, "decomposer", lambda: request.param)
+    return request.param
+
+
+@pytest.mark.usefixtures("cut")
+def test_parts_fill_the_solid_and_leave_its_hollow():
+    solid = cup()
+    hull = hull_of(solid.vertices)
+    parts = decompose(np.array(solid.vertices), np.array(solid.faces), hull.points)
+    assert 2 < len(parts) <= module.MOST_PARTS
+    whole = [trimesh.convex.convex_hull(part) for part in parts]
+    assert sum(part.volume for part in whole) == pytest.approx(solid.volume, rel=0.35)
+    assert np.abs(center_of(parts)[:2]).max() < 2e-3
+    assert center_of(parts)[2] == pytest.approx(solid.center_mass[2], abs=6e-3)
+    inside = [[0, 0, 0.03], [0.01, 0, 0.07], [0, -0.015, 0.05]]
+    for part in whole:
+        planes = np.column_stack(
+            [part.face_normals, -(part.face_normals * part.triangles[:, 0]).sum(1)]
+        )
+        away = np.array(inside) @ planes[:, :3].T + planes[:, 3]
+        assert (away.max(axis=1) > 0).all()
+
+
+@pytest.mark.usefixtures("cut")
+def test_parts_lie_on_a_plane_as_their_solid_does():
+    solid = cup()
+    hull = hull_of(solid.vertices)
+    points = np.vstack(decompose(np.array(solid.vertices), np.array(solid.faces), hull.points))
+    directions = np.random.default_rng(0).normal(size=(50, 3))
+    for direction in directions / np.linalg.norm(directions, axis=1, keepdims=True):
+        assert (points @ direction).max() == pytest.approx(
+            (hull.points @ direction).max(), abs=1e-7
+        )
+
+
+def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
+    ball = Sphere(0.008)
+    bodies = (
+        Body("table", Ground(2.0), GREY, Pose(), is_fixed=True),
+        Body("cup", brought_in.mesh, GREY, _upright(brought_in), mass_kg=0.1),
+        Body(
+            "ball",
+            ball,
+            GREY,
+            Pose((1.0, 0, 0, 0), (0.004, 0, 0.12)),
+            mass_kg=0.003,
+            restitution=0.0,
+        ),
+    )
+    assert brought_in.parts > 2
+    settled, certificate = settle(Scene(bodies, DARK, ()))
+    assert certificate.rejection is None
+    x, y, z = settled.bodies[2].pose.position_m
+    assert np.hypot(x, y) < RADIUS
+    assert z == pytest.approx(WALL + ball.radius_m, abs=3e-3)
+    as_hull = replace(bodies[1], asset=replace(brought_in.mesh, digest=""))
+    kept_out, _ = settle(Scene((bodies[0], as_hull, bodies[2]), DARK, ()))
+    x, y, z = kept_out.bodies[2].pose.position_m
+    assert np.hypot(x, y) > RADIUS or z > HEIGHT
+
+
+def test_a_cup_stands_on_the_table(brought_in):
+    table = Body("table", Ground(2.0), GREY, Pose(), is_fixed=True)
+    body = Body("cup", brought_in.mesh, GREY, _upright(brought_in), mass_kg=0.1)
+    settled, _ = settle(Scene((table, body), DARK, ()))
+    low, high = brought_in.low_m, brought_in.high_m
+    assert (high[2] - low[2], low[2]) == pytest.approx((HEIGHT, 0.0), abs=1e-6)
+    foot = settled.bodies[1].pose.apply(np.array([[0.0, 0.0, low[2]]]))[0]
+    assert foot == pytest.approx((0, 0, 0), abs=1e-3)
+
+
+def _upright(facts):
+    return Pose((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.001 - facts.low_m[2]))
+
+
+def test_another_process_takes_a_solid_apart_alike(brought_in):
+    here = taken_apart(parse_mesh_file(Path(brought_in.mesh.path), 1000)[0])
+    there = read_mesh_file(brought_in.mesh)  # as a child left it in the cache
+    assert len(here.parts) == brought_in.parts > 2
+    for one, other in zip(here.parts, there.parts, strict=True):
+        assert np.array_equal(one, other)

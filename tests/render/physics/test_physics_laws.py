@@ -1,0 +1,201 @@
+"""What settles has to obey the laws that it is made of, and dice have to be fair."""
+
+import math
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from scipy.stats import chisquare
+
+from sim2cam.render.physics import film as films
+from sim2cam.render.physics import settling as physics
+from sim2cam.render.physics.contacts import supports_in
+from sim2cam.render.physics.film import STEP_S, Film
+from sim2cam.render.physics.settling import GRAVITY_M_S2, settle, upward_face
+from sim2cam.scene.scene import Scene
+
+
+def posed(rotation):
+    x, y, z, w = rotation.as_quat()
+    return float(w), float(x), float(y), float(z)
+
+
+@pytest.fixture
+def filmed(make, monkeypatch):
+    """A function that gives where bodies are after each step of so many seconds."""
+
+    def run(seconds, *bodies):
+        monkeypatch.setattr(physics, "_MAX_CHECKS", math.ceil(seconds / STEP_S / 24))
+        monkeypatch.setattr(physics, "_CALM_CHECKS", 10**6)
+        scene = Scene(bodies, make.sky, ())
+        film = Film(scene)
+        settle(scene, film)
+        return [film.at((step + 1) * STEP_S).bodies for step in range(round(seconds / STEP_S))]
+
+    return run
+
+
+@pytest.mark.parametrize("friction", [0.2, 0.4, 0.7])
+def test_a_body_slides_from_the_angle_whose_tangent_is_its_friction(make, filmed, friction):
+    def slid_m(tangent):
+        slope = Rotation.from_euler("y", math.atan(tangent))
+        ramp = make.body("ramp", make.box((2.0, 0.4, 0.02)), (0.0, 0.0, 0.0), is_target=False,
+                         is_fixed=True, friction=1.0, rotation=posed(slope))  # fmt: skip
+        start = slope.apply([0.0, 0.0, 0.018])
+        die = make.body("die", make.die(), tuple(start), rotation=posed(slope), friction=friction)
+        _, end = filmed(0.5, ramp, die)[-1]
+        return float(np.linalg.norm(end.pose.position_m - start))
+
+    assert slid_m(0.97 * friction) < 3e-4
+    tangent = 1.03 * friction
+    angle = math.atan(tangent)
+    push = GRAVITY_M_S2 * (math.sin(angle) - friction * math.cos(angle))
+    assert slid_m(tangent) == pytest.approx(push * 0.5**2 / 2, rel=0.08)
+
+
+@pytest.mark.parametrize("restitution", [0.4, 0.6, 0.8])
+def test_a_ball_bounces_as_high_as_its_restitution_squared(make, filmed, restitution):
+    ground = replace(make.ground(), restitution=1.0)
+    shares = []
+    for height in np.linspace(0.2, 0.5, 7):
+        ball = make.body("ball", make.sphere(0.01), (0.0, 0.0, height + 0.01),
+                         restitution=restitution, friction=0.0)  # fmt: skip
+        balls = [ball for _, ball in filmed(1.0, ground, ball)]
+        up = [ball.velocity_m_s[2] for ball in balls]
+        bounced = next(i for i, speed in enumerate(up) if speed > 0)
+        falls = next(i for i in range(bounced, len(up)) if up[i] < 0)
+        top = max(ball.pose.position_m[2] for ball in balls[bounced : falls + 1]) - 0.01
+        shares.append(top / height)
+    assert np.mean(shares) == pytest.approx(restitution**2, rel=0.05)
+
+
+def test_a_free_body_keeps_its_spin_and_loses_what_drag_takes(make, filmed):
+    spun = {"spin_rad_s": (10.0, -4.0, 7.0), "velocity_m_s": (1.0, 0.0, 0.0)}
+    free = make.body("free", make.die(), (0.0, 0.0, 5.0), **spun)
+    slowed = make.body("slowed", make.die(), (0.0, 1.0, 5.0), drag=0.3, spin_drag=0.5, **spun)
+    end_free, end_slowed = filmed(0.5, free, slowed)[-1]
+    assert end_free.spin_rad_s == pytest.approx((10.0, -4.0, 7.0), rel=1e-3)
+    assert end_free.velocity_m_s[0] == pytest.approx(1.0, rel=1e-3)
+    assert end_slowed.velocity_m_s[0] == pytest.approx(0.7**0.5, rel=1e-2)
+    assert end_slowed.spin_rad_s[2] == pytest.approx(7.0 * 0.5**0.5, rel=1e-2)
+
+
+def thrown(make, count, rng, **options):
+    """Dice apart from one another, thrown with random turns and spins."""
+    dice = []
+    for i in range(count):
+        spot = (0.25 * (i % 5), 0.25 * (i // 5), 0.25)
+        turn = Rotation.random(rng=rng)
+        dice.append(
+            make.body(f"die/{i}", make.die(), spot, rotation=posed(turn), restitution=0.5,
+                      velocity_m_s=tuple(rng.normal(0, 0.3, 3)),
+                      spin_rad_s=tuple(rng.normal(0, 25, 3)), **options)
+        )  # fmt: skip
+    return make.scene(*dice)
+
+
+def faces_of(make, scenes, **options):
+    rng = np.random.default_rng(5)
+    counts = Counter()
+    for _ in range(scenes):
+        settled, _ = settle(thrown(make, 25, rng, **options))
+        counts.update(upward_face(body.asset, body.pose)[0] for body in settled.bodies[1:])
+    return [counts[face] for face in "123456"]
+
+
+def test_a_fair_die_is_fair_and_a_loaded_one_is_not(make):
+    fair = faces_of(make, 40)
+    assert sum(fair) == 1000
+    assert chisquare(fair).pvalue > 0.01
+    loaded = faces_of(make, 8, mass_offset_m=(0.0, 0.0, -0.004))  # towards the six
+    assert chisquare(loaded).pvalue < 1e-6
+    assert loaded[0] == max(loaded)
+    assert loaded[5] == min(loaded)
+
+
+@pytest.mark.parametrize("edge_m", [0.011, 0.022])
+def test_nothing_flies_through_a_thin_wall(make, edge_m):
+    rng = np.random.default_rng(2)
+    wall = make.body("wall", make.box((0.002, 4.0, 0.6)), (0.1, 0.0, 0.3), is_target=False,
+                     is_fixed=True)  # fmt: skip
+    dice = [
+        make.body(f"die/{i}", make.die(edge_m), (0.0, 0.06 * i - 1, 0.1),
+                  rotation=posed(Rotation.random(rng=rng)), velocity_m_s=(2.0, 0.0, 0.0),
+                  spin_rad_s=tuple(rng.normal(0, 15, 3)))
+        for i in range(30)
+    ]  # fmt: skip
+    settled, certificate = settle(make.scene(wall, *dice))
+    assert max(body.pose.position_m[0] for body in settled.bodies[2:]) < 0.1
+    assert certificate.penetration_m < 1e-3
+
+
+def test_a_finer_simulation_rests_alike(make, monkeypatch):
+    """Each slides on its own until friction has taken its speed."""
+    speeds = np.linspace(1.0, 2.0, 8)
+
+    def rests():
+        dice = [
+            make.body(f"die/{i}", make.die(), (0.0, 0.1 * i, 0.008), friction=0.3,
+                      velocity_m_s=(float(speed), 0.0, 0.0))
+            for i, speed in enumerate(speeds)
+        ]  # fmt: skip
+        table = replace(make.ground(), friction=1.0)
+        settled, certificate = settle(Scene((table, *dice), make.sky, ()))
+        slid = [body.pose.position_m[0] for body in settled.bodies[1:]]
+        return np.array(slid), certificate.steps
+
+    slid, steps = rests()
+    assert slid == pytest.approx(speeds**2 / (2 * 0.3 * GRAVITY_M_S2), rel=0.02)
+    for module in (physics, films):
+        monkeypatch.setattr(module, "STEP_S", STEP_S / 2)
+    finer, more_steps = rests()
+    assert more_steps > 1.5 * steps
+    assert finer == pytest.approx(slid, rel=0.02)
+
+
+@pytest.mark.parametrize("thin_m", [0.02, 1e-3])
+def test_forces_carry_what_rests(make, thin_m):
+    """A tower of three boxes beside a die: each carries all that lies on it, in steps of any size."""
+    boxes = [
+        make.body(f"box/{i}", make.box((0.04, 0.04, 0.02)), (0.0, 0.0, 0.0101 + 0.0201 * i),
+                  mass_kg=0.02 * (i + 1), restitution=0.0)
+        for i in range(3)
+    ]  # fmt: skip
+    die = make.body("die", make.die(), (0.2, 0.0, 0.0081), mass_kg=0.005, restitution=0.0)
+    card = make.body("card", make.box((0.05, 0.05, thin_m)), (-0.2, 0.0, thin_m), is_target=False)
+    _, certificate = settle(make.scene(*boxes, die, card))
+    assert certificate.rejection is None
+    weights = {"box/0": 0.02, "box/1": 0.04, "box/2": 0.06, "die": 0.005}
+    for name, mass_kg in weights.items():
+        on_it = sum(
+            np.array(c.force_n) * (1 if c.first == name else -1)
+            for c in certificate.contacts
+            if name in (c.first, c.second)
+        )
+        weight = mass_kg * GRAVITY_M_S2
+        assert on_it == pytest.approx((0.0, 0.0, weight), abs=0.05 * weight)
+    assert supports_in(certificate.contacts) == {
+        "box/0": ("table",), "box/1": ("box/0",), "box/2": ("box/1",), "card": ("table",),
+        "die": ("table",),
+    }  # fmt: skip
+
+
+def test_bodies_only_lose_energy(make):
+    for seed in range(3):
+        _, certificate = settle(make.thrown(8, seed))
+        assert certificate.energy_gain < 0.02
+        assert certificate.steps == round(certificate.seconds / STEP_S)
+
+
+def test_what_only_just_stands_is_refused(make):
+    """A box on its edge takes longer to fall than calm takes to be believed."""
+    tilted = Rotation.from_euler("y", math.pi / 4 + 1e-5)
+    box = make.body("box", make.box((0.02, 0.02, 0.02)), (0.0, 0.0, 0.02 / math.sqrt(2)),
+                    rotation=posed(tilted), is_target=False)  # fmt: skip
+    _, certificate = settle(make.scene(box))
+    assert certificate.seconds < 0.3
+    problem = r"a body moves by 1\d\.\d mm when it is let go again"
+    assert re.fullmatch(problem, certificate.rejection)
