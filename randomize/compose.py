@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,8 +21,17 @@ from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.camera import Camera, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
 from sim2cam.scene.glass import Defocus, Dirt, Droplets, FieldBlur, Glare, Glass, LateralColor
-from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
+from sim2cam.scene.light import (
+    AreaLight,
+    Environment,
+    Lamp,
+    LocalLight,
+    PointLight,
+    SkyPicture,
+    SpotLight,
+)
 from sim2cam.scene.material import Color, Material
+from sim2cam.scene.picture_facts import NO_PICTURE, SkyFacts
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
 
@@ -36,20 +45,27 @@ _REFERENCE_WIDTH_PX = 640
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
 
 
-def compose(drawn: Draw, width: int, height: int, assets: Sequence[AssetFacts] = ()) -> Scene:
+def compose(
+    drawn: Draw,
+    width: int,
+    height: int,
+    assets: Sequence[AssetFacts] = (),
+    skies: Sequence[SkyFacts] = (),
+) -> Scene:
     """Returns the scene, not yet settled.
 
     Args:
         drawn: everything that chance decided.
         width, height: pixels of its cameras.
         assets: the objects from files that were drawn from.
+        skies: the pictures of skies that were drawn from.
     """
     targets = targets_of(drawn, assets)
     loose = arrange(targets, distractors_of(drawn), drawn, _inner_limit(drawn))
     bodies = (*_supports(drawn), *loose)
     length = float(np.median([thing.length_m for thing in targets]))
     cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
-    return Scene(bodies, _environment(drawn), cameras)
+    return Scene(bodies, _environment(drawn, skies), cameras)
 
 
 def _supports(drawn: Draw) -> list[Body]:
@@ -95,13 +111,31 @@ def _inner_limit(drawn: Draw) -> np.ndarray:
     return np.array([side, side * drawn.number("layout/aspect")]) / 2
 
 
-def _environment(drawn: Draw) -> Environment:
+def _environment(drawn: Draw, skies: Sequence[SkyFacts]) -> Environment:
     zenith = _tint(drawn.number("light/warmth"), drawn.number("light/sky_level"))
     horizon = drawn.number("light/horizon")
     lamps = tuple(_lamp(drawn, f"lamp/{i}") for i in range(drawn.count("light/lamp_count")))
     near = drawn.count("light/near_count") if drawn.has("near_light") else 0
     lights = tuple(_near_light(drawn, f"near_light/{i}") for i in range(near))
-    return Environment(zenith, vec3(np.multiply(zenith, horizon)), lamps, lights)
+    light = Environment(zenith, vec3(np.multiply(zenith, horizon)), lamps, lights)
+    name = str(drawn.values.get("sky/picture", NO_PICTURE))
+    if name == NO_PICTURE:
+        return light
+    return _pictured(light, drawn, next(facts for facts in skies if facts.name == name))
+
+
+def _pictured(light: Environment, drawn: Draw, facts: SkyFacts) -> Environment:
+    """Returns the light with a picture for its sky, whose sun is its one lamp."""
+    level, turn = drawn.number("sky/level") / facts.radiance, drawn.number("sky/turn_rad")
+    sun = facts.sun if drawn.values.get("sky/sun", True) else None
+    picture = SkyPicture(facts.file, turn, level, sun_apart=sun is not None)
+    return replace(light, lamps=(_turned(sun, turn, level),) if sun else (), picture=picture)
+
+
+def _turned(lamp: Lamp, turn_rad: float, level: float) -> Lamp:
+    (x, y, z), c, s = lamp.direction, math.cos(turn_rad), math.sin(turn_rad)
+    irradiance = vec3(np.multiply(lamp.irradiance, level))
+    return Lamp((c * x - s * y, s * x + c * y, z), lamp.radius_rad, irradiance)
 
 
 def _near_light(drawn: Draw, path: str) -> LocalLight:

@@ -320,6 +320,25 @@ class NearLight:
 
 
 @dataclass(frozen=True)
+class Sky:
+    """A photographed sky, in the place of that of the light and of its lamps.
+
+    Attributes:
+        turn_rad: how far it is turned about the vertical.
+        level: radiance of the even sky that would shed as much on the table.
+        picture: its name among the recipe's ``[skies]``, or ``none`` for the sky and the lamps of the
+            light; any of them when it is left out.
+        sun: whether its brightest spot is a lamp that casts shadows, where it is bright enough; it
+            is when this is left out.
+    """
+
+    turn_rad: Distribution
+    level: Distribution
+    picture: Distribution | None = None
+    sun: Distribution | None = None
+
+
+@dataclass(frozen=True)
 class View:
     """Where a camera stands.
 
@@ -606,6 +625,7 @@ class Domain:
     card: CardShape | None = None
     card_surface: Surface | None = None
     near_light: NearLight | None = None
+    sky: Sky | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None
     motion: Motion | None = None
@@ -637,5 +657,5 @@ def factor_at(domain: Domain, path: str) -> Distribution:
     return found
 
 
-ONCE = ("layout", "table", "mat", "wall", "light")
+ONCE = ("layout", "table", "mat", "wall", "light", "sky")
 """Groups that a scene has one of; all others are drawn for each instance."""

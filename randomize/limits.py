@@ -26,6 +26,7 @@ from sim2cam.scene.glass import GLASS_BOUNDS
 from sim2cam.scene.glass import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.objects import TURNABLE_FACES
+from sim2cam.scene.picture_facts import NO_PICTURE
 from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
 
 MAX_OBJECTS = 128
@@ -56,7 +57,7 @@ _NEEDED = {
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
-_FLAGS = ("same_look", "mirrored", "held", "face_down")
+_FLAGS = ("same_look", "mirrored", "held", "face_down", "sun")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -135,6 +136,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sky_level": _POSITIVE,
     "horizon": (0, 100),
     "level": (0, 1e6),
+    "sky.level": _POSITIVE,
     "elevation_rad": (0, math.pi / 2),
     "radius_rad": (1e-3, math.pi / 2),
     "die_px": _POSITIVE,
@@ -168,19 +170,25 @@ _JOINT = (
 """Numbers of a depth camera that bound one another."""
 
 
-def check_domain(domain: Domain, assets: Collection[str], categories: Collection[str] = ()) -> None:
+def check_domain(
+    domain: Domain,
+    assets: Collection[str],
+    categories: Collection[str] = (),
+    skies: Collection[str] = (),
+) -> None:
     """Refuses a distribution that can give what its factor cannot be.
 
     Args:
         domain: with all its distributions.
         assets: names of the objects from files that there are.
         categories: what things can be labelled as.
+        skies: names of the pictures of skies that there are.
 
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
     check_references(domain)
-    words = _words_of(assets, categories)
+    words = _words_of(assets, categories, skies)
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
             place = f"domain.{group.name}.{factor}"
@@ -227,6 +235,7 @@ def check_settings(
     settings: Mapping[str, Value],
     assets: Collection[str],
     categories: Collection[str] = (),
+    skies: Collection[str] = (),
 ) -> None:
     """Refuses to set what the domain does not have, or to what it cannot be.
 
@@ -235,13 +244,14 @@ def check_settings(
         settings: values of factors, as a change has them.
         assets: names of the objects from files that there are.
         categories: what things can be labelled as.
+        skies: names of the pictures of skies that there are.
 
     Raises:
         UsageError: naming it and what is allowed.
     """
     for name, value in settings.items():
         check_path(domain, name, UsageError)
-        problem = _problem(name, value, _words_of(assets, categories))
+        problem = _problem(name, value, _words_of(assets, categories, skies))
         if problem:
             raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
 
@@ -306,9 +316,13 @@ def _check_glare(domain: Domain, group: Glare) -> None:
 
 
 def _words_of(
-    assets: Collection[str], categories: Collection[str]
+    assets: Collection[str], categories: Collection[str], skies: Collection[str]
 ) -> Mapping[str, tuple[str, ...]]:
-    return _WORDS | {"object.asset": tuple(assets), "block.category": tuple(categories)}
+    return _WORDS | {
+        "object.asset": tuple(assets),
+        "block.category": tuple(categories),
+        "sky.picture": (NO_PICTURE, *skies),
+    }
 
 
 def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:

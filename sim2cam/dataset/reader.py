@@ -44,6 +44,12 @@ class _RecordedBody:
 @dataclass(frozen=True)
 class _RecordedScene:
     bodies: tuple[_RecordedBody, ...] = ()
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    def pictures(self) -> list[str]:
+        """Returns the names of the pictures that it is made of."""
+        sky = self.environment.get("picture")
+        return [str(sky["file"]["path"])] if sky else []
 
 
 @dataclass(frozen=True)

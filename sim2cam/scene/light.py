@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.material import Color
+from sim2cam.scene.picture import PictureFile
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,25 @@ LocalLight = Annotated[PointLight | SpotLight | AreaLight, Field(discriminator="
 
 
 @dataclass(frozen=True)
+class SkyPicture:
+    """Light from all around as it was photographed: an equirectangular picture of linear radiance.
+
+    Its top row looks up, its left edge along the world's y axis, and to the right it goes on over x.
+
+    Attributes:
+        file: Radiance's .hdr, or an ordinary picture, whose light ends at white.
+        turn_rad: how far it is turned about the vertical, from x to y.
+        level: what its radiance is multiplied by.
+        sun_apart: whether its brightest spot is left out, as a lamp stands for it.
+    """
+
+    file: PictureFile
+    turn_rad: float = 0.0
+    level: float = 1.0
+    sun_apart: bool = False
+
+
+@dataclass(frozen=True)
 class Environment:
     """A sky that brightens from horizon to zenith, lamps in it, and lights near the scene.
 
@@ -92,9 +112,11 @@ class Environment:
         zenith, horizon: radiance straight up and level.
         lamps: the brightest lights of the sky.
         lights: lights in the room.
+        picture: takes the place of zenith and horizon.
     """
 
     zenith: Color
     horizon: Color
     lamps: tuple[Lamp, ...]
     lights: tuple[LocalLight, ...] = ()
+    picture: SkyPicture | None = None

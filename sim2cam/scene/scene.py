@@ -71,8 +71,15 @@ class Scene:
         return replace(self, bodies=tuple(body.after(seconds) for body in self.bodies))
 
     def with_paths(self, paths: Mapping[str, str]) -> Scene:
-        """Returns the scene with other paths of mesh files, by those that they have."""
-        return replace(self, bodies=tuple(_with_path(body, paths) for body in self.bodies))
+        """Returns the scene with other paths of files, by those that they have."""
+        bodies = tuple(_with_path(body, paths) for body in self.bodies)
+        return replace(self, bodies=bodies, environment=_sky_with_path(self.environment, paths))
+
+    def file_paths(self) -> tuple[str, ...]:
+        """Returns the paths of all files that it is made of."""
+        meshes = [body.asset.path for body in self.bodies if isinstance(body.asset, MeshFile)]
+        sky = self.environment.picture
+        return (*meshes, *([sky.file.path] if sky else []))
 
     def to_json(self) -> str:
         """Returns the scene as JSON; ``from_json`` gives an equal one back."""
@@ -96,6 +103,14 @@ def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
     if not isinstance(asset, MeshFile):
         return body
     return replace(body, asset=replace(asset, path=paths.get(asset.path, asset.path)))
+
+
+def _sky_with_path(light: Environment, paths: Mapping[str, str]) -> Environment:
+    if light.picture is None:
+        return light
+    file = light.picture.file
+    there = replace(file, path=paths.get(file.path, file.path))
+    return replace(light, picture=replace(light.picture, file=there))
 
 
 _ADAPTER: TypeAdapter[Scene] = TypeAdapter(Scene)

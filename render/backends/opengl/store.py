@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -104,6 +104,23 @@ class DeviceSkin:
         gl.glDeleteTextures([self.colors, self.normals])
 
 
+@dataclass(frozen=True)
+class DeviceCube:
+    """Light from all around on the device.
+
+    Attributes:
+        texture: OpenGL's name of it.
+        nbytes: memory.
+    """
+
+    texture: int
+    nbytes: int
+
+    def release(self, gl: Any) -> None:
+        """Gives the memory back."""
+        gl.glDeleteTextures([self.texture])
+
+
 VERTEX = np.dtype(
     [
         ("position", np.float32, 3),
@@ -147,6 +164,22 @@ def upload_skin(gl: Any, skin: Skin) -> DeviceSkin:
         skin.turns,
         size * 4 // 3,  # with the smaller copies
     )
+
+
+def upload_cube(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCube:
+    """Returns a cube on the device, of levels of detail (6, n, n, 3) with half the side each."""
+    texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_CUBE_MAP
+    gl.glBindTexture(kind, texture)
+    for number, faces in enumerate(levels):
+        for face, pixels in enumerate(np.ascontiguousarray(faces)):
+            target, side = gl.GL_TEXTURE_CUBE_MAP_POSITIVE_X + face, len(pixels)
+            gl.glTexImage2D(
+                target, number, gl.GL_RGB16F, side, side, 0, gl.GL_RGB, gl.GL_FLOAT, pixels
+            )
+    gl.glTexParameteri(kind, gl.GL_TEXTURE_MAX_LEVEL, len(levels) - 1)
+    interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE, shrunk=gl.GL_LINEAR_MIPMAP_LINEAR)
+    gl.glEnable(gl.GL_TEXTURE_CUBE_MAP_SEAMLESS)
+    return DeviceCube(texture, sum(faces.size for faces in levels) * 2)
 
 
 def _upload_texture(gl: Any, picture: NDArray[np.uint8], stored: int) -> int:
