@@ -31,7 +31,7 @@ from sim2cam.scene.light import (
     SpotLight,
 )
 from sim2cam.scene.material import Color, Material
-from sim2cam.scene.picture_facts import NO_PICTURE, SkyFacts
+from sim2cam.scene.picture_facts import NO_PICTURE, PictureFacts, SkyFacts
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
 
@@ -51,6 +51,7 @@ def compose(
     height: int,
     assets: Sequence[AssetFacts] = (),
     skies: Sequence[SkyFacts] = (),
+    pictures: Sequence[PictureFacts] = (),
 ) -> Scene:
     """Returns the scene, not yet settled.
 
@@ -58,8 +59,9 @@ def compose(
         drawn: everything that chance decided.
         width, height: pixels of its cameras.
         assets: the objects from files that were drawn from.
-        skies: the pictures of skies that were drawn from.
+        skies, pictures: those of skies and of surfaces that were drawn from.
     """
+    drawn = replace(drawn, pictures={facts.name: facts for facts in pictures})
     targets = targets_of(drawn, assets)
     loose = arrange(targets, distractors_of(drawn), drawn, _inner_limit(drawn))
     bodies = (*_supports(drawn), *loose)

@@ -54,7 +54,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class Surface:
-    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern."""
+    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern.
+
+    Attributes:
+        material: a family of ``families``, whose distributions take the place of the others here, or
+            ``own`` for these.
+        metallic, emission, relief: see ``scene.material``; 0 when they are left out.
+        dust, scratches, stains, fingerprints: see ``scene.material.Wear``; 0 when they are left out.
+        picture: a name among the recipe's ``[pictures]``, in the place of colours and pattern, or
+            ``none``.
+        picture_m: how wide a picture is that does not say itself.
+    """
 
     family: Distribution
     hue: Distribution
@@ -69,6 +79,16 @@ class Surface:
     roughness: Distribution
     specular: Distribution
     seed: Distribution
+    material: Distribution | None = None
+    metallic: Distribution | None = None
+    emission: Distribution | None = None
+    relief: Distribution | None = None
+    dust: Distribution | None = None
+    scratches: Distribution | None = None
+    stains: Distribution | None = None
+    fingerprints: Distribution | None = None
+    picture: Distribution | None = None
+    picture_m: Distribution | None = None
 
 
 @dataclass(frozen=True)

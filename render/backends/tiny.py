@@ -22,7 +22,7 @@ from sim2cam.render.lighting.shading import Lighting, Points, ShadowMap, shade
 from sim2cam.render.physics.bullet import silent_output
 from sim2cam.render.rasterizer import PinholeView, check_channels, cover_words, label_numbers
 from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.render.shapes.skin import Skin, skin_of
+from sim2cam.render.shapes.skin import Skin, has_finish, skin_of
 from sim2cam.render.shapes.table import Table
 from sim2cam.scene.asset import Ground
 from sim2cam.scene.scene import Scene
@@ -82,8 +82,14 @@ class TinyRasterizer:
         """Hands bodies to pybullet and draws the shadow maps of a settled scene.
 
         Raises:
-            BackendError: its light is a picture.
+            BackendError: its light is a picture, or a body has relief or wear.
         """
+        for body in scene.bodies:
+            if has_finish(body.material):
+                raise BackendError(
+                    f"the rasterizer '{self.name}' has no relief and no wear, as '{body.name}' has. "
+                    "Use one with OpenGL (SIM2CAM_BACKEND=egl), or leave them out."
+                )
         if scene.environment.picture is not None:
             raise BackendError(
                 f"the rasterizer '{self.name}' has no skies from pictures. Use one with OpenGL "

@@ -114,7 +114,7 @@ def check_scenes(root: Path, recipe: Recipe, seed: int, change: Change) -> None:
     for key, value in wanted.items():
         if header.get(key) != value:
             raise _other(root, key, header.get(key), value)
-    for key in ("domain", "assets", "skies", "require"):
+    for key in ("domain", "assets", "skies", "pictures", "require"):
         if found.get(key) != facts.get(key):
             raise InputError(root, f"its recipe has another [{key}]. Settle the scenes anew.")
     for key in ("width", "height", "views", "film"):

@@ -141,8 +141,8 @@ def check_change(recipe: Recipe, change: Change) -> None:
     for name in change.redraws:
         check_path(recipe.domain, name, UsageError, whole=False)
     names = [facts.name for facts in recipe.assets]
-    skies = [facts.name for facts in recipe.skies]
-    check_settings(recipe.domain, change.settings, names, recipe.categories, skies)
+    skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
+    check_settings(recipe.domain, change.settings, names, recipe.categories, skies, pictures)
 
 
 def _redrawn(trial: _Trial) -> Iterator[_Trial]:

@@ -14,6 +14,7 @@ from sim2cam.scene.asset import Asset, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
+from sim2cam.scene.picture import PictureFile
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,10 @@ class Scene:
     def file_paths(self) -> tuple[str, ...]:
         """Returns the paths of all files that it is made of."""
         meshes = [body.asset.path for body in self.bodies if isinstance(body.asset, MeshFile)]
+        pictures = [body.material.texture.picture for body in self.bodies]
         sky = self.environment.picture
-        return (*meshes, *([sky.file.path] if sky else []))
+        files = (*pictures, sky.file if sky else None)
+        return (*meshes, *(file.path for file in files if file is not None))
 
     def to_json(self) -> str:
         """Returns the scene as JSON; ``from_json`` gives an equal one back."""
@@ -99,18 +102,24 @@ class Scene:
 
 
 def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
-    asset = body.asset
-    if not isinstance(asset, MeshFile):
+    asset, texture = body.asset, body.material.texture
+    if isinstance(asset, MeshFile):
+        body = replace(body, asset=replace(asset, path=paths.get(asset.path, asset.path)))
+    if texture.picture is None:
         return body
-    return replace(body, asset=replace(asset, path=paths.get(asset.path, asset.path)))
+    there = replace(texture, picture=_with_other_path(texture.picture, paths))
+    return replace(body, material=replace(body.material, texture=there))
+
+
+def _with_other_path(file: PictureFile, paths: Mapping[str, str]) -> PictureFile:
+    return replace(file, path=paths.get(file.path, file.path))
 
 
 def _sky_with_path(light: Environment, paths: Mapping[str, str]) -> Environment:
     if light.picture is None:
         return light
-    file = light.picture.file
-    there = replace(file, path=paths.get(file.path, file.path))
-    return replace(light, picture=replace(light.picture, file=there))
+    file = _with_other_path(light.picture.file, paths)
+    return replace(light, picture=replace(light.picture, file=file))
 
 
 _ADAPTER: TypeAdapter[Scene] = TypeAdapter(Scene)

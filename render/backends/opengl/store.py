@@ -90,13 +90,16 @@ class DeviceSkin:
 
     Attributes:
         colors, normals: OpenGL's names of the textures.
-        turns: what uvs are multiplied by.
+        turns, shift: what uvs are multiplied by, and what is added then.
+        is_finished: whether colours hold roughness, and normals metalness, as their fourth channel.
         nbytes: memory.
     """
 
     colors: int
     normals: int
     turns: float
+    shift: float
+    is_finished: bool
     nbytes: int
 
     def release(self, gl: Any) -> None:
@@ -156,12 +159,21 @@ def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
 
 def upload_skin(gl: Any, skin: Skin) -> DeviceSkin:
     """Returns a skin on the device. Colours are averaged as light, not as bytes."""
-    normals = _FLAT_NORMAL if skin.normals is None else skin.normals
-    size = 4 * (skin.colors.shape[0] * skin.colors.shape[1] + normals.shape[0] * normals.shape[1])
+    colors, normals = skin.colors, _FLAT_NORMAL if skin.normals is None else skin.normals
+    size = 4 * (colors.shape[0] * colors.shape[1] + normals.shape[0] * normals.shape[1])
+    stored = (gl.GL_SRGB8, gl.GL_RGB8)
+    if skin.finish is not None:
+        colors, normals = (
+            np.concatenate([picture, skin.finish[..., [i]]], axis=-1)
+            for i, picture in enumerate((colors, normals))
+        )
+        stored = (gl.GL_SRGB8_ALPHA8, gl.GL_RGBA8)
     return DeviceSkin(
-        _upload_texture(gl, skin.colors, gl.GL_SRGB8),
-        _upload_texture(gl, normals, gl.GL_RGB8),
+        _upload_texture(gl, colors, stored[0]),
+        _upload_texture(gl, normals, stored[1]),
         skin.turns,
+        skin.shift,
+        skin.finish is not None,
         size * 4 // 3,  # with the smaller copies
     )
 
@@ -189,7 +201,8 @@ def _upload_texture(gl: Any, picture: NDArray[np.uint8], stored: int) -> int:
     gl.glBindTexture(kind, texture)
     height, width = picture.shape[:2]
     pixels = np.ascontiguousarray(picture)
-    gl.glTexImage2D(kind, 0, stored, width, height, 0, gl.GL_RGB, gl.GL_UNSIGNED_BYTE, pixels)
+    layout = gl.GL_RGB if picture.shape[2] == 3 else gl.GL_RGBA
+    gl.glTexImage2D(kind, 0, stored, width, height, 0, layout, gl.GL_UNSIGNED_BYTE, pixels)
     gl.glGenerateMipmap(kind)
     interpolate(gl, kind, wrap=gl.GL_MIRRORED_REPEAT, shrunk=gl.GL_LINEAR_MIPMAP_LINEAR)
     return texture
