@@ -149,6 +149,20 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "horizon": (0, 100),
     "level": (0, 1e6),
     "sky.level": _POSITIVE,
+    "temperature_k": (1500, 20000),
+    "white_k": (2500, 10000),
+    "flicker_hz": (0, 1000),
+    "flicker": _SHARE,
+    "hour": (0, 24),
+    "day": (0, 366),
+    "latitude_rad": (-math.pi / 2, math.pi / 2),
+    "transmittance": (0.05, 0.8),
+    "window.distance_m": (0.3, 20),
+    "sill_m": (-1, 5),
+    "window.width_m": (0.05, 10),
+    "window.height_m": (0.05, 10),
+    "extinction_per_m": (0, 100),
+    "brightness": (0, 100),
     "elevation_rad": (0, math.pi / 2),
     "radius_rad": (1e-3, math.pi / 2),
     "die_px": _POSITIVE,
@@ -211,6 +225,7 @@ def check_domain(
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
     _check_presence(domain)
     _check_finish(domain)
+    _check_lamps(domain)
     for kind, shown in shown_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
@@ -301,6 +316,13 @@ def _check_finish(domain: Domain) -> None:
         given = [factor for factor, _ in factors_of(getattr(domain, name)) if factor in _FINISH]
         if given:
             raise ValueError(f"'domain.{name}.{given[0]}': its faces show none. Leave it out")
+
+
+def _check_lamps(domain: Domain) -> None:
+    """Refuses more lamps than leave room for the sun in a window."""
+    most = max(map(float, extremes_of(domain, domain.light.lamp_count, "domain.light.lamp_count")))
+    if domain.window is not None and most > _BOUNDS["lamp_count"][1] - 1:
+        raise ValueError(f"'domain.light.lamp_count' can be {most:g}: with a window 3 are the most")
 
 
 def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
