@@ -169,7 +169,7 @@ class Environment:
         return Environment(dark, dark, lamps, lights)
 
 
-_Shining = TypeVar("_Shining", Lamp, PointLight, SpotLight, AreaLight)
+_Shining = TypeVar("_Shining", bound=Lamp | PointLight | SpotLight | AreaLight)
 
 
 def _scaled(light: _Shining, share: float) -> _Shining:
