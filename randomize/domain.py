@@ -28,7 +28,8 @@ class Layout:
         aspect: its other side, over the first.
         wall_m: height of the tray's walls.
         object_count: number of objects from files; none when it is left out.
-        die_count, block_count, board_count, card_count: number of each; none when it is left out.
+        die_count, block_count, board_count, card_count, twisty_count: number of each; none when it is
+            left out.
         same_look: whether all dice look like the first one.
         arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
             left out.
@@ -49,6 +50,7 @@ class Layout:
     block_count: Distribution | None = None
     board_count: Distribution | None = None
     card_count: Distribution | None = None
+    twisty_count: Distribution | None = None
     arrangement: Distribution | None = None
 
 
@@ -243,6 +245,52 @@ class CardShape(Flat):
     density_kg_m3: Distribution
     friction: Distribution
     restitution: Distribution
+
+
+@dataclass(frozen=True)
+class TwistyShape(Tumbling):
+    """One twisty cube; see ``scene.twisty.TwistyCube``.
+
+    Attributes:
+        scramble: number of the scramble that its colours have been through, 0 to ``SCRAMBLES - 1``.
+        turned, turned_rad: the face that is not quite where it belongs, and how far it is turned.
+    """
+
+    edge_m: Distribution
+    layers: Distribution
+    scramble: Distribution
+    turned: Distribution
+    turned_rad: Distribution
+    rounding: Distribution
+    sticker: Distribution
+    sticker_corner: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class TwistyColor:
+    """The six colours of one twisty cube, before any move."""
+
+    up_hue: Distribution
+    up_saturation: Distribution
+    up_value: Distribution
+    right_hue: Distribution
+    right_saturation: Distribution
+    right_value: Distribution
+    front_hue: Distribution
+    front_saturation: Distribution
+    front_value: Distribution
+    down_hue: Distribution
+    down_saturation: Distribution
+    down_value: Distribution
+    left_hue: Distribution
+    left_saturation: Distribution
+    left_value: Distribution
+    back_hue: Distribution
+    back_saturation: Distribution
+    back_value: Distribution
 
 
 @dataclass(frozen=True)
@@ -569,11 +617,13 @@ class Motion:
 
 @dataclass(frozen=True)
 class Domain:
-    """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, or several.
+    """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, twisty
+    cubes, or several.
 
     ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
     no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
-    ``card_surface`` (what boards and cards are printed on), ``distractor``, ``distractor_surface``,
+    ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
+    ``twisty_surface`` (its bare plastic), ``distractor``, ``distractor_surface``,
     ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
     ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
     lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
@@ -605,6 +655,9 @@ class Domain:
     board_surface: Surface | None = None
     card: CardShape | None = None
     card_surface: Surface | None = None
+    twisty: TwistyShape | None = None
+    twisty_color: TwistyColor | None = None
+    twisty_surface: Surface | None = None
     near_light: NearLight | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None

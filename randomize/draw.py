@@ -18,6 +18,7 @@ PER_OBJECT = ("object", "object_surface")
 PER_BLOCK = ("block", "block_surface")
 PER_BOARD = ("board", "board_surface")
 PER_CARD = ("card", "card_surface")
+PER_TWISTY = ("twisty", "twisty_color", "twisty_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
@@ -104,6 +105,7 @@ def draw(
         (PER_BLOCK, values.get("layout/block_count", 0)),
         (PER_BOARD, values.get("layout/board_count", 0)),
         (PER_CARD, values.get("layout/card_count", 0)),
+        (PER_TWISTY, values.get("layout/twisty_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),

@@ -27,6 +27,8 @@ from sim2cam.scene.glass import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.objects import TURNABLE_FACES
 from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
+from sim2cam.scene.twisty import FACES as TURNING_FACES
+from sim2cam.scene.twisty import SCRAMBLES
 
 MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
@@ -42,6 +44,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "board.pattern": get_args(BoardPattern),
     "dictionary": tuple(MARKER_COUNTS),
     "face": CARD_FACES,
+    "turned": TURNING_FACES,
     "near_light.kind": ("point", "spot", "area"),
     "pattern": get_args(BayerPattern),
     "demosaic": get_args(Demosaic),
@@ -53,6 +56,7 @@ _NEEDED = {
     "block_count": ("block", "block_surface"),
     "board_count": ("board", "board_surface"),
     "card_count": ("card", "card_surface"),
+    "twisty_count": ("twisty", "twisty_color", "twisty_surface"),
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
@@ -65,6 +69,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "block_count": (1, MAX_OBJECTS),
     "board_count": (1, MAX_OBJECTS),
     "card_count": (1, MAX_OBJECTS),
+    "twisty_count": (1, MAX_OBJECTS),
     "distractor_count": (0, MAX_OBJECTS),
     "lamp_count": (0, 4),
     "near_count": (0, 4),
@@ -103,8 +108,18 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "width_m": (0.01, 1),
     "card.aspect": (0.2, 5),
     "corner": (0.005, 0.4),
-    "back_saturation": _SHARE,
-    "back_value": _SHARE,
+    "twisty.edge_m": (0.005, 0.5),
+    "twisty.rounding": (0.01, 0.49),
+    "layers": (2, 3),
+    "scramble": (0, SCRAMBLES - 1),
+    "turned_rad": (-math.pi / 4, math.pi / 4),
+    "sticker": (0.2, 1),
+    "sticker_corner": _SHARE,
+    **{
+        f"{side}_{part}": _SHARE
+        for side in ("up", "right", "front", "down", "left", "back")
+        for part in ("saturation", "value")
+    },
     "mass_share": _SHARE,
     "friction_share": _SHARE,
     "restitution_share": _SHARE,
@@ -213,6 +228,10 @@ def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
         hidden = {CARD_BACK} if True in _all_of(domain, "card/0/face_down") else set()
         found["card"] = faces - set(TURNABLE_FACES) | hidden
         found["turnable card"] = faces & set(TURNABLE_FACES)
+    if domain.twisty is not None:
+        is_whole = _all_of(domain, "twisty/0/turned_rad") == {0}
+        layers = sorted(_all_of(domain, "twisty/0/layers"))
+        found["twisty" if is_whole else "turned twisty"] = {f"{n}x{n}x{n}" for n in layers}
     return {kind: tuple(sorted(shown)) for kind, shown in found.items() if shown}
 
 
@@ -249,11 +268,11 @@ def check_settings(
 def _check_presence(domain: Domain) -> None:
     """Refuses a domain that throws nothing, or lacks what its counts ask for."""
     layout, view = domain.layout, domain.view
-    counts = ("object_count", "die_count", "block_count", "board_count", "card_count")
+    counts = [name for name in _NEEDED if name != "near_count"]
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
             "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
-            "die_count, block_count, board_count, card_count"
+            "die_count, block_count, board_count, card_count, twisty_count"
         )
     if (view.die_px is None) == (view.object_px is None):
         raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")

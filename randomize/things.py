@@ -17,6 +17,7 @@ from sim2cam.scene.asset import Asset, Block, Board, Box, Card, Cylinder, Die, P
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.material import Color, Material
 from sim2cam.scene.scene import Body
+from sim2cam.scene.twisty import TwistyCube, scramble
 
 _MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
 _ORIGIN: Vec3 = (0.0, 0.0, 0.0)
@@ -61,6 +62,7 @@ def targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
         "block": _block,
         "board": _board,
         "card": _card,
+        "twisty": _twisty,
     }
     return [
         make(drawn, i)
@@ -169,6 +171,26 @@ def _card(drawn: Draw, i: int) -> Thing:
         turned = (-y, -z, w, x)  # after half a turn about its own y
     surface = material_of(drawn, f"card_surface/{i}")
     return _boxed(_solid(drawn, path, asset, size, math.prod(size), turned, surface), size)
+
+
+def _twisty(drawn: Draw, i: int) -> Thing:
+    path = f"twisty/{i}"
+    edge = drawn.number(f"{path}/edge_m")
+    sides = ("up", "right", "front", "down", "left", "back")
+    asset = TwistyCube(
+        edge,
+        drawn.count(f"{path}/layers"),
+        scramble(drawn.count(f"{path}/scramble")),
+        drawn.text(f"{path}/turned"),  # type: ignore[arg-type]
+        drawn.number(f"{path}/turned_rad"),
+        drawn.number(f"{path}/rounding"),
+        drawn.number(f"{path}/sticker"),
+        drawn.number(f"{path}/sticker_corner"),
+        tuple(color_of(drawn, f"twisty_color/{i}", f"{side}_") for side in sides),  # type: ignore[arg-type]
+    )
+    surface, rotation = material_of(drawn, f"twisty_surface/{i}"), _tumbled(drawn, path)
+    body = _solid(drawn, path, asset, asset.size_m, edge**3, rotation, surface)
+    return replace(_boxed(body, asset.size_m), radius_m=edge * math.sqrt(3) / 2)
 
 
 def _solid(

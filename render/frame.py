@@ -30,6 +30,7 @@ from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.twisty import TwistyCube
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
 FLOWS: tuple[ChannelName, ...] = ("flow_backward", "flow_forward")
@@ -271,7 +272,7 @@ def category_of(body: Body) -> str:
     match body.asset:
         case Die():
             return upward_face(body.asset, body.pose)[0]
-        case MeshFile() | Block():
+        case MeshFile() | Block() | TwistyCube():
             return body.asset.category
         case Board():
             return body.asset.pattern

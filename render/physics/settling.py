@@ -18,6 +18,7 @@ from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.assets.decomposition import parts_obj
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.bullet import SCALE, empty_world
+from sim2cam.render.physics.compounds import compound_shape
 from sim2cam.render.physics.contacts import Contact, contacts_in, energies_in
 from sim2cam.render.physics.film import STEP_S, Film
 from sim2cam.render.shapes.mesh import extent_of
@@ -34,6 +35,7 @@ from sim2cam.scene.asset import (
     Sphere,
 )
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.twisty import TwistyCube
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
@@ -247,6 +249,11 @@ def _collider(client: BulletClient, body: Body) -> int:
             shape = client.createCollisionShape(
                 client.GEOM_SPHERE, radius=body.asset.radius_m * SCALE, **moved
             )
+        case TwistyCube(turned_rad=0):
+            sides = [body.asset.edge_m * SCALE / 2] * 3
+            shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides, **moved)
+        case TwistyCube():
+            shape = compound_shape(client, body.asset, vec3(off / SCALE))
         case Ground():
             half = body.asset.side_m * SCALE / 2
             shape = client.createCollisionShape(

@@ -14,6 +14,7 @@ from sim2cam.render.shapes.dice import die_maps
 from sim2cam.render.shapes.mesh import extent_of
 from sim2cam.render.shapes.printing import Print
 from sim2cam.render.shapes.textures import encode_srgb, paint, plane_map
+from sim2cam.render.shapes.twisty import twisty_map
 from sim2cam.scene.asset import (
     Asset,
     Block,
@@ -28,6 +29,7 @@ from sim2cam.scene.asset import (
 )
 from sim2cam.scene.material import Texture
 from sim2cam.scene.scene import Body
+from sim2cam.scene.twisty import TwistyCube
 
 _MAX_SPAN_M = 0.48
 
@@ -60,6 +62,8 @@ def skin_of(body: Body) -> Skin:
         return _printed(body.asset, texture, board_print(body.asset), None)
     if isinstance(body.asset, Card):
         return _printed(body.asset, texture, *card_prints(body.asset))
+    if isinstance(body.asset, TwistyCube):
+        return Skin(twisty_map(body.asset, texture), None, 1.0)
     span = _span_m(body.asset)
     return Skin(plane_map(texture, span), None, 1 / span)
 
@@ -89,7 +93,7 @@ def _span_m(asset: Asset) -> float:
             longest = max(2 * asset.radius_m, asset.height_m)
         case Ground():
             longest = asset.side_m
-        case MeshFile():
+        case _:
             low, high = extent_of(asset)
             longest = float(np.subtract(high, low).max())
     return min(longest, _MAX_SPAN_M)

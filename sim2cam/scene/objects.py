@@ -21,6 +21,7 @@ from sim2cam.scene.asset import (
     Die,
     MeshFile,
 )
+from sim2cam.scene.twisty import CORNERS, TwistyCube
 
 _SIDES = ("-x", "+x", "-y", "+y", "-z", "+z")
 _HALF_TURNS: tuple[Quaternion, ...] = (
@@ -72,12 +73,13 @@ TURNABLE_FACES = tuple(
 def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     """Returns the named points of an asset in its own frame, metres.
 
-    Those of built-in shapes are the middles of their faces, each of which looks away from the
-    origin, along the line to its middle. The faces of a die go by their values, those of a box by
+    Those of built-in shapes are middles of their faces or ends, where the surface looks away from the
+    origin. The faces of a die go by their values, those of a box by
     their sides (-x, +x, -y, ...), the ends of a cylinder by -z and +z, the sides of a card by front
     and back. A ball has none, and the ground is no object. A board has the inner corners of its
     squares, numbered as OpenCV does; one of markers alone has their corners, clockwise from the upper
-    left, the first of marker 7 as 7.0. A file's object has those that people gave it, inside it or on it.
+    left, the first of marker 7 as 7.0. A twisty cube has its corners, each named by the faces of the core
+    that meet there (URF, UFL, ...), and those of a turned face turn with it. A file's object has those that people gave it, inside it or on it.
     """
     match asset:
         case Die():
@@ -91,7 +93,7 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
             return {low: (0.0, 0.0, -thick / 2), high: (0.0, 0.0, thick / 2)}
         case Board():
             return _marker_corners(asset) if asset.pattern == "markers" else _inner_corners(asset)
-        case MeshFile():
+        case TwistyCube() | MeshFile():
             return dict(asset.keypoints)
         case _:
             return {}
@@ -145,9 +147,11 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
     "cube": ObjectKind(_SIDES, _CUBE, _CUBE),
     "board": ObjectKind((), _NONE, _BOX),
     "card": ObjectKind(("back", "front"), _NONE, _BOX),
+    "twisty": ObjectKind(CORNERS, _NONE, _CUBE),
+    "turned twisty": ObjectKind(CORNERS, _NONE, _NONE),
     "turnable card": ObjectKind(("back", "front"), Symmetries(_HALF_TURNS[2:]), _BOX),
 }
 """By the ``kind`` of their asset; a cube is a block of equal sides, a turnable card one of
-``TURNABLE_FACES``. Boards have keypoints of their own
+``TURNABLE_FACES``, a turned twisty cube one with a face that may be between two turns. Boards have keypoints of their own
 each. No two faces of a die show the same, so that none of the turns of a
 cube leaves its marks; boxes are taken to have three different sides."""
