@@ -28,8 +28,8 @@ class Layout:
         aspect: its other side, over the first.
         wall_m: height of the tray's walls.
         object_count: number of objects from files; none when it is left out.
-        die_count, block_count, board_count, card_count, twisty_count: number of each; none when it is
-            left out.
+        die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count: number of each;
+            none when it is left out.
         same_look: whether all dice look like the first one.
         arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
             left out.
@@ -51,6 +51,8 @@ class Layout:
     board_count: Distribution | None = None
     card_count: Distribution | None = None
     twisty_count: Distribution | None = None
+    tin_count: Distribution | None = None
+    carton_count: Distribution | None = None
     arrangement: Distribution | None = None
 
 
@@ -291,6 +293,59 @@ class TwistyColor:
     back_hue: Distribution
     back_saturation: Distribution
     back_value: Distribution
+
+
+@dataclass(frozen=True)
+class PrintedLabel:
+    """What is printed on one tin or carton; see ``scene.packages.Label``. Its text is the category."""
+
+    seed: Distribution
+    ground_hue: Distribution
+    ground_saturation: Distribution
+    ground_value: Distribution
+    letter_hue: Distribution
+    letter_saturation: Distribution
+    letter_value: Distribution
+    pattern_hue: Distribution
+    pattern_saturation: Distribution
+    pattern_value: Distribution
+
+
+@dataclass(frozen=True)
+class TinShape(Tumbling):
+    """One tin.
+
+    Attributes:
+        category: what it is labelled as and what it says, of the recipe's categories.
+        radius_m: of it.
+        height: its height over its width.
+    """
+
+    category: Distribution
+    radius_m: Distribution
+    height: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class CartonShape(Tumbling):
+    """One printed box.
+
+    Attributes:
+        category: what it is labelled as and what it says, of the recipe's categories.
+        height_m: its upright side.
+        width, depth: the others, along its front and from there to its back, over the first.
+    """
+
+    category: Distribution
+    height_m: Distribution
+    width: Distribution
+    depth: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
 
 
 @dataclass(frozen=True)
@@ -618,12 +673,13 @@ class Motion:
 @dataclass(frozen=True)
 class Domain:
     """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, twisty
-    cubes, or several.
+    cubes, tins, cartons, or several.
 
     ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
     no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
     ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
-    ``twisty_surface`` (its bare plastic), ``distractor``, ``distractor_surface``,
+    ``twisty_surface`` (its bare plastic), ``tin``, ``tin_label``, ``tin_surface`` (its bare ends),
+    ``carton``, ``carton_label``, ``carton_surface`` (how it shines), ``distractor``, ``distractor_surface``,
     ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
     ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
     lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
@@ -658,6 +714,12 @@ class Domain:
     twisty: TwistyShape | None = None
     twisty_color: TwistyColor | None = None
     twisty_surface: Surface | None = None
+    tin: TinShape | None = None
+    tin_label: PrintedLabel | None = None
+    tin_surface: Surface | None = None
+    carton: CartonShape | None = None
+    carton_label: PrintedLabel | None = None
+    carton_surface: Surface | None = None
     near_light: NearLight | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None

@@ -57,6 +57,8 @@ _NEEDED = {
     "board_count": ("board", "board_surface"),
     "card_count": ("card", "card_surface"),
     "twisty_count": ("twisty", "twisty_color", "twisty_surface"),
+    "tin_count": ("tin", "tin_label", "tin_surface"),
+    "carton_count": ("carton", "carton_label", "carton_surface"),
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
@@ -70,6 +72,12 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "board_count": (1, MAX_OBJECTS),
     "card_count": (1, MAX_OBJECTS),
     "twisty_count": (1, MAX_OBJECTS),
+    "tin_count": (1, MAX_OBJECTS),
+    "carton_count": (1, MAX_OBJECTS),
+    "tin.radius_m": (0.005, 0.5),
+    "tin.height": (0.15, 8),
+    "height_m": (0.005, 1),
+    "depth": (0.02, 20),
     "distractor_count": (0, MAX_OBJECTS),
     "lamp_count": (0, 4),
     "near_count": (0, 4),
@@ -117,7 +125,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sticker_corner": _SHARE,
     **{
         f"{side}_{part}": _SHARE
-        for side in ("up", "right", "front", "down", "left", "back")
+        for side in ("up", "right", "front", "down", "left", "back", "ground", "letter", "pattern")
         for part in ("saturation", "value")
     },
     "mass_share": _SHARE,
@@ -228,6 +236,9 @@ def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
         hidden = {CARD_BACK} if True in _all_of(domain, "card/0/face_down") else set()
         found["card"] = faces - set(TURNABLE_FACES) | hidden
         found["turnable card"] = faces & set(TURNABLE_FACES)
+    for kind in ("tin", "carton"):
+        if getattr(domain, kind) is not None:
+            found[kind] = set(map(str, _all_of(domain, f"{kind}/0/category")))
     if domain.twisty is not None:
         is_whole = _all_of(domain, "twisty/0/turned_rad") == {0}
         layers = sorted(_all_of(domain, "twisty/0/layers"))
@@ -272,7 +283,7 @@ def _check_presence(domain: Domain) -> None:
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
             "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
-            "die_count, block_count, board_count, card_count, twisty_count"
+            "die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count"
         )
     if (view.die_px is None) == (view.object_px is None):
         raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
@@ -327,7 +338,7 @@ def _check_glare(domain: Domain, group: Glare) -> None:
 def _words_of(
     assets: Collection[str], categories: Collection[str]
 ) -> Mapping[str, tuple[str, ...]]:
-    return _WORDS | {"object.asset": tuple(assets), "block.category": tuple(categories)}
+    return _WORDS | {"object.asset": tuple(assets), "category": tuple(categories)}
 
 
 def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:

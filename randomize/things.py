@@ -16,6 +16,7 @@ from sim2cam.randomize.materials import color_of, material_of
 from sim2cam.scene.asset import Asset, Block, Board, Box, Card, Cylinder, Die, Pips, Sphere
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.material import Color, Material
+from sim2cam.scene.packages import Carton, Label, Tin
 from sim2cam.scene.scene import Body
 from sim2cam.scene.twisty import TwistyCube, scramble
 
@@ -63,6 +64,8 @@ def targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
         "board": _board,
         "card": _card,
         "twisty": _twisty,
+        "tin": _tin,
+        "carton": _carton,
     }
     return [
         make(drawn, i)
@@ -191,6 +194,33 @@ def _twisty(drawn: Draw, i: int) -> Thing:
     surface, rotation = material_of(drawn, f"twisty_surface/{i}"), _tumbled(drawn, path)
     body = _solid(drawn, path, asset, asset.size_m, edge**3, rotation, surface)
     return replace(_boxed(body, asset.size_m), radius_m=edge * math.sqrt(3) / 2)
+
+
+def _tin(drawn: Draw, i: int) -> Thing:
+    path = f"tin/{i}"
+    radius = drawn.number(f"{path}/radius_m")
+    height = 2 * radius * drawn.number(f"{path}/height")
+    category = drawn.text(f"{path}/category")
+    asset = Tin(radius, height, _label(drawn, f"tin_label/{i}", category), category)
+    size, volume = (2 * radius, 2 * radius, height), math.pi * radius**2 * height
+    surface, rotation = material_of(drawn, f"tin_surface/{i}"), _tumbled(drawn, path)
+    body = _solid(drawn, path, asset, size, volume, rotation, surface)
+    return _centred(body, size, math.hypot(radius, height / 2))
+
+
+def _carton(drawn: Draw, i: int) -> Thing:
+    path = f"carton/{i}"
+    height = drawn.number(f"{path}/height_m")
+    width, depth = (height * drawn.number(f"{path}/{name}") for name in ("width", "depth"))
+    size, category = (width, depth, height), drawn.text(f"{path}/category")
+    asset = Carton(size, _label(drawn, f"carton_label/{i}", category), category)
+    surface, rotation = material_of(drawn, f"carton_surface/{i}"), _tumbled(drawn, path)
+    return _boxed(_solid(drawn, path, asset, size, math.prod(size), rotation, surface), size)
+
+
+def _label(drawn: Draw, path: str, text: str) -> Label:
+    colors = (color_of(drawn, path, f"{part}_") for part in ("ground", "letter", "pattern"))
+    return Label(text, drawn.count(f"{path}/seed"), *colors)
 
 
 def _solid(

@@ -34,6 +34,7 @@ from sim2cam.scene.asset import (
     MeshFile,
     Sphere,
 )
+from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.twisty import TwistyCube
 
@@ -60,6 +61,7 @@ _SPARE = 0.8
 _LEAST_J = 1e-9
 _ROLLING_M = {
     "cylinder": 5e-4,
+    "tin": 5e-4,
     "sphere": 2e-3,
     "mesh": 2e-3,
 }  # on flat faces it makes bodies jitter
@@ -237,10 +239,12 @@ def _collider(client: BulletClient, body: Body) -> int:
             shape = client.createCollisionShape(
                 client.GEOM_BOX, halfExtents=[body.asset.edge_m * SCALE / 2] * 3, **moved
             )
-        case Box() | Block() | Board() | Card():  # round edges and corners bend its way no more
+        case (
+            Box() | Block() | Board() | Card() | Carton()
+        ):  # round edges and corners bend its way no more
             sides = np.multiply(body.asset.size_m, SCALE / 2).tolist()
             shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides, **moved)
-        case Cylinder():
+        case Cylinder() | Tin():
             radius, height = body.asset.radius_m * SCALE, body.asset.height_m * SCALE
             shape = client.createCollisionShape(
                 client.GEOM_CYLINDER, radius=radius, height=height, **moved

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.shapes.blocks import rounded_box
 from sim2cam.render.shapes.dice import die_shadow_faces, die_surface
+from sim2cam.render.shapes.packages import carton_surface, tin_surface
 from sim2cam.render.shapes.surface import Mesh, grid_faces, joined, one_part, patch
+from sim2cam.render.shapes.turned import SEGMENTS, disc, frustum
 from sim2cam.render.shapes.twisty import twisty_surface
 from sim2cam.scene.asset import (
     Asset,
@@ -28,7 +30,6 @@ from sim2cam.scene.asset import (
 
 Floats = NDArray[np.float64]
 
-_ROUND_SEGMENTS = 40
 _SPHERE_RINGS = 20
 _CORNER_SEGMENTS = 6
 _BOARD_CORNER_M = 5e-4  # as a saw leaves it
@@ -124,35 +125,14 @@ def _ground(ground: Ground) -> Mesh:
 
 
 def _cylinder(cylinder: Cylinder) -> Mesh:
-    angle = np.linspace(0, 2 * math.pi, _ROUND_SEGMENTS + 1)
-    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    x, y, z = np.eye(3)
-    caps = []
-    for sign in (-1.0, 1.0):
-        rim = np.column_stack(
-            [ring * cylinder.radius_m, np.full(len(ring), sign * cylinder.height_m / 2)]
-        )
-        points = np.vstack([[0, 0, sign * cylinder.height_m / 2], rim])
-        fan = [[0, i, i + 1][:: int(sign)] for i in range(1, len(ring))]
-        caps.append(patch(points, sign * z, x, y, fan))
-    return joined([*caps, _lathe(ring, angle, cylinder)])
-
-
-def _lathe(ring: Floats, angle: Floats, cylinder: Cylinder) -> Mesh:
-    normals = np.column_stack([ring, np.zeros(len(ring))])
-    tangents = np.column_stack([-ring[:, 1], ring[:, 0], np.zeros(len(ring))])
-    heights = (-cylinder.height_m / 2, cylinder.height_m / 2)
-    points = [np.column_stack([ring * cylinder.radius_m, np.full(len(ring), h)]) for h in heights]
-    uvs = [np.column_stack([angle * cylinder.radius_m, np.full(len(ring), h)]) for h in heights]
-    return Mesh(
-        np.vstack(points), np.tile(normals, (2, 1)), np.tile(tangents, (2, 1)), np.vstack(uvs),
-        grid_faces(2, len(ring)), one_part(2 * len(ring)),
-    )  # fmt: skip
+    radius, half = cylinder.radius_m, cylinder.height_m / 2
+    ends = [disc(radius, side * half, side) for side in (-1, 1)]
+    return joined([*ends, frustum((radius, radius), (-half, half))])
 
 
 def _sphere(sphere: Sphere) -> Mesh:
     grid = np.meshgrid(
-        np.linspace(0, 2 * math.pi, _ROUND_SEGMENTS + 1),
+        np.linspace(0, 2 * math.pi, SEGMENTS + 1),
         np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
     )
     around, down = grid[0].ravel(), grid[1].ravel()
@@ -161,7 +141,7 @@ def _sphere(sphere: Sphere) -> Mesh:
     )
     tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
     uvs = np.stack([around, math.pi - down], axis=1) * sphere.radius_m
-    grid_size = (_SPHERE_RINGS + 1, _ROUND_SEGMENTS + 1)
+    grid_size = (_SPHERE_RINGS + 1, SEGMENTS + 1)
     points = normals * sphere.radius_m
     return Mesh(
         points, normals, tangents, uvs, grid_faces(*grid_size), one_part(len(points)),
@@ -177,5 +157,7 @@ _MAKERS: dict[str, Callable[[Any], Mesh]] = {
     "board": lambda board: _slab(board.size_m, _BOARD_CORNER_M),
     "card": lambda card: _slab(card.size_m, card.corner_m),
     "twisty": twisty_surface,
+    "tin": tin_surface,
+    "carton": carton_surface,
 }
 """Of solids, by the ``kind`` of their asset."""

@@ -13,6 +13,7 @@ from sim2cam.errors import SpecError, did_you_mean
 from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.bounds import check_sizes
 from sim2cam.scene.material import Color
+from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.twisty import TwistyCube
 
 PipShape = Literal["round", "ring", "square"]
@@ -299,6 +300,17 @@ class MeshFile:
 
 
 Asset = Annotated[
-    Die | Box | Cylinder | Sphere | Block | Board | Card | TwistyCube | Ground | MeshFile,
+    Die
+    | Box
+    | Cylinder
+    | Sphere
+    | Block
+    | Board
+    | Card
+    | TwistyCube
+    | Tin
+    | Carton
+    | Ground
+    | MeshFile,
     Field(discriminator="kind"),
 ]

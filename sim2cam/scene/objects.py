@@ -21,6 +21,7 @@ from sim2cam.scene.asset import (
     Die,
     MeshFile,
 )
+from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.twisty import CORNERS, TwistyCube
 
 _SIDES = ("-x", "+x", "-y", "+y", "-z", "+z")
@@ -74,8 +75,8 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     """Returns the named points of an asset in its own frame, metres.
 
     Those of built-in shapes are middles of their faces or ends, where the surface looks away from the
-    origin. The faces of a die go by their values, those of a box by
-    their sides (-x, +x, -y, ...), the ends of a cylinder by -z and +z, the sides of a card by front
+    origin. The faces of a die go by their values, those of a box or
+    carton by their sides (-x, +x, -y, ...), the ends of a cylinder or tin by -z and +z, the sides of a card by front
     and back. A ball has none, and the ground is no object. A board has the inner corners of its
     squares, numbered as OpenCV does; one of markers alone has their corners, clockwise from the upper
     left, the first of marker 7 as 7.0. A twisty cube has its corners, each named by the faces of the core
@@ -85,10 +86,10 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
         case Die():
             half = asset.edge_m / 2
             return {value: _times(half, n) for value, n in asset.face_normals().items()}
-        case Box() | Block():
+        case Box() | Block() | Carton():
             points = np.concatenate([[-row, row] for row in np.diag(asset.size_m) / 2])
             return {name: _times(1.0, row) for name, row in zip(_SIDES, points, strict=True)}
-        case Cylinder(height_m=thick) | Card(size_m=(_, _, thick)):
+        case Cylinder(height_m=thick) | Tin(height_m=thick) | Card(size_m=(_, _, thick)):
             low, high = OBJECT_KINDS[asset.kind].keypoints
             return {low: (0.0, 0.0, -thick / 2), high: (0.0, 0.0, thick / 2)}
         case Board():
@@ -147,6 +148,8 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
     "cube": ObjectKind(_SIDES, _CUBE, _CUBE),
     "board": ObjectKind((), _NONE, _BOX),
     "card": ObjectKind(("back", "front"), _NONE, _BOX),
+    "tin": ObjectKind(("-z", "+z"), _NONE, _CYLINDER),
+    "carton": ObjectKind(_SIDES, _NONE, _BOX),
     "twisty": ObjectKind(CORNERS, _NONE, _CUBE),
     "turned twisty": ObjectKind(CORNERS, _NONE, _NONE),
     "turnable card": ObjectKind(("back", "front"), Symmetries(_HALF_TURNS[2:]), _BOX),

@@ -10,9 +10,11 @@ from scipy.spatial.transform import Rotation
 from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.scene.asset import Block, Board, Box, Card, Cylinder, Die, Ground, Pips, Sphere
 from sim2cam.scene.objects import OBJECT_KINDS, keypoints_of
+from sim2cam.scene.packages import Carton, Label, Tin
 from sim2cam.scene.twisty import TwistyCube
 
 PIPS = Pips("round", 0.1, 0.25, 0.02, (0.0, 0.0, 0.0))
+LABEL = Label("rice", 3, (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5))
 ASSETS = {
     "die": Die(0.016, 0.1, 0.4, PIPS, False),
     "mirrored die": Die(0.02, 0.2, 0.9, PIPS, True),
@@ -20,6 +22,8 @@ ASSETS = {
     "cylinder": Cylinder(0.02, 0.05),
     "sphere": Sphere(0.03),
     "block": Block((0.02, 0.03, 0.05), 0.1, "red"),
+    "tin": Tin(0.036, 0.11, LABEL, "beans"),
+    "carton": Carton((0.12, 0.05, 0.2), LABEL, "rice"),
     "card": Card("7H", (0.06, 0.09, 0.001), 0.004, (0.0, 0.0, 0.3)),
 }
 TWISTY = TwistyCube(0.057, 3, ("R",), "U", 0.0, 0.1, 0.9, 0.3, ((0.5, 0.1, 0.1),) * 6)
