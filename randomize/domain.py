@@ -28,8 +28,8 @@ class Layout:
         aspect: its other side, over the first.
         wall_m: height of the tray's walls.
         object_count: number of objects from files; none when it is left out.
-        die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count: number of each;
-            none when it is left out.
+        die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, bolt_count,
+            nut_count: number of each; none when it is left out.
         same_look: whether all dice look like the first one.
         arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
             left out.
@@ -53,12 +53,18 @@ class Layout:
     twisty_count: Distribution | None = None
     tin_count: Distribution | None = None
     carton_count: Distribution | None = None
+    bolt_count: Distribution | None = None
+    nut_count: Distribution | None = None
     arrangement: Distribution | None = None
 
 
 @dataclass(frozen=True)
 class Surface:
-    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern."""
+    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern.
+
+    Attributes:
+        metallic: see ``scene.material``; 0 when it is left out.
+    """
 
     family: Distribution
     hue: Distribution
@@ -73,6 +79,7 @@ class Surface:
     roughness: Distribution
     specular: Distribution
     seed: Distribution
+    metallic: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -343,6 +350,49 @@ class CartonShape(Tumbling):
     height_m: Distribution
     width: Distribution
     depth: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class BoltShape(Tumbling):
+    """One bolt; see ``scene.fasteners.Bolt``.
+
+    Attributes:
+        category: what it is labelled as, of the recipe's categories.
+        diameter_m: of its thread.
+        length, pitch, head, head_height: over that.
+        threaded: how much of its length has a thread.
+    """
+
+    category: Distribution
+    diameter_m: Distribution
+    length: Distribution
+    pitch: Distribution
+    head: Distribution
+    head_height: Distribution
+    threaded: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class NutShape(Tumbling):
+    """One nut; see ``scene.fasteners.Nut``.
+
+    Attributes:
+        category: what it is labelled as, of the recipe's categories.
+        diameter_m: of its thread.
+        pitch, across, height: over that.
+    """
+
+    category: Distribution
+    diameter_m: Distribution
+    pitch: Distribution
+    across: Distribution
+    height: Distribution
     density_kg_m3: Distribution
     friction: Distribution
     restitution: Distribution
@@ -673,13 +723,14 @@ class Motion:
 @dataclass(frozen=True)
 class Domain:
     """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, twisty
-    cubes, tins, cartons, or several.
+    cubes, tins, cartons, bolts, nuts, or several.
 
     ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
     no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
     ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
     ``twisty_surface`` (its bare plastic), ``tin``, ``tin_label``, ``tin_surface`` (its bare ends),
-    ``carton``, ``carton_label``, ``carton_surface`` (how it shines), ``distractor``, ``distractor_surface``,
+    ``carton``, ``carton_label``, ``carton_surface`` (how it shines),
+    ``bolt``, ``bolt_surface``, ``nut``, ``nut_surface``, ``distractor``, ``distractor_surface``,
     ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
     ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
     lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
@@ -720,6 +771,10 @@ class Domain:
     carton: CartonShape | None = None
     carton_label: PrintedLabel | None = None
     carton_surface: Surface | None = None
+    bolt: BoltShape | None = None
+    bolt_surface: Surface | None = None
+    nut: NutShape | None = None
+    nut_surface: Surface | None = None
     near_light: NearLight | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None

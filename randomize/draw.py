@@ -21,6 +21,8 @@ PER_CARD = ("card", "card_surface")
 PER_TWISTY = ("twisty", "twisty_color", "twisty_surface")
 PER_TIN = ("tin", "tin_label", "tin_surface")
 PER_CARTON = ("carton", "carton_label", "carton_surface")
+PER_BOLT = ("bolt", "bolt_surface")
+PER_NUT = ("nut", "nut_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
@@ -110,6 +112,8 @@ def draw(
         (PER_TWISTY, values.get("layout/twisty_count", 0)),
         (PER_TIN, values.get("layout/tin_count", 0)),
         (PER_CARTON, values.get("layout/carton_count", 0)),
+        (PER_BOLT, values.get("layout/bolt_count", 0)),
+        (PER_NUT, values.get("layout/nut_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),

@@ -59,6 +59,8 @@ _NEEDED = {
     "twisty_count": ("twisty", "twisty_color", "twisty_surface"),
     "tin_count": ("tin", "tin_label", "tin_surface"),
     "carton_count": ("carton", "carton_label", "carton_surface"),
+    "bolt_count": ("bolt", "bolt_surface"),
+    "nut_count": ("nut", "nut_surface"),
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
@@ -74,6 +76,17 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "twisty_count": (1, MAX_OBJECTS),
     "tin_count": (1, MAX_OBJECTS),
     "carton_count": (1, MAX_OBJECTS),
+    "bolt_count": (1, MAX_OBJECTS),
+    "nut_count": (1, MAX_OBJECTS),
+    "diameter_m": (0.001, 0.1),
+    "bolt.length": (0.5, 10),
+    "pitch": (0.08, 0.5),
+    "head": (1.2, 4),
+    "across": (1.2, 4),
+    "head_height": (0.1, 3),
+    "threaded": (0.01, 1),
+    "nut.height": (0.2, 5),
+    "metallic": _SHARE,
     "tin.radius_m": (0.005, 0.5),
     "tin.height": (0.15, 8),
     "height_m": (0.005, 1),
@@ -236,7 +249,7 @@ def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
         hidden = {CARD_BACK} if True in _all_of(domain, "card/0/face_down") else set()
         found["card"] = faces - set(TURNABLE_FACES) | hidden
         found["turnable card"] = faces & set(TURNABLE_FACES)
-    for kind in ("tin", "carton"):
+    for kind in ("tin", "carton", "bolt", "nut"):
         if getattr(domain, kind) is not None:
             found[kind] = set(map(str, _all_of(domain, f"{kind}/0/category")))
     if domain.twisty is not None:
@@ -283,7 +296,8 @@ def _check_presence(domain: Domain) -> None:
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
             "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
-            "die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count"
+            "die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, "
+            "bolt_count, nut_count"
         )
     if (view.die_px is None) == (view.object_px is None):
         raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")

@@ -19,7 +19,12 @@ def material_of(drawn: Draw, path: str, first: Color | None = None) -> Material:
         drawn.number(f"{path}/sharpness"),
         drawn.count(f"{path}/seed"),
     )
-    return Material(texture, drawn.number(f"{path}/roughness"), drawn.number(f"{path}/specular"))
+    return Material(
+        texture,
+        drawn.number(f"{path}/roughness"),
+        drawn.number(f"{path}/specular"),
+        drawn.number_or(f"{path}/metallic", 0.0),
+    )
 
 
 def color_of(drawn: Draw, path: str, prefix: str) -> Color:

@@ -15,6 +15,7 @@ from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.materials import color_of, material_of
 from sim2cam.scene.asset import Asset, Block, Board, Box, Card, Cylinder, Die, Pips, Sphere
 from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color, Material
 from sim2cam.scene.packages import Carton, Label, Tin
 from sim2cam.scene.scene import Body
@@ -66,6 +67,8 @@ def targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
         "twisty": _twisty,
         "tin": _tin,
         "carton": _carton,
+        "bolt": _bolt,
+        "nut": _nut,
     }
     return [
         make(drawn, i)
@@ -216,6 +219,37 @@ def _carton(drawn: Draw, i: int) -> Thing:
     asset = Carton(size, _label(drawn, f"carton_label/{i}", category), category)
     surface, rotation = material_of(drawn, f"carton_surface/{i}"), _tumbled(drawn, path)
     return _boxed(_solid(drawn, path, asset, size, math.prod(size), rotation, surface), size)
+
+
+def _bolt(drawn: Draw, i: int) -> Thing:
+    path = f"bolt/{i}"
+    diameter = drawn.number(f"{path}/diameter_m")
+    length, pitch, head, height = (
+        diameter * drawn.number(f"{path}/{name}")
+        for name in ("length", "pitch", "head", "head_height")
+    )
+    threaded, category = drawn.number(f"{path}/threaded"), drawn.text(f"{path}/category")
+    asset = Bolt(diameter, length, pitch, threaded, head, height, category)
+    wide = 2 * head / math.sqrt(3)
+    size, rotation = (head, wide, length + height), _tumbled(drawn, path)
+    surface = material_of(drawn, f"bolt_surface/{i}")
+    body = _solid(drawn, path, asset, size, asset.volume_m3, rotation, surface)
+    middle = (asset.low_m + asset.high_m) / 2
+    low, high = (-head / 2, -wide / 2, asset.low_m), (head / 2, wide / 2, asset.high_m)
+    return Thing(body, (0.0, 0.0, middle), math.hypot(wide, length + height) / 2, low, high)
+
+
+def _nut(drawn: Draw, i: int) -> Thing:
+    path = f"nut/{i}"
+    diameter = drawn.number(f"{path}/diameter_m")
+    pitch, across, height = (
+        diameter * drawn.number(f"{path}/{name}") for name in ("pitch", "across", "height")
+    )
+    asset = Nut(diameter, pitch, across, height, drawn.text(f"{path}/category"))
+    size, rotation = (across, 2 * across / math.sqrt(3), height), _tumbled(drawn, path)
+    surface = material_of(drawn, f"nut_surface/{i}")
+    body = _solid(drawn, path, asset, size, asset.volume_m3, rotation, surface)
+    return _centred(body, size, math.hypot(size[1], height) / 2)
 
 
 def _label(drawn: Draw, path: str, text: str) -> Label:

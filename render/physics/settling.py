@@ -34,6 +34,7 @@ from sim2cam.scene.asset import (
     MeshFile,
     Sphere,
 )
+from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.twisty import TwistyCube
@@ -62,6 +63,7 @@ _LEAST_J = 1e-9
 _ROLLING_M = {
     "cylinder": 5e-4,
     "tin": 5e-4,
+    "bolt": 5e-4,
     "sphere": 2e-3,
     "mesh": 2e-3,
 }  # on flat faces it makes bodies jitter
@@ -256,7 +258,7 @@ def _collider(client: BulletClient, body: Body) -> int:
         case TwistyCube(turned_rad=0):
             sides = [body.asset.edge_m * SCALE / 2] * 3
             shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides, **moved)
-        case TwistyCube():
+        case TwistyCube() | Bolt() | Nut():
             shape = compound_shape(client, body.asset, vec3(off / SCALE))
         case Ground():
             half = body.asset.side_m * SCALE / 2

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.shapes.blocks import rounded_box
 from sim2cam.render.shapes.dice import die_shadow_faces, die_surface
+from sim2cam.render.shapes.fasteners import bolt_surface, nut_surface
 from sim2cam.render.shapes.packages import carton_surface, tin_surface
 from sim2cam.render.shapes.surface import Mesh, grid_faces, joined, one_part, patch
 from sim2cam.render.shapes.turned import SEGMENTS, disc, frustum
@@ -159,5 +160,7 @@ _MAKERS: dict[str, Callable[[Any], Mesh]] = {
     "twisty": twisty_surface,
     "tin": tin_surface,
     "carton": carton_surface,
+    "bolt": bolt_surface,
+    "nut": nut_surface,
 }
 """Of solids, by the ``kind`` of their asset."""

@@ -17,7 +17,7 @@ SEGMENTS = 40
 
 def disc(radius_m: float, height_m: float, side: int) -> Mesh:
     """Returns a level disc that looks up (side 1) or down (-1)."""
-    ring, _ = _ring()
+    ring, _ = ring_of(SEGMENTS)
     rim = np.column_stack([ring * radius_m, np.full(len(ring), height_m)])
     points = np.vstack([[0, 0, height_m], rim])
     fan = [[0, i, i + 1][::side] for i in range(1, len(ring))]
@@ -30,7 +30,7 @@ def frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mes
 
     Its uvs run around it, along the first circle, and along its height, in metres.
     """
-    ring, angle = _ring()
+    ring, angle = ring_of(SEGMENTS)
     (r0, r1), (z0, z1) = radii_m, heights_m
     out, up = np.array([z1 - z0, r0 - r1]) / math.hypot(z1 - z0, r1 - r0)
     normals = np.column_stack([ring * out, np.full(len(ring), up)])
@@ -44,7 +44,7 @@ def frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mes
     )  # fmt: skip
 
 
-def _ring() -> tuple[Floats, Floats]:
+def ring_of(segments: int) -> tuple[Floats, Floats]:
     """Returns points (n + 1, 2) of the unit circle, the last one again the first, and their angles."""
-    angle = np.linspace(0, 2 * math.pi, SEGMENTS + 1)
+    angle = np.linspace(0, 2 * math.pi, segments + 1)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1), angle

@@ -12,6 +12,7 @@ from pydantic import Field
 from sim2cam.errors import SpecError, did_you_mean
 from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.bounds import check_sizes
+from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color
 from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.twisty import TwistyCube
@@ -310,6 +311,8 @@ Asset = Annotated[
     | TwistyCube
     | Tin
     | Carton
+    | Bolt
+    | Nut
     | Ground
     | MeshFile,
     Field(discriminator="kind"),

@@ -132,7 +132,7 @@ def test_no_turn_leaves_a_die_s_marks(name):
 
 
 def test_every_kind_of_object_is_known():
-    kinds = {BOARD.kind, TWISTY.kind, *(asset.kind for asset in ASSETS.values())}
+    kinds = {BOARD.kind, TWISTY.kind, "bolt", "nut", *(asset.kind for asset in ASSETS.values())}
     assert set(OBJECT_KINDS) == kinds | {"cube", "turnable card", "turned twisty"}
     for kind in OBJECT_KINDS.values():
         for table in (kind.symmetries, kind.shape_symmetries):
