@@ -30,6 +30,8 @@ class Layout:
         object_count: number of objects from files; none when it is left out.
         die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, bolt_count,
             nut_count: number of each; none when it is left out.
+        cable_count, paper_count, hand_count: number of each, which are in the way; none when it is left
+            out.
         same_look: whether all dice look like the first one.
         arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
             left out.
@@ -55,6 +57,9 @@ class Layout:
     carton_count: Distribution | None = None
     bolt_count: Distribution | None = None
     nut_count: Distribution | None = None
+    cable_count: Distribution | None = None
+    paper_count: Distribution | None = None
+    hand_count: Distribution | None = None
     arrangement: Distribution | None = None
 
 
@@ -304,7 +309,7 @@ class TwistyColor:
 
 @dataclass(frozen=True)
 class PrintedLabel:
-    """What is printed on one tin or carton; see ``scene.packages.Label``. Its text is the category."""
+    """What is printed on one tin, carton or paper; see ``scene.packages.Label``."""
 
     seed: Distribution
     ground_hue: Distribution
@@ -417,6 +422,80 @@ class Distractor:
     radius: Distribution
     angle_rad: Distribution
     yaw_rad: Distribution
+
+
+@dataclass(frozen=True)
+class CableShape:
+    """A cable that lies among the objects.
+
+    Attributes:
+        radius_m, length_m: of it.
+        sway_rad, ripple_rad: how far its direction swings, in one wave and in another that is thrice
+            as fast.
+        phase_rad: where on these waves it begins.
+        radius, angle_rad: where its middle lies, the radius over that of the objects.
+        yaw_rad: how it is turned.
+    """
+
+    radius_m: Distribution
+    length_m: Distribution
+    sway_rad: Distribution
+    ripple_rad: Distribution
+    phase_rad: Distribution
+    radius: Distribution
+    angle_rad: Distribution
+    yaw_rad: Distribution
+
+
+@dataclass(frozen=True)
+class PaperShape:
+    """A sheet of paper, stiff, that is dropped on the objects.
+
+    Attributes:
+        width_m, thickness_m: of it.
+        aspect: its height over its width.
+        heading: what is written above the rest.
+        radius, angle_rad: where its middle is dropped, the radius over that of the objects.
+        yaw_rad: how it is turned.
+    """
+
+    width_m: Distribution
+    aspect: Distribution
+    thickness_m: Distribution
+    heading: Distribution
+    radius: Distribution
+    angle_rad: Distribution
+    yaw_rad: Distribution
+
+
+@dataclass(frozen=True)
+class HandShape:
+    """A hand that is held over the objects; see ``Body.arrives_last``.
+
+    Attributes:
+        length_m: from the wrist to the tip of the middle finger.
+        curl_rad: how far each finger is bent at its knuckle.
+        spread_rad: how far the outer fingers lie off the middle.
+        pointing: whether only the index finger is straight.
+        left: whether it is a left hand.
+        height_m: of its lowest point over the table.
+        radius, angle_rad: over which point its fingers are, the radius over that of the objects.
+        azimuth_rad: which way it points.
+        pitch_rad: how far downwards.
+        roll_rad: how far it is turned about its arm, 0 with the palm down.
+    """
+
+    length_m: Distribution
+    curl_rad: Distribution
+    spread_rad: Distribution
+    pointing: Distribution
+    left: Distribution
+    height_m: Distribution
+    radius: Distribution
+    angle_rad: Distribution
+    azimuth_rad: Distribution
+    pitch_rad: Distribution
+    roll_rad: Distribution
 
 
 @dataclass(frozen=True)
@@ -730,7 +809,8 @@ class Domain:
     ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
     ``twisty_surface`` (its bare plastic), ``tin``, ``tin_label``, ``tin_surface`` (its bare ends),
     ``carton``, ``carton_label``, ``carton_surface`` (how it shines),
-    ``bolt``, ``bolt_surface``, ``nut``, ``nut_surface``, ``distractor``, ``distractor_surface``,
+    ``bolt``, ``bolt_surface``, ``nut``, ``nut_surface``, ``cable``, ``cable_surface``, ``paper``, ``paper_label``,
+    ``paper_surface`` (how it shines), ``hand``, ``hand_surface``, ``distractor``, ``distractor_surface``,
     ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
     ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
     lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
@@ -775,6 +855,13 @@ class Domain:
     bolt_surface: Surface | None = None
     nut: NutShape | None = None
     nut_surface: Surface | None = None
+    cable: CableShape | None = None
+    cable_surface: Surface | None = None
+    paper: PaperShape | None = None
+    paper_label: PrintedLabel | None = None
+    paper_surface: Surface | None = None
+    hand: HandShape | None = None
+    hand_surface: Surface | None = None
     near_light: NearLight | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None

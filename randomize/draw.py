@@ -23,6 +23,9 @@ PER_TIN = ("tin", "tin_label", "tin_surface")
 PER_CARTON = ("carton", "carton_label", "carton_surface")
 PER_BOLT = ("bolt", "bolt_surface")
 PER_NUT = ("nut", "nut_surface")
+PER_CABLE = ("cable", "cable_surface")
+PER_PAPER = ("paper", "paper_label", "paper_surface")
+PER_HAND = ("hand", "hand_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
@@ -114,6 +117,9 @@ def draw(
         (PER_CARTON, values.get("layout/carton_count", 0)),
         (PER_BOLT, values.get("layout/bolt_count", 0)),
         (PER_NUT, values.get("layout/nut_count", 0)),
+        (PER_CABLE, values.get("layout/cable_count", 0)),
+        (PER_PAPER, values.get("layout/paper_count", 0)),
+        (PER_HAND, values.get("layout/hand_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),

@@ -26,6 +26,7 @@ from sim2cam.scene.glass import GLASS_BOUNDS
 from sim2cam.scene.glass import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.objects import TURNABLE_FACES
+from sim2cam.scene.packages import MOST_LETTERS, can_say
 from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
 from sim2cam.scene.twisty import FACES as TURNING_FACES
 from sim2cam.scene.twisty import SCRAMBLES
@@ -61,10 +62,16 @@ _NEEDED = {
     "carton_count": ("carton", "carton_label", "carton_surface"),
     "bolt_count": ("bolt", "bolt_surface"),
     "nut_count": ("nut", "nut_surface"),
+    "cable_count": ("cable", "cable_surface"),
+    "paper_count": ("paper", "paper_label", "paper_surface"),
+    "hand_count": ("hand", "hand_surface"),
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
-_FLAGS = ("same_look", "mirrored", "held", "face_down")
+_BESIDES = ("cable_count", "paper_count", "hand_count", "near_count")
+"""Counts of what is not to be found."""
+_PRINTED = ("tin.category", "carton.category", "paper.heading")
+_FLAGS = ("pointing", "left", "same_look", "mirrored", "held", "face_down")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -78,6 +85,21 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "carton_count": (1, MAX_OBJECTS),
     "bolt_count": (1, MAX_OBJECTS),
     "nut_count": (1, MAX_OBJECTS),
+    "cable_count": (0, 16),
+    "paper_count": (0, 16),
+    "hand_count": (0, 4),
+    "cable.radius_m": (5e-4, 0.02),
+    "cable.length_m": (0.02, 3),
+    "sway_rad": (0, 2),
+    "ripple_rad": (0, 1),
+    "cable.radius": (0, 5),
+    "paper.radius": (0, 5),
+    "hand.radius": (0, 5),
+    "hand.length_m": (0.05, 0.3),
+    "curl_rad": (0, 1.2),
+    "spread_rad": (0, 0.4),
+    "hand.height_m": (0.002, 1),
+    "pitch_rad": (-0.2, 1.5),
     "diameter_m": (0.001, 0.1),
     "bolt.length": (0.5, 10),
     "pitch": (0.08, 0.5),
@@ -292,7 +314,7 @@ def check_settings(
 def _check_presence(domain: Domain) -> None:
     """Refuses a domain that throws nothing, or lacks what its counts ask for."""
     layout, view = domain.layout, domain.view
-    counts = [name for name in _NEEDED if name != "near_count"]
+    counts = [name for name in _NEEDED if name not in _BESIDES]
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
             "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
@@ -357,6 +379,10 @@ def _words_of(
 
 def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:
     group, *_, factor = path.split("/")
+    if f"{group}.{factor}" in _PRINTED and not (isinstance(value, str) and can_say(value)):
+        return f"Allowed: what is printed, up to {MOST_LETTERS} letters of ASCII"
+    if factor == "heading":
+        return None
     allowed = words.get(f"{group}.{factor}") or words.get(factor)
     if allowed:
         return None if value in allowed else did_you_mean(str(value), allowed)

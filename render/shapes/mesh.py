@@ -17,6 +17,7 @@ from sim2cam.render.shapes.dice import die_shadow_faces, die_surface
 from sim2cam.render.shapes.fasteners import bolt_surface, nut_surface
 from sim2cam.render.shapes.packages import carton_surface, tin_surface
 from sim2cam.render.shapes.surface import Mesh, grid_faces, joined, one_part, patch
+from sim2cam.render.shapes.tubes import tubes_surface
 from sim2cam.render.shapes.turned import SEGMENTS, disc, frustum
 from sim2cam.render.shapes.twisty import twisty_surface
 from sim2cam.scene.asset import (
@@ -34,6 +35,7 @@ Floats = NDArray[np.float64]
 _SPHERE_RINGS = 20
 _CORNER_SEGMENTS = 6
 _BOARD_CORNER_M = 5e-4  # as a saw leaves it
+_SHEET_CORNER_M = 2e-4
 
 
 def mesh_of(asset: Asset) -> Mesh:
@@ -162,5 +164,7 @@ _MAKERS: dict[str, Callable[[Any], Mesh]] = {
     "carton": carton_surface,
     "bolt": bolt_surface,
     "nut": nut_surface,
+    "sheet": lambda sheet: _slab(sheet.size_m, _SHEET_CORNER_M),
+    "tubes": tubes_surface,
 }
 """Of solids, by the ``kind`` of their asset."""

@@ -1,4 +1,4 @@
-"""Tins and cartons: their surfaces, and the pictures that are wrapped around them."""
+"""Tins, cartons, sheets: their surfaces, and the pictures that are wrapped around them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.shapes.blocks import rounded_box
-from sim2cam.render.shapes.packaging import front_of, name_of, small_print_of
+from sim2cam.render.shapes.packaging import front_of, name_of, page_of, small_print_of
 from sim2cam.render.shapes.surface import Mesh, joined
 from sim2cam.render.shapes.textures import encode_srgb, paint
 from sim2cam.render.shapes.turned import disc, frustum
 from sim2cam.scene.material import Texture
-from sim2cam.scene.packages import Carton, Tin
+from sim2cam.scene.packages import Carton, Sheet, Tin
 
 Floats = NDArray[np.float64]
 
@@ -104,6 +104,13 @@ def carton_map(carton: Carton) -> NDArray[np.uint8]:
     bare = [np.ones((_TILE, _TILE, 3)) * label.ground] * 2
     rows = [np.concatenate(tiles[:4], axis=1), np.concatenate([*tiles[4:], *bare], axis=1)]
     return encode_srgb(np.concatenate(rows))
+
+
+def sheet_map(sheet: Sheet) -> NDArray[np.uint8]:
+    """Returns the picture of a sheet, sRGB (h, w, 3): its front at the left, its back at the right."""
+    width, height, _ = sheet.size_m
+    pages = [page_of(sheet.label, width / height, number) for number in range(2)]
+    return encode_srgb(np.concatenate([_resized(p, _HEIGHT, _HEIGHT) for p in pages], axis=1))
 
 
 def _resized(panel: Floats, width: int, height: int) -> Floats:

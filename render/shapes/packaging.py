@@ -68,6 +68,20 @@ def small_print_of(label: Label, aspect: float) -> Floats:
     return _printed(label, (letters, label.letters), (white, (0.9, 0.9, 0.9)), (bars, _INK))
 
 
+def page_of(label: Label, aspect: float, number: int) -> Floats:
+    """Returns a page: a heading in the pattern's colour over lines of text, some of which end early."""
+    rng = np.random.default_rng((label.seed, 2, number))
+    heading, letters = _sheet(aspect), _sheet(aspect)
+    height, width = letters.shape
+    line = float(rng.uniform(0.022, 0.04))
+    draw_text(heading, label.text or _word(rng), (0.5, 3 * line), 2 * line, widest=0.8)
+    for row in np.arange(6 * line, height / width - 2 * line, 1.8 * line):
+        if rng.random() < 0.85:
+            words = " ".join(_word(rng) for _ in range(int(rng.integers(6, 16))))
+            draw_text(letters, words, (0.5, float(row)), 0.8 * line, widest=0.86)
+    return _printed(label, (heading, label.pattern), (letters, label.letters))
+
+
 def bar_code(number: int) -> str:
     """Returns the modules, 1 dark, of the EAN-13 of a number of up to twelve digits."""
     digits = [int(digit) for digit in f"{number:012d}"]

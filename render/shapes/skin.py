@@ -14,7 +14,7 @@ from sim2cam.render.shapes.boards import board_print
 from sim2cam.render.shapes.cards import card_prints
 from sim2cam.render.shapes.dice import die_maps
 from sim2cam.render.shapes.mesh import extent_of
-from sim2cam.render.shapes.packages import carton_map, tin_map
+from sim2cam.render.shapes.packages import carton_map, sheet_map, tin_map
 from sim2cam.render.shapes.printing import Print
 from sim2cam.render.shapes.textures import encode_srgb, paint, plane_map
 from sim2cam.render.shapes.twisty import twisty_map
@@ -106,5 +106,6 @@ _ATLASES: dict[str, Callable[[Any, Texture], Maps]] = {
     "twisty": lambda cube, texture: (twisty_map(cube, texture), None),
     "tin": lambda tin, texture: (tin_map(tin, texture), None),
     "carton": lambda carton, _: (carton_map(carton), None),
+    "sheet": lambda sheet, _: (sheet_map(sheet), None),
 }
 """Of assets whose uvs say where in a picture of their own they are, by their ``kind``."""

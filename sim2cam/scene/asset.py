@@ -14,7 +14,8 @@ from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.bounds import check_sizes
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color
-from sim2cam.scene.packages import Carton, Tin
+from sim2cam.scene.packages import Carton, Sheet, Tin
+from sim2cam.scene.tubes import Tubes
 from sim2cam.scene.twisty import TwistyCube
 
 PipShape = Literal["round", "ring", "square"]
@@ -313,6 +314,8 @@ Asset = Annotated[
     | Carton
     | Bolt
     | Nut
+    | Sheet
+    | Tubes
     | Ground
     | MeshFile,
     Field(discriminator="kind"),

@@ -1,4 +1,4 @@
-"""Packages with printed labels: tins and cartons."""
+"""Printed things: tins and cartons with labels, sheets of paper."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.bounds import SEED, check_sizes
 from sim2cam.scene.material import Color
 
-_MOST_LETTERS = 40
+MOST_LETTERS = 40
+"""Of what is printed in large letters."""
+
 _LEAST_RATIO, _MOST_RATIO = 0.1, 10.0  # of a tin's height to its width
+
+
+def can_say(text: str) -> bool:
+    """Returns whether a label can say a text: one short line of what OpenCV's fonts have."""
+    return text.isascii() and (not text or text.isprintable()) and len(text) <= MOST_LETTERS
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,9 @@ class Label:
     pattern: Color
 
     def __post_init__(self) -> None:
-        if not (
-            self.text.isascii() and self.text.isprintable() and len(self.text) <= _MOST_LETTERS
-        ):
+        if not can_say(self.text):
             raise SpecError(
-                f"a label cannot say {self.text[:80]!r}. It takes up to {_MOST_LETTERS} letters of ASCII."
+                f"a label cannot say {self.text[:80]!r}. It takes up to {MOST_LETTERS} letters of ASCII."
             )
         if not SEED[0] <= self.seed <= SEED[1]:
             raise SpecError(f"seed of a label is {self.seed}. Allowed: {SEED[0]} to {SEED[1]}.")
@@ -83,6 +88,23 @@ class Carton:
     label: Label
     category: str
     kind: Literal["carton"] = "carton"
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "size_m")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A sheet of paper that is written on both sides, centred on the origin, top towards +y.
+
+    Attributes:
+        size_m: width, height, thickness.
+        label: its heading, and what its small print follows from.
+    """
+
+    size_m: Vec3
+    label: Label
+    kind: Literal["sheet"] = "sheet"
 
     def __post_init__(self) -> None:
         check_sizes(self, "size_m")
