@@ -24,6 +24,7 @@ _KNUCKLES = ((0.50, 0.130), (0.52, 0.045), (0.49, -0.040), (0.45, -0.115))  # in
 _PHALANGES = ((0.22, 0.13, 0.09), (0.24, 0.14, 0.10), (0.22, 0.135, 0.09), (0.17, 0.10, 0.08))
 _FINGER_RADII = ((0.050, 0.039), (0.051, 0.040), (0.048, 0.038), (0.042, 0.033))  # knuckle, tip
 _BENDS = (1.0, 1.15, 0.7)  # of the curl, at each joint of a finger
+_POINTING = 0.15  # of the curl, of an index finger that points
 _SPREADS = (1.0, 0.3, -0.35, -1.0)  # of the spread of fingers
 _THUMB = ((0.06, 0.08, -0.01), (0.24, 0.20, -0.04), (0.38, 0.27, -0.08), (0.48, 0.29, -0.11))
 _THUMB_RADII = (0.075, 0.045)
@@ -54,8 +55,8 @@ def hand_of(drawn: Draw, path: str) -> Tubes:
     """Returns a hand and its arm, with the tip of its straight middle finger at the origin."""
     length, curl = drawn.number(f"{path}/length_m"), drawn.number(f"{path}/curl_rad")
     spread = drawn.number(f"{path}/spread_rad")
-    straight = [0.2, 0, 0, 0] if drawn.flag(f"{path}/pointing") else [1, 1, 1, 1]
-    lines = [_finger(i, share * curl, spread) for i, share in enumerate(straight)]
+    index = _POINTING if drawn.flag(f"{path}/pointing") else 1.0
+    lines = [_finger(i, share * curl, spread) for i, share in enumerate((index, 1.0, 1.0, 1.0))]
     radii = [np.array([*_PALM_RADII, *np.linspace(*ends, 4)]) for ends in _FINGER_RADII]
     lines += [np.array(_THUMB) * [1, 1, 1 + curl], np.array(_ARM)]
     radii += [np.linspace(*_THUMB_RADII, len(_THUMB)), np.array(_ARM_RADII)]
