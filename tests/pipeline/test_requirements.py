@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from sim2cam.dataset.card import card_of
+from sim2cam.dataset.reader import read_scenes
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.errors import SceneError
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import Recipe, RenderOptions, load_recipe
+from sim2cam.pipeline.records import read_settled
 from sim2cam.pipeline.requirements import MEASURES, Requirement, labels_seen, measured
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.change import Change
@@ -81,7 +84,7 @@ def test_a_measure_that_asks_for_nothing_changes_nothing():
 
 
 def test_what_scenes_reach_is_recorded_and_counted(tmp_path):
-    few, many = (0.0, 2.0), (3.0, 99.0)
+    few, many = (0.0, 1.0), (2.0, 99.0)
     recipe = needing(crowd=Requirement((few, many), measure="objects", budget=500), warm=WARMTH)
     dataset = generate(
         recipe, tmp_path / "d", count=4, seed=0, workers=1, resume=False, overwrite=False,
@@ -94,10 +97,10 @@ def test_what_scenes_reach_is_recorded_and_counted(tmp_path):
         assert scene.reached["crowd"].value == len(sample.objects)
         shown[int(scene.reached["crowd"].within == many)].append(len(sample.objects))
     assert [len(counts) for counts in shown.values()] == [2, 2]
-    assert max(shown[0]) <= 2 < min(shown[1])
+    assert max(shown[0]) < 2 <= min(shown[1])
     card = card_of(dataset)
-    assert card.reached_scenes == {"crowd, 0 to 2": 2, "crowd, 3 to 99": 2}
-    assert card.reached["crowd, 3 to 99"].low == min(shown[1])
+    assert card.reached_scenes == {"crowd, 0 to 1": 2, "crowd, 2 to 99": 2}
+    assert card.reached["crowd, 2 to 99"].low == min(shown[1])
     assert settled_scene(recipe, 0, 1).reached == read_settled(tmp_path / "d", recipe, 1).reached
 
 
