@@ -23,7 +23,7 @@ class Mesh:
         faces: (m, 3) indices.
         parts: (n,) number of the part, from 1: the value of a die's face, the side of a box or block
             (-x, +x, -y, ...), the lower, the upper end and the side of a cylinder, the front, the back
-            and the edge of a board or card.
+            and the edge of a board or card; the functions that make other shapes say theirs.
         shadow_faces: (k, 3) indices of fewer triangles that cast the same shadow, but for the width
             of a hair; None where there are none.
         is_closed: whether it is the skin of a solid, so that nothing of it is seen from behind.
