@@ -48,8 +48,11 @@ def arrange(things: Things, drawn: Draw, limit_m: Floats) -> list[Body]:
     low = [cable for cable in things.cables if cable.radius_m < limit_m.min()]
     cables, floor_m = _on_the_floor(low, limit_m)
     loose = _arranged(things.targets, things.distractors, drawn, limit_m, floor_m)
-    radii = {thing.body.name: thing.radius_m for thing in (*things.targets, *things.distractors)}
-    top = max((body.pose.position_m[2] + radii[body.name] for body in loose), default=floor_m)
+    reach = {
+        thing.body.name: thing.radius_m + math.hypot(*thing.center_m)
+        for thing in (*things.targets, *things.distractors)
+    }
+    top = max((body.pose.position_m[2] + reach[body.name] for body in loose), default=floor_m)
     covers = [*(cable for cable in things.cables if cable not in low), *things.papers]
     return [*cables, *loose, *_over_all(covers, max(top, drawn.number("layout/wall_m")))]
 
