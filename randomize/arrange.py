@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.randomize.draw import Draw
-from sim2cam.randomize.things import Thing
+from sim2cam.randomize.things import Thing, Things
 from sim2cam.scene.scene import Body
 
 Floats = NDArray[np.float64]
@@ -37,31 +37,75 @@ _MAX_PUSHES = 300
 _PUSH_BEYOND_M = 1e-5
 
 
-def arrange(
-    targets: Sequence[Thing], distractors: Sequence[Thing], drawn: Draw, limit_m: Floats
-) -> list[Body]:
-    """Returns the bodies where they are let go, distractors first.
+def arrange(things: Things, drawn: Draw, limit_m: Floats) -> list[Body]:
+    """Returns the bodies where they are let go: cables that lie below, distractors, targets, covers.
 
     Args:
-        targets, distractors: where they were drawn.
+        things: where they were drawn.
         drawn: everything that chance decided.
         limit_m: half sides (2,) of what they may not leave.
     """
+    low = [cable for cable in things.cables if cable.radius_m < limit_m.min()]
+    cables, floor_m = _on_the_floor(low, limit_m)
+    loose = _arranged(things.targets, things.distractors, drawn, limit_m, floor_m)
+    reach = {
+        thing.body.name: thing.radius_m + math.hypot(*thing.center_m)
+        for thing in (*things.targets, *things.distractors)
+    }
+    top = max((body.pose.position_m[2] + reach[body.name] for body in loose), default=floor_m)
+    covers = [*(cable for cable in things.cables if cable not in low), *things.papers]
+    return [*cables, *loose, *_over_all(covers, max(top, drawn.number("layout/wall_m")))]
+
+
+def _arranged(
+    targets: Sequence[Thing],
+    distractors: Sequence[Thing],
+    drawn: Draw,
+    limit_m: Floats,
+    floor_m: float,
+) -> list[Body]:
+    """Returns distractors and targets as the layout's arrangement has them, above a height."""
     match drawn.values.get("layout/arrangement", "throw"):
         case "pile":
             piled = [_at_rest(_moved(thing, _PILE_SHARE)) for thing in targets]
-            return _lifted_apart([*distractors, *piled], drawn, limit_m)
+            return _lifted_apart([*distractors, *piled], drawn, limit_m, floor_m)
         case "stack":
             tower = sorted((_laid(thing) for thing in targets), key=_reach_m, reverse=True)
-            return _side_by_side([*([thing] for thing in distractors), tower], drawn, limit_m)
+            groups = [*([thing] for thing in distractors), tower]
+            return _side_by_side(groups, drawn, limit_m, floor_m)
         case "scatter":
             alone = [[_laid(thing)] for thing in targets]
-            return _side_by_side([*([thing] for thing in distractors), *alone], drawn, limit_m)
+            groups = [*([thing] for thing in distractors), *alone]
+            return _side_by_side(groups, drawn, limit_m, floor_m)
         case _:
-            return _lifted_apart([*distractors, *targets], drawn, limit_m)
+            return _lifted_apart([*distractors, *targets], drawn, limit_m, floor_m)
 
 
-def _lifted_apart(things: Sequence[Thing], drawn: Draw, limit_m: Floats) -> list[Body]:
+def _on_the_floor(cables: Sequence[Thing], limit_m: Floats) -> tuple[list[Body], float]:
+    """Returns cables that lie, one above the other, below all else, and the height of what they take."""
+    bodies, floor = [], MAT_THICKNESS_M
+    for cable in cables:
+        x, y = np.clip(
+            cable.body.pose.position_m[:2], cable.radius_m - limit_m, limit_m - cable.radius_m
+        )
+        bodies.append(_with_origin(cable, np.array([x, y, floor + _GAP_M - cable.low_m[2]])))
+        floor += _GAP_M + cable.high_m[2] - cable.low_m[2]
+    return bodies, floor
+
+
+def _over_all(covers: Sequence[Thing], top_m: float) -> list[Body]:
+    """Returns things above a height, one above the other."""
+    bodies = []
+    for cover in covers:
+        x, y, _ = cover.body.pose.position_m
+        bodies.append(_with_origin(cover, np.array([x, y, top_m + _GAP_M - cover.low_m[2]])))
+        top_m += _GAP_M + cover.high_m[2] - cover.low_m[2]
+    return bodies
+
+
+def _lifted_apart(
+    things: Sequence[Thing], drawn: Draw, limit_m: Floats, floor_m: float
+) -> list[Body]:
     """Lifts things so that no bounding spheres overlap when they are let go.
 
     Targets that do not fall come first, just above the distractors.
@@ -73,9 +117,9 @@ def _lifted_apart(things: Sequence[Thing], drawn: Draw, limit_m: Floats) -> list
         x, y = np.clip(thing.body.pose.position_m[:2], -limit_m + radius, limit_m - radius)
         floor = drawn.number("layout/drop_height_m") if thing.body.is_target else 0.0
         if thing.body.is_fixed:
-            z = floor + _top(placed, x, y, radius) - _corners(thing)[:, 2].min()
+            z = floor + _top(placed, x, y, radius, floor_m) - _corners(thing)[:, 2].min()
         else:
-            z = _above(placed, x, y, floor + radius + MAT_THICKNESS_M + _GAP_M, radius)
+            z = _above(placed, x, y, floor + radius + floor_m + _GAP_M, radius)
         centre = np.array([x, y, z])
         placed.append((centre, radius))
         placed.sort(key=lambda p: float(p[0][2]))
@@ -94,17 +138,21 @@ def _above(
     return z
 
 
-def _top(placed: Sequence[tuple[Floats, float]], x: float, y: float, radius: float) -> float:
+def _top(
+    placed: Sequence[tuple[Floats, float]], x: float, y: float, radius: float, floor_m: float
+) -> float:
     """Returns a height below which nothing is left of those placed, as far as they are near."""
     tops = (
         float(centre[2]) + other
         for centre, other in placed
         if math.hypot(x - centre[0], y - centre[1]) < radius + other
     )
-    return max(tops, default=MAT_THICKNESS_M) + _GAP_M
+    return max(tops, default=floor_m) + _GAP_M
 
 
-def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Floats) -> list[Body]:
+def _side_by_side(
+    groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Floats, floor_m: float
+) -> list[Body]:
     """Puts the things of each group on each other, and the groups beside one another.
 
     A group for which there is no room lies above those that it covers.
@@ -120,7 +168,7 @@ def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Float
             for top, other, reach in zip(tops, places, radii, strict=False)
             if math.dist(place, other) < radius + reach
         ]
-        top = max(near, default=MAT_THICKNESS_M + _GAP_M)
+        top = max(near, default=floor_m + _GAP_M)
         for thing in group:
             off = _off_middle(thing, drawn) if len(group) > 1 else 0.0
             low, high = np.array([_corners(thing).min(axis=0), _corners(thing).max(axis=0)])

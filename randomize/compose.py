@@ -16,7 +16,7 @@ from sim2cam.randomize.arrange import MAT_THICKNESS_M, arrange
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.lights import environment_of
 from sim2cam.randomize.materials import material_of
-from sim2cam.randomize.things import distractors_of, place_of, targets_of
+from sim2cam.randomize.things import hands_of, place_of, things_of
 from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.camera import Camera, Shutter
@@ -53,10 +53,10 @@ def compose(
         skies, pictures: those of skies and of surfaces that were drawn from.
     """
     drawn = replace(drawn, pictures={facts.name: facts for facts in pictures})
-    targets = targets_of(drawn, assets)
-    loose = arrange(targets, distractors_of(drawn), drawn, _inner_limit(drawn))
-    bodies = (*_supports(drawn), *loose)
-    length = float(np.median([thing.length_m for thing in targets]))
+    things = things_of(drawn, assets)
+    loose = arrange(things, drawn, _inner_limit(drawn))
+    bodies = (*_supports(drawn), *loose, *hands_of(drawn))
+    length = float(np.median([thing.length_m for thing in things.targets]))
     cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
     return Scene(bodies, environment_of(drawn, skies), cameras)
 

@@ -28,7 +28,10 @@ class Layout:
         aspect: its other side, over the first.
         wall_m: height of the tray's walls.
         object_count: number of objects from files; none when it is left out.
-        die_count, block_count, board_count, card_count: number of each; none when it is left out.
+        die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, bolt_count,
+            nut_count: number of each; none when it is left out.
+        cable_count, paper_count, hand_count: number of each, which are in the way; none when it is left
+            out.
         same_look: whether all dice look like the first one.
         arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
             left out.
@@ -49,6 +52,14 @@ class Layout:
     block_count: Distribution | None = None
     board_count: Distribution | None = None
     card_count: Distribution | None = None
+    twisty_count: Distribution | None = None
+    tin_count: Distribution | None = None
+    carton_count: Distribution | None = None
+    bolt_count: Distribution | None = None
+    nut_count: Distribution | None = None
+    cable_count: Distribution | None = None
+    paper_count: Distribution | None = None
+    hand_count: Distribution | None = None
     arrangement: Distribution | None = None
 
 
@@ -266,6 +277,148 @@ class CardShape(Flat):
 
 
 @dataclass(frozen=True)
+class TwistyShape(Tumbling):
+    """One twisty cube; see ``scene.twisty.TwistyCube``.
+
+    Attributes:
+        scramble: number of the scramble that its colours have been through, 0 to ``SCRAMBLES - 1``.
+        turned, turned_rad: the face that is not quite where it belongs, and how far it is turned.
+    """
+
+    edge_m: Distribution
+    layers: Distribution
+    scramble: Distribution
+    turned: Distribution
+    turned_rad: Distribution
+    rounding: Distribution
+    sticker: Distribution
+    sticker_corner: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class TwistyColor:
+    """The six colours of one twisty cube, before any move."""
+
+    up_hue: Distribution
+    up_saturation: Distribution
+    up_value: Distribution
+    right_hue: Distribution
+    right_saturation: Distribution
+    right_value: Distribution
+    front_hue: Distribution
+    front_saturation: Distribution
+    front_value: Distribution
+    down_hue: Distribution
+    down_saturation: Distribution
+    down_value: Distribution
+    left_hue: Distribution
+    left_saturation: Distribution
+    left_value: Distribution
+    back_hue: Distribution
+    back_saturation: Distribution
+    back_value: Distribution
+
+
+@dataclass(frozen=True)
+class PrintedLabel:
+    """What is printed on one tin, carton or paper; see ``scene.packages.Label``."""
+
+    seed: Distribution
+    ground_hue: Distribution
+    ground_saturation: Distribution
+    ground_value: Distribution
+    letter_hue: Distribution
+    letter_saturation: Distribution
+    letter_value: Distribution
+    pattern_hue: Distribution
+    pattern_saturation: Distribution
+    pattern_value: Distribution
+
+
+@dataclass(frozen=True)
+class TinShape(Tumbling):
+    """One tin.
+
+    Attributes:
+        category: what it is labelled as and what it says, of the recipe's categories.
+        radius_m: of it.
+        height: its height over its width.
+    """
+
+    category: Distribution
+    radius_m: Distribution
+    height: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class CartonShape(Tumbling):
+    """One printed box.
+
+    Attributes:
+        category: what it is labelled as and what it says, of the recipe's categories.
+        height_m: its upright side.
+        width, depth: the others, along its front and from there to its back, over the first.
+    """
+
+    category: Distribution
+    height_m: Distribution
+    width: Distribution
+    depth: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class BoltShape(Tumbling):
+    """One bolt; see ``scene.fasteners.Bolt``.
+
+    Attributes:
+        category: what it is labelled as, of the recipe's categories.
+        diameter_m: of its thread.
+        length, pitch, head, head_height: over that.
+        threaded: how much of its length has a thread.
+    """
+
+    category: Distribution
+    diameter_m: Distribution
+    length: Distribution
+    pitch: Distribution
+    head: Distribution
+    head_height: Distribution
+    threaded: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
+class NutShape(Tumbling):
+    """One nut; see ``scene.fasteners.Nut``.
+
+    Attributes:
+        category: what it is labelled as, of the recipe's categories.
+        diameter_m: of its thread.
+        pitch, across, height: over that.
+    """
+
+    category: Distribution
+    diameter_m: Distribution
+    pitch: Distribution
+    across: Distribution
+    height: Distribution
+    density_kg_m3: Distribution
+    friction: Distribution
+    restitution: Distribution
+
+
+@dataclass(frozen=True)
 class Distractor:
     """A thing that is not to be found.
 
@@ -284,6 +437,80 @@ class Distractor:
     radius: Distribution
     angle_rad: Distribution
     yaw_rad: Distribution
+
+
+@dataclass(frozen=True)
+class CableShape:
+    """A cable that lies among the objects.
+
+    Attributes:
+        radius_m, length_m: of it.
+        sway_rad, ripple_rad: how far its direction swings, in one wave and in another that is thrice
+            as fast.
+        phase_rad: where on these waves it begins.
+        radius, angle_rad: where its middle lies, the radius over that of the objects.
+        yaw_rad: how it is turned.
+    """
+
+    radius_m: Distribution
+    length_m: Distribution
+    sway_rad: Distribution
+    ripple_rad: Distribution
+    phase_rad: Distribution
+    radius: Distribution
+    angle_rad: Distribution
+    yaw_rad: Distribution
+
+
+@dataclass(frozen=True)
+class PaperShape:
+    """A sheet of paper, stiff, that is dropped on the objects.
+
+    Attributes:
+        width_m, thickness_m: of it.
+        aspect: its height over its width.
+        heading: what is written above the rest.
+        radius, angle_rad: where its middle is dropped, the radius over that of the objects.
+        yaw_rad: how it is turned.
+    """
+
+    width_m: Distribution
+    aspect: Distribution
+    thickness_m: Distribution
+    heading: Distribution
+    radius: Distribution
+    angle_rad: Distribution
+    yaw_rad: Distribution
+
+
+@dataclass(frozen=True)
+class HandShape:
+    """A hand that is held over the objects; see ``Body.arrives_last``.
+
+    Attributes:
+        length_m: from the wrist to the tip of the middle finger.
+        curl_rad: how far each finger is bent at its knuckle.
+        spread_rad: how far the outer fingers lie off the middle.
+        pointing: whether only the index finger is straight.
+        left: whether it is a left hand.
+        height_m: of its lowest point over the table.
+        radius, angle_rad: over which point its fingers are, the radius over that of the objects.
+        azimuth_rad: which way it points.
+        pitch_rad: how far downwards.
+        roll_rad: how far it is turned about its arm, 0 with the palm down.
+    """
+
+    length_m: Distribution
+    curl_rad: Distribution
+    spread_rad: Distribution
+    pointing: Distribution
+    left: Distribution
+    height_m: Distribution
+    radius: Distribution
+    angle_rad: Distribution
+    azimuth_rad: Distribution
+    pitch_rad: Distribution
+    roll_rad: Distribution
 
 
 @dataclass(frozen=True)
@@ -669,11 +896,16 @@ class Motion:
 
 @dataclass(frozen=True)
 class Domain:
-    """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, or several.
+    """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, twisty
+    cubes, tins, cartons, bolts, nuts, or several.
 
     ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
     no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
-    ``card_surface`` (what boards and cards are printed on), ``distractor``, ``distractor_surface``,
+    ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
+    ``twisty_surface`` (its bare plastic), ``tin``, ``tin_label``, ``tin_surface`` (its bare ends),
+    ``carton``, ``carton_label``, ``carton_surface`` (how it shines),
+    ``bolt``, ``bolt_surface``, ``nut``, ``nut_surface``, ``cable``, ``cable_surface``, ``paper``, ``paper_label``,
+    ``paper_surface`` (how it shines), ``hand``, ``hand_surface``, ``distractor``, ``distractor_surface``,
     ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
     ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
     lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
@@ -705,6 +937,26 @@ class Domain:
     board_surface: Surface | None = None
     card: CardShape | None = None
     card_surface: Surface | None = None
+    twisty: TwistyShape | None = None
+    twisty_color: TwistyColor | None = None
+    twisty_surface: Surface | None = None
+    tin: TinShape | None = None
+    tin_label: PrintedLabel | None = None
+    tin_surface: Surface | None = None
+    carton: CartonShape | None = None
+    carton_label: PrintedLabel | None = None
+    carton_surface: Surface | None = None
+    bolt: BoltShape | None = None
+    bolt_surface: Surface | None = None
+    nut: NutShape | None = None
+    nut_surface: Surface | None = None
+    cable: CableShape | None = None
+    cable_surface: Surface | None = None
+    paper: PaperShape | None = None
+    paper_label: PrintedLabel | None = None
+    paper_surface: Surface | None = None
+    hand: HandShape | None = None
+    hand_surface: Surface | None = None
     near_light: NearLight | None = None
     sky: Sky | None = None
     window: Window | None = None

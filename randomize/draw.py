@@ -19,6 +19,14 @@ PER_OBJECT = ("object", "object_surface")
 PER_BLOCK = ("block", "block_surface")
 PER_BOARD = ("board", "board_surface")
 PER_CARD = ("card", "card_surface")
+PER_TWISTY = ("twisty", "twisty_color", "twisty_surface")
+PER_TIN = ("tin", "tin_label", "tin_surface")
+PER_CARTON = ("carton", "carton_label", "carton_surface")
+PER_BOLT = ("bolt", "bolt_surface")
+PER_NUT = ("nut", "nut_surface")
+PER_CABLE = ("cable", "cable_surface")
+PER_PAPER = ("paper", "paper_label", "paper_surface")
+PER_HAND = ("hand", "hand_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
@@ -107,6 +115,14 @@ def draw(
         (PER_BLOCK, values.get("layout/block_count", 0)),
         (PER_BOARD, values.get("layout/board_count", 0)),
         (PER_CARD, values.get("layout/card_count", 0)),
+        (PER_TWISTY, values.get("layout/twisty_count", 0)),
+        (PER_TIN, values.get("layout/tin_count", 0)),
+        (PER_CARTON, values.get("layout/carton_count", 0)),
+        (PER_BOLT, values.get("layout/bolt_count", 0)),
+        (PER_NUT, values.get("layout/nut_count", 0)),
+        (PER_CABLE, values.get("layout/cable_count", 0)),
+        (PER_PAPER, values.get("layout/paper_count", 0)),
+        (PER_HAND, values.get("layout/hand_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),

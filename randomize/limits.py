@@ -28,8 +28,11 @@ from sim2cam.scene.glass import GLASS_BOUNDS
 from sim2cam.scene.glass import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.objects import TURNABLE_FACES
+from sim2cam.scene.packages import MOST_LETTERS, can_say
 from sim2cam.scene.picture_facts import NO_PICTURE
 from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
+from sim2cam.scene.twisty import FACES as TURNING_FACES
+from sim2cam.scene.twisty import SCRAMBLES
 
 MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
@@ -45,6 +48,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "board.pattern": get_args(BoardPattern),
     "dictionary": tuple(MARKER_COUNTS),
     "face": CARD_FACES,
+    "turned": TURNING_FACES,
     "near_light.kind": ("point", "spot", "area"),
     "pattern": get_args(BayerPattern),
     "demosaic": get_args(Demosaic),
@@ -56,12 +60,26 @@ _NEEDED = {
     "block_count": ("block", "block_surface"),
     "board_count": ("board", "board_surface"),
     "card_count": ("card", "card_surface"),
+    "twisty_count": ("twisty", "twisty_color", "twisty_surface"),
+    "tin_count": ("tin", "tin_label", "tin_surface"),
+    "carton_count": ("carton", "carton_label", "carton_surface"),
+    "bolt_count": ("bolt", "bolt_surface"),
+    "nut_count": ("nut", "nut_surface"),
+    "cable_count": ("cable", "cable_surface"),
+    "paper_count": ("paper", "paper_label", "paper_surface"),
+    "hand_count": ("hand", "hand_surface"),
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
-_FINISHED_OTHERWISE = ("die_surface", "board_surface", "card_surface")
+_FINISHED_OTHERWISE = (
+    "die_surface", "board_surface", "card_surface", "twisty_surface", "tin_surface",
+    "carton_surface", "paper_surface",
+)  # fmt: skip
 _FINISH = ("material", "relief", *WEAR)
-_FLAGS = ("same_look", "mirrored", "held", "face_down", "sun")
+_BESIDES = ("cable_count", "paper_count", "hand_count", "near_count")
+"""Counts of what is not to be found."""
+_PRINTED = ("tin.category", "carton.category", "paper.heading")
+_FLAGS = ("pointing", "left", "same_look", "mirrored", "held", "face_down", "sun")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -70,6 +88,39 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "block_count": (1, MAX_OBJECTS),
     "board_count": (1, MAX_OBJECTS),
     "card_count": (1, MAX_OBJECTS),
+    "twisty_count": (1, MAX_OBJECTS),
+    "tin_count": (1, MAX_OBJECTS),
+    "carton_count": (1, MAX_OBJECTS),
+    "bolt_count": (1, MAX_OBJECTS),
+    "nut_count": (1, MAX_OBJECTS),
+    "cable_count": (0, 16),
+    "paper_count": (0, 16),
+    "hand_count": (0, 4),
+    "cable.radius_m": (5e-4, 0.02),
+    "cable.length_m": (0.02, 3),
+    "sway_rad": (0, 2),
+    "ripple_rad": (0, 1),
+    "cable.radius": (0, 5),
+    "paper.radius": (0, 5),
+    "hand.radius": (0, 5),
+    "hand.length_m": (0.05, 0.3),
+    "curl_rad": (0, 1.2),
+    "spread_rad": (0, 0.4),
+    "hand.height_m": (0.002, 1),
+    "pitch_rad": (-0.2, 1.5),
+    "diameter_m": (0.001, 0.1),
+    "bolt.length": (0.5, 10),
+    "pitch": (0.08, 0.5),
+    "head": (1.2, 4),
+    "across": (1.2, 4),
+    "head_height": (0.1, 3),
+    "threaded": (0.01, 1),
+    "nut.height": (0.2, 5),
+    "metallic": _SHARE,
+    "tin.radius_m": (0.005, 0.5),
+    "tin.height": (0.15, 8),
+    "height_m": (0.005, 1),
+    "depth": (0.02, 20),
     "distractor_count": (0, MAX_OBJECTS),
     "lamp_count": (0, 4),
     "near_count": (0, 4),
@@ -108,8 +159,18 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "width_m": (0.01, 1),
     "card.aspect": (0.2, 5),
     "corner": (0.005, 0.4),
-    "back_saturation": _SHARE,
-    "back_value": _SHARE,
+    "twisty.edge_m": (0.005, 0.5),
+    "twisty.rounding": (0.01, 0.49),
+    "layers": (2, 3),
+    "scramble": (0, SCRAMBLES - 1),
+    "turned_rad": (-math.pi / 4, math.pi / 4),
+    "sticker": (0.2, 1),
+    "sticker_corner": _SHARE,
+    **{
+        f"{side}_{part}": _SHARE
+        for side in ("up", "right", "front", "down", "left", "back", "ground", "letter", "pattern")
+        for part in ("saturation", "value")
+    },
     "mass_share": _SHARE,
     "friction_share": _SHARE,
     "restitution_share": _SHARE,
@@ -133,7 +194,6 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sharpness": _SHARE,
     "roughness": (0.02, 1),
     "specular": (0, 0.2),
-    "metallic": _SHARE,
     "emission": (0, 1000),
     "relief": (0, 0.5),
     "dust": _SHARE,
@@ -250,6 +310,13 @@ def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
         hidden = {CARD_BACK} if True in _all_of(domain, "card/0/face_down") else set()
         found["card"] = faces - set(TURNABLE_FACES) | hidden
         found["turnable card"] = faces & set(TURNABLE_FACES)
+    for kind in ("tin", "carton", "bolt", "nut"):
+        if getattr(domain, kind) is not None:
+            found[kind] = set(map(str, _all_of(domain, f"{kind}/0/category")))
+    if domain.twisty is not None:
+        is_whole = _all_of(domain, "twisty/0/turned_rad") == {0}
+        layers = sorted(_all_of(domain, "twisty/0/layers"))
+        found["twisty" if is_whole else "turned twisty"] = {f"{n}x{n}x{n}" for n in layers}
     return {kind: tuple(sorted(shown)) for kind, shown in found.items() if shown}
 
 
@@ -289,11 +356,12 @@ def check_settings(
 def _check_presence(domain: Domain) -> None:
     """Refuses a domain that throws nothing, or lacks what its counts ask for."""
     layout, view = domain.layout, domain.view
-    counts = ("object_count", "die_count", "block_count", "board_count", "card_count")
+    counts = [name for name in _NEEDED if name not in _BESIDES]
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
             "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
-            "die_count, block_count, board_count, card_count"
+            "die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, "
+            "bolt_count, nut_count"
         )
     if (view.die_px is None) == (view.object_px is None):
         raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
@@ -368,7 +436,7 @@ def _words_of(
 ) -> Mapping[str, tuple[str, ...]]:
     return _WORDS | {
         "object.asset": tuple(assets),
-        "block.category": tuple(categories),
+        "category": tuple(categories),
         "sky.picture": (NO_PICTURE, *skies),
         "picture": (NO_PICTURE, *pictures),
         "material": (OWN, *families()),
@@ -377,14 +445,19 @@ def _words_of(
 
 def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:
     group, *_, factor = path.split("/")
-    allowed = words.get(f"{group}.{factor}") or words.get(factor)
+    name = f"{group}.{factor}"
+    if name in _PRINTED and not (isinstance(value, str) and can_say(value)):
+        return f"Allowed: what is printed, up to {MOST_LETTERS} letters of ASCII"
+    allowed = words.get(name) or words.get(factor)
     if factor == "material" and value in TRANSPARENT:
         return f"Nothing is transparent here: {did_you_mean(str(value), allowed or ())}"
+    if factor == "heading" or (allowed and value in allowed):
+        return None
     if allowed:
-        return None if value in allowed else did_you_mean(str(value), allowed)
+        return did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
-    low, high = _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor, _ANY)
+    low, high = _BOUNDS.get(name) or _BOUNDS.get(factor, _ANY)
     if isinstance(value, bool | str) or not low <= value <= high or not math.isfinite(value):
         return f"Allowed: numbers from {low:g} to {high:g}"
     return None

@@ -13,12 +13,17 @@ from scipy.spatial.transform import Rotation
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.materials import color_of, material_of
+from sim2cam.randomize.strands import cable_of, hand_of
 from sim2cam.scene.asset import Asset, Block, Board, Box, Card, Cylinder, Die, Pips, Sphere
 from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color, Material
+from sim2cam.scene.packages import Carton, Label, Sheet, Tin
 from sim2cam.scene.scene import Body
+from sim2cam.scene.twisty import TwistyCube, scramble
 
 _MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
+_CABLE_KG_M3, _PAPER_KG_M3 = 1500.0, 800.0
 _ORIGIN: Vec3 = (0.0, 0.0, 0.0)
 
 _Shape = Box | Cylinder | Sphere
@@ -47,13 +52,43 @@ class Thing:
         return max(b - a for a, b in zip(self.low_m, self.high_m, strict=True))
 
 
-def targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
-    """Returns what is to be found.
+@dataclass(frozen=True)
+class Things:
+    """Everything that is let go.
+
+    Attributes:
+        targets: what is to be found.
+        distractors: solids that are not.
+        cables: which lie below both.
+        papers: which are dropped on all.
+    """
+
+    targets: Sequence[Thing]
+    distractors: Sequence[Thing] = ()
+    cables: Sequence[Thing] = ()
+    papers: Sequence[Thing] = ()
+
+
+def things_of(drawn: Draw, assets: Sequence[AssetFacts]) -> Things:
+    """Returns everything that is let go.
 
     Args:
         drawn: everything that chance decided.
         assets: the objects from files that were drawn from.
     """
+    counts = {name: int(drawn.number_or(f"layout/{name}_count", 0)) for name in _IN_THE_WAY}
+    distractors, cables, papers = (
+        [make(drawn, i) for i in range(counts[name])] for name, make in _IN_THE_WAY.items()
+    )
+    return Things(_targets_of(drawn, assets), distractors, cables, papers)
+
+
+def hands_of(drawn: Draw) -> list[Body]:
+    """Returns the hands that are held over the objects, where they are."""
+    return [_hand(drawn, i) for i in range(int(drawn.number_or("layout/hand_count", 0)))]
+
+
+def _targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
     by_name = {facts.name: facts for facts in assets}
     makers: dict[str, Callable[[Draw, int], Thing]] = {
         "die": _die,
@@ -61,17 +96,17 @@ def targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
         "block": _block,
         "board": _board,
         "card": _card,
+        "twisty": _twisty,
+        "tin": _tin,
+        "carton": _carton,
+        "bolt": _bolt,
+        "nut": _nut,
     }
     return [
         make(drawn, i)
         for group, make in makers.items()
         for i in range(int(drawn.number_or(f"layout/{group}_count", 0)))
     ]
-
-
-def distractors_of(drawn: Draw) -> list[Thing]:
-    """Returns the things that are not to be found."""
-    return [_distractor(drawn, i) for i in range(drawn.count("layout/distractor_count"))]
 
 
 def place_of(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
@@ -171,6 +206,84 @@ def _card(drawn: Draw, i: int) -> Thing:
     return _boxed(_solid(drawn, path, asset, size, math.prod(size), turned, surface), size)
 
 
+def _twisty(drawn: Draw, i: int) -> Thing:
+    path = f"twisty/{i}"
+    edge = drawn.number(f"{path}/edge_m")
+    sides = ("up", "right", "front", "down", "left", "back")
+    asset = TwistyCube(
+        edge,
+        drawn.count(f"{path}/layers"),
+        scramble(drawn.count(f"{path}/scramble")),
+        drawn.text(f"{path}/turned"),  # type: ignore[arg-type]
+        drawn.number(f"{path}/turned_rad"),
+        drawn.number(f"{path}/rounding"),
+        drawn.number(f"{path}/sticker"),
+        drawn.number(f"{path}/sticker_corner"),
+        tuple(color_of(drawn, f"twisty_color/{i}", f"{side}_") for side in sides),  # type: ignore[arg-type]
+    )
+    surface, rotation = material_of(drawn, f"twisty_surface/{i}"), _tumbled(drawn, path)
+    body = _solid(drawn, path, asset, asset.size_m, edge**3, rotation, surface)
+    return replace(_boxed(body, asset.size_m), radius_m=edge * math.sqrt(3) / 2)
+
+
+def _tin(drawn: Draw, i: int) -> Thing:
+    path = f"tin/{i}"
+    radius = drawn.number(f"{path}/radius_m")
+    height = 2 * radius * drawn.number(f"{path}/height")
+    category = drawn.text(f"{path}/category")
+    asset = Tin(radius, height, _label(drawn, f"tin_label/{i}", category), category)
+    size, volume = (2 * radius, 2 * radius, height), math.pi * radius**2 * height
+    surface, rotation = material_of(drawn, f"tin_surface/{i}"), _tumbled(drawn, path)
+    body = _solid(drawn, path, asset, size, volume, rotation, surface)
+    return _centred(body, size, math.hypot(radius, height / 2))
+
+
+def _carton(drawn: Draw, i: int) -> Thing:
+    path = f"carton/{i}"
+    height = drawn.number(f"{path}/height_m")
+    width, depth = (height * drawn.number(f"{path}/{name}") for name in ("width", "depth"))
+    size, category = (width, depth, height), drawn.text(f"{path}/category")
+    asset = Carton(size, _label(drawn, f"carton_label/{i}", category), category)
+    surface, rotation = material_of(drawn, f"carton_surface/{i}"), _tumbled(drawn, path)
+    return _boxed(_solid(drawn, path, asset, size, math.prod(size), rotation, surface), size)
+
+
+def _bolt(drawn: Draw, i: int) -> Thing:
+    path = f"bolt/{i}"
+    diameter = drawn.number(f"{path}/diameter_m")
+    length, pitch, head, height = (
+        diameter * drawn.number(f"{path}/{name}")
+        for name in ("length", "pitch", "head", "head_height")
+    )
+    threaded, category = drawn.number(f"{path}/threaded"), drawn.text(f"{path}/category")
+    asset = Bolt(diameter, length, pitch, threaded, head, height, category)
+    wide = 2 * head / math.sqrt(3)
+    size, rotation = (head, wide, length + height), _tumbled(drawn, path)
+    surface = material_of(drawn, f"bolt_surface/{i}")
+    body = _solid(drawn, path, asset, size, asset.volume_m3, rotation, surface)
+    middle = (asset.low_m + asset.high_m) / 2
+    low, high = (-head / 2, -wide / 2, asset.low_m), (head / 2, wide / 2, asset.high_m)
+    return Thing(body, (0.0, 0.0, middle), math.hypot(wide, length + height) / 2, low, high)
+
+
+def _nut(drawn: Draw, i: int) -> Thing:
+    path = f"nut/{i}"
+    diameter = drawn.number(f"{path}/diameter_m")
+    pitch, across, height = (
+        diameter * drawn.number(f"{path}/{name}") for name in ("pitch", "across", "height")
+    )
+    asset = Nut(diameter, pitch, across, height, drawn.text(f"{path}/category"))
+    size, rotation = (across, 2 * across / math.sqrt(3), height), _tumbled(drawn, path)
+    surface = material_of(drawn, f"nut_surface/{i}")
+    body = _solid(drawn, path, asset, size, asset.volume_m3, rotation, surface)
+    return _centred(body, size, math.hypot(size[1], height) / 2)
+
+
+def _label(drawn: Draw, path: str, text: str) -> Label:
+    colors = (color_of(drawn, path, f"{part}_") for part in ("ground", "letter", "pattern"))
+    return Label(text, drawn.count(f"{path}/seed"), *colors)
+
+
 def _solid(
     drawn: Draw,
     path: str,
@@ -233,6 +346,64 @@ def _distractor(drawn: Draw, i: int) -> Thing:
     return _centred(body, sides, radius)
 
 
+def _cable(drawn: Draw, i: int) -> Thing:
+    path = f"cable/{i}"
+    asset = cable_of(drawn, path)
+    (strand,) = asset.strands
+    radius, points = strand.radii_m[0], np.array(strand.points_m)
+    pose = Pose(
+        _turned(drawn.number(f"{path}/yaw_rad")), place_of(drawn, path, "radius", "angle_rad")
+    )
+    length = drawn.number(f"{path}/length_m")
+    body = Body(
+        path,
+        asset,
+        material_of(drawn, f"cable_surface/{i}"),
+        pose,
+        mass_kg=_CABLE_KG_M3 * math.pi * radius**2 * length,
+        friction=0.9,
+        restitution=0.0,
+    )
+    reach = float(np.linalg.norm(points, axis=1).max()) + radius
+    low, high = points.min(axis=0) - radius, points.max(axis=0) + radius
+    return Thing(body, _ORIGIN, reach, vec3(low), vec3(high))
+
+
+def _paper(drawn: Draw, i: int) -> Thing:
+    path = f"paper/{i}"
+    width = drawn.number(f"{path}/width_m")
+    size = (width, width * drawn.number(f"{path}/aspect"), drawn.number(f"{path}/thickness_m"))
+    label = _label(drawn, f"paper_label/{i}", drawn.text(f"{path}/heading"))
+    body = Body(
+        path,
+        Sheet(size, label),
+        material_of(drawn, f"paper_surface/{i}"),
+        Pose(
+            _turned(drawn.number(f"{path}/yaw_rad")), place_of(drawn, path, "radius", "angle_rad")
+        ),
+        mass_kg=_PAPER_KG_M3 * math.prod(size),
+        friction=0.6,
+        restitution=0.0,
+    )
+    return _boxed(body, size)
+
+
+def _hand(drawn: Draw, i: int) -> Body:
+    path = f"hand/{i}"
+    asset = hand_of(drawn, path)
+    # the hand points along its x: turned about the arm, then down, then to the side
+    angles = (drawn.number(f"{path}/{name}") for name in ("azimuth_rad", "pitch_rad", "roll_rad"))
+    turn = Rotation.from_euler("ZYX", [*angles])
+    heights = [turn.apply(strand.points_m)[:, 2] - strand.radii_m for strand in asset.strands]
+    lowest = min(float(one.min()) for one in heights)
+    x, y, _ = place_of(drawn, path, "radius", "angle_rad")
+    place = (x, y, drawn.number(f"{path}/height_m") - lowest)
+    surface = material_of(drawn, f"hand_surface/{i}")
+    return Body(
+        path, asset, surface, Pose(quaternion(turn), place), is_fixed=True, arrives_last=True
+    )
+
+
 def _boxed(body: Body, size_m: Vec3) -> Thing:
     return _centred(body, size_m, math.hypot(*size_m) / 2)
 
@@ -274,3 +445,10 @@ def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
         if math.dist(mixed, body) >= drawn.number(f"{path}/pip_contrast"):
             break
     return body, (mixed[0], mixed[1], mixed[2])
+
+
+_IN_THE_WAY: dict[str, Callable[[Draw, int], Thing]] = {
+    "distractor": _distractor,
+    "cable": _cable,
+    "paper": _paper,
+}

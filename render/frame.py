@@ -30,8 +30,11 @@ from sim2cam.render.stereo import right_eye, stereo_truth
 from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile
 from sim2cam.scene.camera import Camera
+from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.light import Haze
+from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.twisty import TwistyCube
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
 FLOWS: tuple[ChannelName, ...] = ("flow_backward", "flow_forward")
@@ -276,7 +279,7 @@ def category_of(body: Body) -> str:
     match body.asset:
         case Die():
             return upward_face(body.asset, body.pose)[0]
-        case MeshFile() | Block():
+        case MeshFile() | Block() | TwistyCube() | Tin() | Carton() | Bolt() | Nut():
             return body.asset.category
         case Board():
             return body.asset.pattern

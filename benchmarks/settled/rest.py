@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +18,14 @@ from sim2cam.errors import SceneError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scenes import SettledScene, settled_scene
 from sim2cam.render.assets.mesh_file import collider_of
+from sim2cam.render.physics.compounds import Part, parts_of
 from sim2cam.render.physics.contacts import supports_in
-from sim2cam.scene.asset import Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.scene.asset import Box, Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.scene.fasteners import Bolt, Nut
+from sim2cam.scene.packages import Tin
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.tubes import Tubes
+from sim2cam.scene.twisty import TwistyCube
 
 BLOCK = 50
 """Scenes of a unit of work."""
@@ -149,7 +156,7 @@ def _shape(body: Body) -> dict[str, Any]:
             shape: dict[str, Any] = {"kind": "box", "half_m": [body.asset.edge_m / 2] * 3}
         case Sphere():
             shape = {"kind": "sphere", "half_m": [body.asset.radius_m]}
-        case Cylinder():
+        case Cylinder() | Tin():
             shape = {"kind": "cylinder", "half_m": [body.asset.radius_m, body.asset.height_m / 2]}
         case Ground():
             shape = {"kind": "plane", "half_m": [body.asset.side_m / 2] * 2 + [0.1]}
@@ -157,6 +164,21 @@ def _shape(body: Body) -> dict[str, Any]:
             collider = collider_of(body.asset)
             center = center + collider.center
             shape = {"kind": "parts", "parts_m": [part.tolist() for part in collider.parts]}
+        case TwistyCube() | Bolt() | Nut() | Tubes():
+            corners = [_corners(part).tolist() for part in parts_of(body.asset)]
+            shape = {"kind": "parts", "parts_m": corners}
         case _:
             shape = {"kind": "box", "half_m": [side / 2 for side in body.asset.size_m]}
     return {**shape, "center_m": center.tolist()}
+
+
+def _corners(part: Part) -> np.ndarray:
+    """Returns corners (n, 3) of a solid in the frame of the whole; what is round has flat sides."""
+    if isinstance(part.shape, Box):
+        local = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * part.shape.size_m
+        return part.pose.apply(local)
+    turns = np.linspace(0, 2 * math.pi, 24, endpoint=False)
+    ring = part.shape.radius_m * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    half = part.shape.height_m / 2
+    ends = [np.column_stack([ring, np.full(len(ring), z)]) for z in (-half, half)]
+    return part.pose.apply(np.vstack(ends))

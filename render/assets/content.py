@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.shapes.mesh import Mesh
+from sim2cam.render.shapes.surface import Mesh
 
 Floats = NDArray[np.float64]
 

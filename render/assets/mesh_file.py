@@ -18,7 +18,7 @@ from sim2cam.render.assets.raw_mesh import weld
 from sim2cam.render.assets.reader import Sources, read_raw
 from sim2cam.render.assets.repair import check_raw, smoothed, turned_outwards, without_slivers
 from sim2cam.render.assets.unwrap import painted, pictured, tangents_of, wrapped
-from sim2cam.render.shapes.mesh import Mesh
+from sim2cam.render.shapes.surface import Mesh
 from sim2cam.scene.asset import MeshFile
 
 Floats = NDArray[np.float64]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.assets.decomposition import parts_obj
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.bullet import SCALE, empty_world
+from sim2cam.render.physics.compounds import Compound, compound_shapes
 from sim2cam.render.physics.contacts import Contact, contacts_in, energies_in
 from sim2cam.render.physics.film import STEP_S, Film
 from sim2cam.render.shapes.mesh import extent_of
@@ -33,6 +35,7 @@ from sim2cam.scene.asset import (
     MeshFile,
     Sphere,
 )
+from sim2cam.scene.packages import Carton, Sheet, Tin
 from sim2cam.scene.scene import Body, Scene
 
 if TYPE_CHECKING:
@@ -58,6 +61,9 @@ _SPARE = 0.8
 _LEAST_J = 1e-9
 _ROLLING_M = {
     "cylinder": 5e-4,
+    "tin": 5e-4,
+    "bolt": 5e-4,
+    "tubes": 5e-4,
     "sphere": 2e-3,
     "mesh": 2e-3,
 }  # on flat faces it makes bodies jitter
@@ -97,17 +103,18 @@ def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertif
     """Returns the scene at rest, and how it got there. Deterministic.
 
     Args:
-        scene: bodies where they are let go.
+        scene: bodies where they are let go. Those that arrive last touch nothing until all others are
+            at rest.
         film: of the same scene; records the way to rest.
 
     Raises:
         SpecError: a body that can move has no mass.
     """
     _check_masses(scene)
-    client, handles = _world_of(scene)
-    moving = {body: handles[body.name] for body in scene.bodies if not body.is_fixed}
+    client, handles = _world_of([body for body in scene.bodies if not body.arrives_last])
+    moving = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
     masses, thin_m = np.array([body.mass_kg for body in moving]), _thinnest_m(scene)
-    names = {handle: name for name, handle in handles.items()}
+    names = {one: name for name, of_body in handles.items() for one in of_body}
     energies, calm, speed, substeps = [], 0, 0.0, 1
     while True:
         now = energies_in(client, moving.values(), GRAVITY_M_S2)
@@ -123,7 +130,8 @@ def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertif
                 film.add(courses, contacts_in(client, names, substeps))
         speed = max((_speed(client, handle) for handle in moving.values()), default=0.0)
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
-    settled = replace(scene, bodies=tuple(_moved(client, b, handles[b.name]) for b in scene.bodies))
+    bodies = tuple(_moved(client, b, moving[b]) if b in moving else b for b in scene.bodies)
+    settled = replace(scene, bodies=bodies)
     contacts = contacts_in(client, names, substeps)
     return settled, _certify(settled, energies, contacts, speed, _drift_m(settled))
 
@@ -137,8 +145,8 @@ def _check_masses(scene: Scene) -> None:
             )
 
 
-def _world_of(scene: Scene) -> tuple[BulletClient, dict[str, int]]:
-    """Returns Bullet's world with the bodies of a scene, and its numbers of them."""
+def _world_of(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]]:
+    """Returns Bullet's world with these bodies, and its numbers of them."""
     client = empty_world()
     client.setGravity(0, 0, -GRAVITY_M_S2 * SCALE)
     client.setPhysicsEngineParameter(
@@ -151,18 +159,19 @@ def _world_of(scene: Scene) -> tuple[BulletClient, dict[str, int]]:
         contactERP=_APART,
         restitutionVelocityThreshold=_BOUNCE_FROM_M_S * SCALE,
     )
-    return client, {body.name: _add(client, body) for body in scene.bodies}
+    return client, {body.name: _add(client, body) for body in bodies}
 
 
 def _drift_m(settled: Scene) -> float:
     """Returns how far a body moves at most in half a second after it was let go again, at rest.
 
-    What leaned on its neighbours by forces that only built up as it came there falls then.
+    What leaned on its neighbours by forces that only built up as it came there falls then, and what
+    bodies that arrive last overlap is pushed away.
     """
-    client, handles = _world_of(settled)
+    client, handles = _world_of(settled.bodies)
     for _ in range(_DRIFT_STEPS):
         client.stepSimulation()
-    ends = [_course(client, body, handles[body.name]).pose for body in settled.bodies]
+    ends = [_course(client, body, handles[body.name][0]).pose for body in settled.bodies]
     starts = [body.pose for body in settled.bodies]
     return max(math.dist(a.position_m, b.position_m) for a, b in zip(starts, ends, strict=True))
 
@@ -204,11 +213,21 @@ def _certify(
     )
 
 
-def _add(client: BulletClient, body: Body) -> int:
+def _add(client: BulletClient, body: Body) -> list[int]:
+    """Returns Bullet's numbers of a body: one of what moves."""
+    if isinstance(body.asset, Compound):
+        offset = vec3(np.multiply(body.mass_offset_m, -1.0))
+        shapes = compound_shapes(client, body.asset, offset, is_fixed=body.is_fixed)
+    else:
+        shapes = [_collider(client, body)]
+    return [_add_shape(client, body, shape) for shape in shapes]
+
+
+def _add_shape(client: BulletClient, body: Body, shape: int) -> int:
     w, x, y, z = body.pose.rotation_wxyz
     handle = client.createMultiBody(
         0.0 if body.is_fixed else body.mass_kg,
-        _collider(client, body),
+        shape,
         -1,
         (body.pose.apply(_centre_m(body)[None])[0] * SCALE).tolist(),
         (x, y, z, w),
@@ -235,10 +254,11 @@ def _collider(client: BulletClient, body: Body) -> int:
             shape = client.createCollisionShape(
                 client.GEOM_BOX, halfExtents=[body.asset.edge_m * SCALE / 2] * 3, **moved
             )
-        case Box() | Block() | Board() | Card():  # round edges and corners bend its way no more
+        # round edges and corners bend its way no more
+        case Box() | Block() | Board() | Card() | Carton() | Sheet():
             sides = np.multiply(body.asset.size_m, SCALE / 2).tolist()
             shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides, **moved)
-        case Cylinder():
+        case Cylinder() | Tin():
             radius, height = body.asset.radius_m * SCALE, body.asset.height_m * SCALE
             shape = client.createCollisionShape(
                 client.GEOM_CYLINDER, radius=radius, height=height, **moved
@@ -326,8 +346,6 @@ def _speed(client: BulletClient, handle: int) -> float:
 
 
 def _moved(client: BulletClient, body: Body, handle: int) -> Body:
-    if body.is_fixed:
-        return body
     pose = _course(client, body, handle).pose
     return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))
 

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.shapes.printing import Print
+from sim2cam.render.shapes.printing import Print, averaged, draw_text, texel, texels
 from sim2cam.scene.asset import Card
 from sim2cam.scene.material import Color
 
@@ -22,7 +22,6 @@ _RED: Color = (0.45, 0.008, 0.012)
 _BLACK: Color = (0.012, 0.012, 0.014)
 _MARGIN = 0.06  # of the width, around what is on the back
 _PIP = 0.085  # half height of a pip, over the card's width
-_FONT = cv2.FONT_HERSHEY_DUPLEX
 
 _LEFT, _RIGHT, _MIDDLE = 0.3, 0.7, 0.5
 _PIP_PLACES: dict[str, tuple[tuple[float, float], ...]] = {
@@ -62,34 +61,22 @@ def _face(face: str, aspect: float) -> Floats:
     for _end in range(2):
         _draw_index(sheet, rank, suit)
         sheet = np.ascontiguousarray(sheet[::-1, ::-1])
-    return _averaged(sheet)
+    return averaged(sheet, _TEXELS)
 
 
 def _draw_court(sheet: NDArray[np.uint8], rank: str, suit: str, aspect: float) -> None:
     """Draws a frame, and in it the rank between two pips."""
-    low, high = _texels(sheet, (0.22, 0.14 * aspect)), _texels(sheet, (0.78, 0.86 * aspect))
-    cv2.rectangle(sheet, low, high, 255, _texel(sheet, 0.012))
-    _draw_text(sheet, rank, (0.5, 0.5 * aspect), 0.3)
+    low, high = texels(sheet, (0.22, 0.14 * aspect)), texels(sheet, (0.78, 0.86 * aspect))
+    cv2.rectangle(sheet, low, high, 255, texel(sheet, 0.012))
+    draw_text(sheet, rank, (0.5, 0.5 * aspect), 0.3)
     _draw_pip(sheet, suit, (0.36, 0.27 * aspect), _PIP, turned=False)
     _draw_pip(sheet, suit, (0.64, 0.73 * aspect), _PIP, turned=True)
 
 
 def _draw_index(sheet: NDArray[np.uint8], rank: str, suit: str) -> None:
     """Draws rank and suit into the upper left corner."""
-    _draw_text(sheet, rank, (0.11, 0.13), 0.11)
+    draw_text(sheet, rank, (0.11, 0.13), 0.11, widest=0.16)  # a ten is wide
     _draw_pip(sheet, suit, (0.11, 0.27), 0.045, turned=False)
-
-
-def _draw_text(
-    sheet: NDArray[np.uint8], text: str, middle: tuple[float, float], high: float
-) -> None:
-    thick = _texel(sheet, 0.16 * high)
-    scale = cv2.getFontScaleFromHeight(_FONT, _texel(sheet, high), thick)
-    (width, height), _ = cv2.getTextSize(text, _FONT, scale, thick)
-    squeezed = min(1.0, _texel(sheet, 0.16) / width) if high < 0.2 else 1.0  # a ten is wide
-    x, y = _texels(sheet, middle)
-    place = (x - round(width * squeezed / 2), y + round(height / 2))
-    cv2.putText(sheet, text, place, _FONT, scale * squeezed, 255, thick, cv2.LINE_AA)
 
 
 def _draw_pip(
@@ -139,17 +126,4 @@ def _back(aspect: float) -> Floats:
     lattice = (np.sin(24 * math.pi * (x + y)) > -0.3) & (np.sin(24 * math.pi * (x - y)) > -0.3)
     edge = np.minimum(np.minimum(x, 1 - x), np.minimum(y, aspect - y))
     frame = edge < 1.3 * _MARGIN
-    return _averaged(np.where(edge < _MARGIN, 0, 255 * (lattice | frame)).astype(np.uint8))
-
-
-def _averaged(sheet: NDArray[np.uint8]) -> Floats:
-    small = cv2.resize(sheet, (_TEXELS, _TEXELS), interpolation=cv2.INTER_AREA)
-    return np.asarray(small / 255.0)
-
-
-def _texel(sheet: NDArray[np.uint8], length: float) -> int:
-    return max(1, round(length * int(sheet.shape[1])))
-
-
-def _texels(sheet: NDArray[np.uint8], place: tuple[float, float]) -> tuple[int, int]:
-    return _texel(sheet, place[0]), _texel(sheet, place[1])
+    return averaged(np.where(edge < _MARGIN, 0, 255 * (lattice | frame)).astype(np.uint8), _TEXELS)

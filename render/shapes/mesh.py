@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.render.shapes.blocks import rounded_box
 from sim2cam.render.shapes.dice import die_shadow_faces, die_surface
+from sim2cam.render.shapes.fasteners import bolt_surface, nut_surface
+from sim2cam.render.shapes.packages import carton_surface, tin_surface
+from sim2cam.render.shapes.surface import Mesh, grid_faces, joined, one_part, patch
+from sim2cam.render.shapes.tubes import tubes_surface
+from sim2cam.render.shapes.turned import SEGMENTS, disc, frustum
+from sim2cam.render.shapes.twisty import twisty_surface
 from sim2cam.scene.asset import (
     Asset,
-    Block,
-    Board,
     Box,
-    Card,
     Cylinder,
     Die,
     Ground,
@@ -26,39 +32,10 @@ from sim2cam.scene.asset import (
 
 Floats = NDArray[np.float64]
 
-_ROUND_SEGMENTS = 40
 _SPHERE_RINGS = 20
-_LEAST_ROUNDING = 1e-3  # of a block's shortest side; sharper edges would have no normals
 _CORNER_SEGMENTS = 6
 _BOARD_CORNER_M = 5e-4  # as a saw leaves it
-
-
-@dataclass(frozen=True)
-class Mesh:
-    """A surface made of triangles, counter-clockwise seen from outside.
-
-    Attributes:
-        vertices_m: (n, 3).
-        normals: (n, 3) unit vectors.
-        tangents: (n, 3) unit vectors along which u grows.
-        uvs: (n, 2); in metres for shapes with a plane texture, in 0..1 for those with an atlas.
-        faces: (m, 3) indices.
-        parts: (n,) number of the part, from 1: the value of a die's face, the side of a box or block
-            (-x, +x, -y, ...), the lower, the upper end and the side of a cylinder, the front, the back
-            and the edge of a board or card.
-        shadow_faces: (k, 3) indices of fewer triangles that cast the same shadow, but for the width
-            of a hair; None where there are none.
-        is_closed: whether it is the skin of a solid, so that nothing of it is seen from behind.
-    """
-
-    vertices_m: Floats
-    normals: Floats
-    tangents: Floats
-    uvs: Floats
-    faces: NDArray[np.int64]
-    parts: NDArray[np.uint32]
-    shadow_faces: NDArray[np.int64] | None = None
-    is_closed: bool = False
+_SHEET_CORNER_M = 2e-4
 
 
 def mesh_of(asset: Asset) -> Mesh:
@@ -77,23 +54,7 @@ def mesh_of(asset: Asset) -> Mesh:
         case Die():
             return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces(), is_closed=True)
         case _:
-            return replace(_solid(asset), is_closed=True)
-
-
-def _solid(asset: Box | Cylinder | Sphere | Block | Board | Card) -> Mesh:
-    match asset:
-        case Box():
-            return _box(asset)
-        case Cylinder():
-            return _cylinder(asset)
-        case Sphere():
-            return _sphere(asset)
-        case Block():
-            return _block(asset)
-        case Board():
-            return _slab(asset.size_m, _BOARD_CORNER_M)
-        case Card():
-            return _slab(asset.size_m, asset.corner_m)
+            return replace(_MAKERS[asset.kind](asset), is_closed=True)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -124,35 +85,8 @@ def _box(box: Box) -> Mesh:
             corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
             points = normal / 2 + corners[:, :1] * tangent + corners[:, 1:] * bitangent
             points = points * box.size_m
-            parts.append(_patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]]))
-    return _joined(parts)
-
-
-def _block(block: Block) -> Mesh:
-    half = np.array(block.size_m) / 2
-    bend = 2 * half.min() * max(block.rounding, _LEAST_ROUNDING)
-    parts = []
-    for axis in range(3):
-        for sign in (-1.0, 1.0):
-            normal, tangent = np.eye(3)[axis] * sign, np.eye(3)[(axis + 1) % 3]
-            bitangent = np.cross(normal, tangent)
-            u, v = np.meshgrid(
-                *(_lines(float(np.abs(way) @ half), bend) for way in (tangent, bitangent))
-            )
-            around = half * normal + u.reshape(-1, 1) * tangent + v.reshape(-1, 1) * bitangent
-            core = np.clip(around, bend - half, half - bend)
-            outward = around - core
-            outward /= np.linalg.norm(outward, axis=1, keepdims=True)
-            points, faces = core + bend * outward, _grid_faces(*u.shape)
-            flat = _patch(points, normal, tangent, bitangent, faces)
-            parts.append(replace(flat, normals=outward))
-    return _joined(parts)
-
-
-def _lines(half: float, bend: float) -> Floats:
-    """Returns where (6,) on one side of a block, that bends near its ends, vertices lie."""
-    ends = half - bend * np.array([0.0, 0.3, 1.0])
-    return np.concatenate([-ends, ends[::-1]])
+            parts.append(patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]]))
+    return joined(parts)
 
 
 def _slab(size_m: Vec3, corner_m: float) -> Mesh:
@@ -172,7 +106,7 @@ def _slab(size_m: Vec3, corner_m: float) -> Mesh:
     for side, uvs, faces in ((1.0, left, fan), (-1.0, right, fan[:, ::-1])):
         x, z = side * np.eye(3)[0], side * np.eye(3)[2]
         points = np.vstack([outline, np.zeros(3)]) + side * up
-        flat = _patch(points, z, x, np.cross(z, x), faces)
+        flat = patch(points, z, x, np.cross(z, x), faces)
         ends.append(replace(flat, uvs=np.vstack([uvs, [[0.5 - side / 4, 0.5]]])))
     ring = np.append(np.arange(n), 0)
     edge = Mesh(
@@ -180,49 +114,28 @@ def _slab(size_m: Vec3, corner_m: float) -> Mesh:
         np.tile(outward[ring], (2, 1)),
         np.tile(np.cross(np.eye(3)[2], outward[ring]), (2, 1)),
         np.tile(left[ring], (2, 1)),
-        _grid_faces(2, n + 1),
-        _one_part(2 * (n + 1)),
+        grid_faces(2, n + 1),
+        one_part(2 * (n + 1)),
     )
-    return _joined([*ends, edge])
+    return joined([*ends, edge])
 
 
 def _ground(ground: Ground) -> Mesh:
     half = ground.side_m / 2
     points = np.array([[-half, -half, 0], [half, -half, 0], [half, half, 0], [-half, half, 0]])
     x, y, z = np.eye(3)
-    return _patch(points, z, x, y, [[0, 1, 2], [0, 2, 3]])
+    return patch(points, z, x, y, [[0, 1, 2], [0, 2, 3]])
 
 
 def _cylinder(cylinder: Cylinder) -> Mesh:
-    angle = np.linspace(0, 2 * math.pi, _ROUND_SEGMENTS + 1)
-    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    x, y, z = np.eye(3)
-    caps = []
-    for sign in (-1.0, 1.0):
-        rim = np.column_stack(
-            [ring * cylinder.radius_m, np.full(len(ring), sign * cylinder.height_m / 2)]
-        )
-        points = np.vstack([[0, 0, sign * cylinder.height_m / 2], rim])
-        fan = [[0, i, i + 1][:: int(sign)] for i in range(1, len(ring))]
-        caps.append(_patch(points, sign * z, x, y, fan))
-    return _joined([*caps, _lathe(ring, angle, cylinder)])
-
-
-def _lathe(ring: Floats, angle: Floats, cylinder: Cylinder) -> Mesh:
-    normals = np.column_stack([ring, np.zeros(len(ring))])
-    tangents = np.column_stack([-ring[:, 1], ring[:, 0], np.zeros(len(ring))])
-    heights = (-cylinder.height_m / 2, cylinder.height_m / 2)
-    points = [np.column_stack([ring * cylinder.radius_m, np.full(len(ring), h)]) for h in heights]
-    uvs = [np.column_stack([angle * cylinder.radius_m, np.full(len(ring), h)]) for h in heights]
-    return Mesh(
-        np.vstack(points), np.tile(normals, (2, 1)), np.tile(tangents, (2, 1)), np.vstack(uvs),
-        _grid_faces(2, len(ring)), _one_part(2 * len(ring)),
-    )  # fmt: skip
+    radius, half = cylinder.radius_m, cylinder.height_m / 2
+    ends = [disc(radius, side * half, side) for side in (-1, 1)]
+    return joined([*ends, frustum((radius, radius), (-half, half))])
 
 
 def _sphere(sphere: Sphere) -> Mesh:
     grid = np.meshgrid(
-        np.linspace(0, 2 * math.pi, _ROUND_SEGMENTS + 1),
+        np.linspace(0, 2 * math.pi, SEGMENTS + 1),
         np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
     )
     around, down = grid[0].ravel(), grid[1].ravel()
@@ -231,51 +144,27 @@ def _sphere(sphere: Sphere) -> Mesh:
     )
     tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
     uvs = np.stack([around, math.pi - down], axis=1) * sphere.radius_m
-    grid_size = (_SPHERE_RINGS + 1, _ROUND_SEGMENTS + 1)
+    grid_size = (_SPHERE_RINGS + 1, SEGMENTS + 1)
     points = normals * sphere.radius_m
     return Mesh(
-        points, normals, tangents, uvs, _grid_faces(*grid_size), _one_part(len(points)),
-        _grid_faces(*grid_size, step=2),
+        points, normals, tangents, uvs, grid_faces(*grid_size), one_part(len(points)),
+        grid_faces(*grid_size, step=2),
     )  # fmt: skip
 
 
-def _grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
-    """Returns two triangles for each cell of a grid of vertices, or for each so many both ways."""
-    row, column = np.mgrid[: rows - 1 : step, : columns - 1 : step]
-    corner = (row * columns + column).ravel()
-    near, across = corner + step, corner + step * columns
-    far = across + step
-    return np.concatenate(
-        [np.stack([corner, near, far], 1), np.stack([corner, far, across], 1)]
-    ).astype(np.int64)
-
-
-def _patch(
-    points: Floats, normal: Floats, tangent: Floats, bitangent: Floats, faces: ArrayLike
-) -> Mesh:
-    uvs = np.stack([points @ tangent, points @ bitangent], axis=1)
-    n = len(points)
-    return Mesh(
-        points,
-        np.tile(normal, (n, 1)),
-        np.tile(tangent, (n, 1)),
-        uvs,
-        np.asarray(faces),
-        _one_part(n),
-    )
-
-
-def _one_part(n: int) -> NDArray[np.uint32]:
-    return np.ones(n, np.uint32)
-
-
-def _joined(parts: list[Mesh]) -> Mesh:
-    starts = np.cumsum([0, *(len(p.vertices_m) for p in parts[:-1])])
-    return Mesh(
-        np.vstack([p.vertices_m for p in parts]),
-        np.vstack([p.normals for p in parts]),
-        np.vstack([p.tangents for p in parts]),
-        np.vstack([p.uvs for p in parts]),
-        np.vstack([p.faces + start for p, start in zip(parts, starts, strict=True)]),
-        np.repeat(np.arange(1, len(parts) + 1, dtype=np.uint32), [len(p.parts) for p in parts]),
-    )
+_MAKERS: dict[str, Callable[[Any], Mesh]] = {
+    "box": _box,
+    "cylinder": _cylinder,
+    "sphere": _sphere,
+    "block": lambda block: rounded_box(block.size_m, block.rounding),
+    "board": lambda board: _slab(board.size_m, _BOARD_CORNER_M),
+    "card": lambda card: _slab(card.size_m, card.corner_m),
+    "twisty": twisty_surface,
+    "tin": tin_surface,
+    "carton": carton_surface,
+    "bolt": bolt_surface,
+    "nut": nut_surface,
+    "sheet": lambda sheet: _slab(sheet.size_m, _SHEET_CORNER_M),
+    "tubes": tubes_surface,
+}
+"""Of solids, by the ``kind`` of their asset."""

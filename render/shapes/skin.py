@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,10 @@ from sim2cam.render.shapes.cards import card_prints
 from sim2cam.render.shapes.dice import die_maps
 from sim2cam.render.shapes.finish import finish_of
 from sim2cam.render.shapes.mesh import extent_of
+from sim2cam.render.shapes.packages import carton_map, sheet_map, tin_map
 from sim2cam.render.shapes.printing import Print
 from sim2cam.render.shapes.textures import encode_srgb, paint, plane_map
+from sim2cam.render.shapes.twisty import twisty_map
 from sim2cam.scene.asset import (
     Asset,
     Block,
@@ -22,13 +26,15 @@ from sim2cam.scene.asset import (
     Box,
     Card,
     Cylinder,
-    Die,
     Ground,
     MeshFile,
     Sphere,
 )
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body
+
+Maps = tuple[NDArray[np.uint8], NDArray[np.uint8] | None]
+"""Colours and normals."""
 
 _MAX_SPAN_M = 0.48
 
@@ -66,32 +72,30 @@ def has_finish(material: Material) -> bool:
 
 def skin_of(body: Body) -> Skin:
     """Returns the skin of a body."""
-    texture = body.material.texture
-    if isinstance(body.asset, Die):
-        return Skin(*die_maps(body.asset, texture), 1.0)
-    if isinstance(body.asset, MeshFile):
-        colors = read_mesh_file(body.asset).colors
+    asset, texture = body.asset, body.material.texture
+    if asset.kind in _ATLASES:
+        return Skin(*_ATLASES[asset.kind](asset, texture), 1.0)
+    if isinstance(asset, MeshFile):
+        colors = read_mesh_file(asset).colors
         if colors is not None:
             return Skin(colors, None, 1.0)
-    if isinstance(body.asset, Board):
-        return _printed(body.asset, texture, board_print(body.asset), None)
-    if isinstance(body.asset, Card):
-        return _printed(body.asset, texture, *card_prints(body.asset))
-    span = _span_m(body.asset)
+    span = _span_m(asset)
     if has_finish(body.material):
         colors, normals, finish = finish_of(body.material, span).encoded()
         return Skin(colors, normals, 1 / span, 0.5, finish)
     return Skin(plane_map(texture, span), None, 1 / span)
 
 
-def _printed(asset: Board | Card, texture: Texture, front: Print, back: Print | None) -> Skin:
-    """Returns the skin of a plate: its front at the left, its back at the right."""
+def _printed(
+    asset: Board | Card, texture: Texture, front: Print, back: Print | None = None
+) -> Maps:
+    """Returns the maps of a plate: its front at the left, its back at the right."""
     n = len(front.cover)
     width, height, _ = asset.size_m
     line = (np.arange(n) + 0.5) / n - 0.5
     bare = paint(texture)((line * width, -line[:, None] * height, np.zeros(1)))
     sides = [_on(bare, front), bare if back is None else _on(bare, back)]
-    return Skin(encode_srgb(np.concatenate(sides, axis=1)), None, 1.0)
+    return encode_srgb(np.concatenate(sides, axis=1)), None
 
 
 def _on(bare: NDArray[np.float64], print_: Print) -> NDArray[np.float64]:
@@ -101,15 +105,27 @@ def _on(bare: NDArray[np.float64], print_: Print) -> NDArray[np.float64]:
 def _span_m(asset: Asset) -> float:
     """Returns how many metres a plane picture covers."""
     match asset:
-        case Die() | Sphere():
-            longest = 2 * asset.radius_m if isinstance(asset, Sphere) else asset.edge_m
-        case Box() | Block() | Board() | Card():
+        case Sphere():
+            longest = 2 * asset.radius_m
+        case Box() | Block():
             longest = max(asset.size_m)
         case Cylinder():
             longest = max(2 * asset.radius_m, asset.height_m)
         case Ground():
             longest = asset.side_m
-        case MeshFile():
+        case _:
             low, high = extent_of(asset)
             longest = float(np.subtract(high, low).max())
     return min(longest, _MAX_SPAN_M)
+
+
+_ATLASES: dict[str, Callable[[Any, Texture], Maps]] = {
+    "die": die_maps,
+    "board": lambda board, texture: _printed(board, texture, board_print(board)),
+    "card": lambda card, texture: _printed(card, texture, *card_prints(card)),
+    "twisty": lambda cube, texture: (twisty_map(cube, texture), None),
+    "tin": lambda tin, texture: (tin_map(tin, texture), None),
+    "carton": lambda carton, _: (carton_map(carton), None),
+    "sheet": lambda sheet, _: (sheet_map(sheet), None),
+}
+"""Of assets whose uvs say where in a picture of their own they are, by their ``kind``."""

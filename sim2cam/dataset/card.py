@@ -54,6 +54,8 @@ class Card:
         rejections: drafts of scenes that were thrown away, by reason, numbers left out; this and
             what follows of the whole folders that the pictures come from.
         drawn: range of each factor that is a number.
+        reached: of each requirement and range that was asked for, what the scenes are.
+        reached_scenes: how many scenes these are.
         assets: what the scenes are made of, and its licence.
         bytes_on_disk: of pictures and channels.
     """
@@ -69,6 +71,8 @@ class Card:
     ranges: Mapping[str, Range | None]
     rejections: Mapping[str, int]
     drawn: Mapping[str, Range]
+    reached: Mapping[str, Range]
+    reached_scenes: Mapping[str, int]
     assets: Mapping[str, str]
     bytes_on_disk: int
 
@@ -91,6 +95,8 @@ class Card:
             "Objects by category": self.categories,
             "Objects: least, median, greatest": self.ranges,
             "Drafts of scenes that were thrown away": self.rejections,
+            "Required, and reached: least, median, greatest": self.reached,
+            "Required, and reached: scenes": self.reached_scenes,
             "Assets and their licences": self.assets,
             "Drawn values: least, median, greatest": self.drawn,
         }
@@ -123,9 +129,9 @@ def card_of(*datasets: Dataset) -> Card:
         categories={name: counts[name] for name in datasets[0].categories},
         ranges=_ranges(labels),
         rejections=_sorted(record.rejections),
-        drawn={
-            name: known for name in sorted(record.drawn) if (known := Range.of(record.drawn[name]))
-        },
+        drawn=_by_name(record.drawn),
+        reached=_by_name(record.reached),
+        reached_scenes={name: len(values) for name, values in sorted(record.reached.items())},
         assets=dict(sorted(record.assets.items())),
         bytes_on_disk=sum(images.file_size(path) for path in _files(samples)),
     )
@@ -142,6 +148,10 @@ def write_card(card: Card, folder: Path) -> None:
 
 def _sorted(counter: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counter.items()))
+
+
+def _by_name(numbers: Mapping[str, Iterable[float]]) -> dict[str, Range]:
+    return {name: known for name in sorted(numbers) if (known := Range.of(numbers[name]))}
 
 
 def _ranges(labels: Sequence[ObjectLabel]) -> dict[str, Range | None]:
@@ -166,6 +176,7 @@ class _Record:
     def __init__(self) -> None:
         self.rejections: Counter[str] = Counter()
         self.drawn: dict[str, array[float]] = {}
+        self.reached: dict[str, array[float]] = {}
         self.assets: dict[str, str] = {}
 
     def add(self, scenes: Iterable[SceneRecord], licences: Mapping[str, str]) -> None:
@@ -174,6 +185,10 @@ class _Record:
             for name, value in scene.drawn.items():
                 if isinstance(value, (int, float)) and not isinstance(value, bool):
                     self.drawn.setdefault(factor_of(name), array("d")).append(value)
+            for name, reached in scene.reached.items():
+                low, high = reached.within
+                asked = f"{name}, {low:g} to {high:g}"
+                self.reached.setdefault(asked, array("d")).append(reached.value)
             for body in scene.scene.bodies:
                 name = str(body.asset.get("path", body.asset.get("kind")))
                 made = UNKNOWN_LICENCE if "path" in body.asset else BUILT_IN

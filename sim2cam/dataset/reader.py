@@ -55,6 +55,19 @@ class _RecordedScene:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """What a scene is of what was required.
+
+    Attributes:
+        value: that was measured.
+        within: the range asked for, both ends included.
+    """
+
+    value: float
+    within: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class SceneRecord:
     """One line of ``scenes.jsonl``, as far as people ask for it.
 
@@ -65,6 +78,7 @@ class SceneRecord:
         certificate: how it came to rest.
         drawn: every drawn value by name.
         scene: what it is made of.
+        reached: of each requirement, by its name.
     """
 
     scene_index: int
@@ -73,6 +87,7 @@ class SceneRecord:
     certificate: dict[str, Any] = field(default_factory=dict)
     drawn: dict[str, Any] = field(default_factory=dict)
     scene: _RecordedScene = field(default_factory=_RecordedScene)
+    reached: dict[str, Reached] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

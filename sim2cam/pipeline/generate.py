@@ -358,6 +358,8 @@ def _scene_facts(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
     }
     if settled.counterfactual:
         facts["counterfactual"] = settled.counterfactual
+    if settled.reached:
+        facts["reached"] = dict(settled.reached)
     if len(settled.film) > 1:
         facts["film"] = [_instant_facts(instant) for instant in settled.film]
     return facts

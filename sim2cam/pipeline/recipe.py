@@ -251,7 +251,8 @@ _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 def load_recipe(name_or_path: str) -> Recipe:
     """Returns a recipe by its path, or a shipped one by its name.
 
-    A recipe with ``base = "dice"`` changes only what it names. Files of assets are read and measured.
+    A recipe with ``base = "dice"`` changes only what it names; with several bases, each changes what
+    those before it have. Files of assets are read and measured.
 
     Raises:
         UsageError: there is no such recipe.
@@ -295,7 +296,7 @@ def _find(name_or_path: str, places: str = "*.toml") -> Path:
 
 
 def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
-    """Returns the tables of a recipe laid over those of the one that it is based on."""
+    """Returns the tables of a recipe laid over those that it is based on, of which later ones win."""
     if path in seen:
         raise RecipeError(path, "its bases lead back to itself.")
     try:
@@ -311,9 +312,12 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
     base = tables.pop("base", None)
     if base is None:
         return tables
-    beside = path.parent / str(base)
-    found = beside if beside.is_file() else _find(str(base), "**/*.toml")
-    return _overlaid(_with_base(found, seen | {path}), tables)
+    under: dict[str, Any] = {}
+    for name in base if isinstance(base, list) else [base]:
+        beside = path.parent / str(name)
+        found = beside if beside.is_file() else _find(str(name), "**/*.toml")
+        under = _overlaid(under, _with_base(found, seen | {path}))
+    return _overlaid(under, tables)
 
 
 def _assets_place(name: str, path: Path) -> str:

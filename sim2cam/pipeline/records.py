@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.dataset.parsing import first_problem
-from sim2cam.dataset.reader import read_header
+from sim2cam.dataset.reader import Reached, read_header
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD, shard_folder
 from sim2cam.errors import InputError
 from sim2cam.geometry.motion import Course
@@ -51,6 +51,7 @@ class SceneRecord:
     scene: Scene
     film: tuple[RecordedInstant, ...] = ()
     counterfactual: Counterfactual | None = None
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
 
 def read_record(path: Path, index: int) -> SceneRecord:
@@ -99,6 +100,7 @@ def read_settled(root: Path, recipe: Recipe, index: int) -> SettledScene:
         record.certificate,
         film,
         record.counterfactual,
+        record.reached,
     )
 
 

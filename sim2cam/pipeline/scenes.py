@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from sim2cam.dataset.reader import Reached
 from sim2cam.errors import SceneError, UsageError
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.requirements import Requirement, labels_seen, measured
@@ -65,6 +66,7 @@ class SettledScene:
         certificate: how they got there.
         film: the times at which pictures are taken; the last shows the bodies where they lie.
         counterfactual: what is otherwise than in the scene of that index; None in that scene.
+        reached: what it is of what is measured of a settled scene, by the names of requirements.
     """
 
     index: int
@@ -75,6 +77,7 @@ class SettledScene:
     certificate: PhysicsCertificate
     film: tuple[Instant, ...]
     counterfactual: Counterfactual | None = None
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -186,11 +189,13 @@ def _tried(trial: _Trial) -> SettledScene | _Rejection:
     scene, certificate = settle(draft, record)
     if certificate.rejection is not None:
         return _Rejection(None, certificate.rejection)
-    failed = _failed_by_scene(trial, scene)
-    if failed:
-        return failed
+    reached = _reached(trial, scene)
+    if isinstance(reached, _Rejection):
+        return reached
     film = _film(recipe, scene, certificate, record)
-    return SettledScene(trial.index, trial.attempt, (), drawn, scene, certificate, film)
+    return SettledScene(
+        trial.index, trial.attempt, (), drawn, scene, certificate, film, reached=reached
+    )
 
 
 def _failed_by_values(trial: _Trial) -> _Rejection | None:
@@ -211,8 +216,9 @@ def _failed_by_values(trial: _Trial) -> _Rejection | None:
     return None
 
 
-def _failed_by_scene(trial: _Trial, scene: Scene) -> _Rejection | None:
-    """Measures what needs no labels first."""
+def _reached(trial: _Trial, scene: Scene) -> dict[str, Reached] | _Rejection:
+    """Returns what a settled scene is of what is required; what needs no labels is measured first."""
+    found: dict[str, Reached] = {}
     wanted = [(name, r) for name, r in trial.recipe.require.items() if r.measure]
     wanted.sort(key=lambda entry: entry[1].is_of_labels)
     seen = None
@@ -223,7 +229,8 @@ def _failed_by_scene(trial: _Trial, scene: Scene) -> _Rejection | None:
         why = requirement.complaint(name, value, trial.seed, trial.index)
         if why:
             return _Rejection(name, why)
-    return None
+        found[name] = Reached(value, requirement.range_of(name, trial.seed, trial.index))
+    return found
 
 
 def _check_budget(trial: _Trial, rejections: Sequence[_Rejection]) -> None:

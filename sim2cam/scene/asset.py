@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -12,7 +11,12 @@ from pydantic import Field
 
 from sim2cam.errors import SpecError, did_you_mean
 from sim2cam.geometry.poses import Vec3
+from sim2cam.scene.bounds import check_sizes
+from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color
+from sim2cam.scene.packages import Carton, Sheet, Tin
+from sim2cam.scene.tubes import Tubes
+from sim2cam.scene.twisty import TwistyCube
 
 PipShape = Literal["round", "ring", "square"]
 BoardPattern = Literal["chessboard", "charuco", "markers"]
@@ -83,7 +87,7 @@ class Die:
     kind: Literal["die"] = "die"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "edge_m")
+        check_sizes(self, "edge_m")
 
     def face_normals(self) -> dict[str, tuple[float, float, float]]:
         """Returns the outward normal of each face, by its value, in the die's frame."""
@@ -100,7 +104,7 @@ class Box:
     kind: Literal["box"] = "box"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "size_m")
+        check_sizes(self, "size_m")
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Cylinder:
     kind: Literal["cylinder"] = "cylinder"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "radius_m", "height_m")
+        check_sizes(self, "radius_m", "height_m")
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class Sphere:
     kind: Literal["sphere"] = "sphere"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "radius_m")
+        check_sizes(self, "radius_m")
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class Block:
     kind: Literal["block"] = "block"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "size_m")
+        check_sizes(self, "size_m")
         if not 0 <= self.rounding < 0.5:
             raise SpecError(f"rounding of a block is {self.rounding}. It takes 0 to below 0.5.")
 
@@ -181,7 +185,7 @@ class Board:
     kind: Literal["board"] = "board"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "square_m", "margin_m", "thickness_m", "marker_share")
+        check_sizes(self, "square_m", "margin_m", "thickness_m", "marker_share")
         least = 1 if self.pattern == "markers" else 3
         if not (least <= self.columns <= 64 and least <= self.rows <= 64):
             raise SpecError(
@@ -245,7 +249,7 @@ class Card:
     kind: Literal["card"] = "card"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "size_m", "corner_m")
+        check_sizes(self, "size_m", "corner_m")
         if self.face not in CARD_FACES:
             raise SpecError(
                 f"there is no card '{self.face}'. {did_you_mean(self.face, CARD_FACES)}."
@@ -262,7 +266,7 @@ class Ground:
     kind: Literal["ground"] = "ground"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "side_m")
+        check_sizes(self, "side_m")
 
 
 @dataclass(frozen=True)
@@ -292,23 +296,27 @@ class MeshFile:
     kind: Literal["mesh"] = "mesh"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "unit_m", "max_faces")
+        check_sizes(self, "unit_m", "max_faces")
         if not re.fullmatch(r"([0-9a-f]{64})?", self.digest):
             raise SpecError(f"'{self.digest[:80]}' is no SHA-256.")
 
 
 Asset = Annotated[
-    Die | Box | Cylinder | Sphere | Block | Board | Card | Ground | MeshFile,
+    Die
+    | Box
+    | Cylinder
+    | Sphere
+    | Block
+    | Board
+    | Card
+    | TwistyCube
+    | Tin
+    | Carton
+    | Bolt
+    | Nut
+    | Sheet
+    | Tubes
+    | Ground
+    | MeshFile,
     Field(discriminator="kind"),
 ]
-
-
-def _check_sizes(asset: object, *names: str) -> None:
-    """Refuses sizes that are not finite and above 0."""
-    for name in names:
-        value = getattr(asset, name)
-        sizes = value if isinstance(value, tuple) else (value,)
-        if not all(0 < size < math.inf for size in sizes):
-            raise SpecError(
-                f"{name} of a {type(asset).__name__.lower()} is {value}. It takes finite sizes above 0."
-            )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+from sim2cam.errors import SpecError
 
 Bounds = Mapping[str, tuple[float, float]]
 
@@ -25,3 +28,22 @@ def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:
         value = getattr(values, name)
         if not low <= value <= high:
             raise ValueError(f"{owner}: {name} must be {low:g} to {high:g}, not {value:g}")
+
+
+def check_sizes(asset: object, *names: str) -> None:
+    """Refuses sizes of an asset that are not finite and above 0.
+
+    Args:
+        asset: a dataclass.
+        names: its fields that are sizes, or tuples of them.
+
+    Raises:
+        SpecError: naming the field and its value.
+    """
+    for name in names:
+        value = getattr(asset, name)
+        sizes = value if isinstance(value, tuple) else (value,)
+        if not all(0 < size < math.inf for size in sizes):
+            raise SpecError(
+                f"{name} of a {type(asset).__name__.lower()} is {value}. It takes finite sizes above 0."
+            )

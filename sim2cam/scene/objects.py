@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,9 @@ from sim2cam.scene.asset import (
     Die,
     MeshFile,
 )
+from sim2cam.scene.fasteners import Bolt
+from sim2cam.scene.packages import Carton, Tin
+from sim2cam.scene.twisty import CORNERS, TwistyCube
 
 _SIDES = ("-x", "+x", "-y", "+y", "-z", "+z")
 _HALF_TURNS: tuple[Quaternion, ...] = (
@@ -72,26 +76,28 @@ TURNABLE_FACES = tuple(
 def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     """Returns the named points of an asset in its own frame, metres.
 
-    Those of built-in shapes are the middles of their faces, each of which looks away from the
-    origin, along the line to its middle. The faces of a die go by their values, those of a box by
-    their sides (-x, +x, -y, ...), the ends of a cylinder by -z and +z, the sides of a card by front
+    Those of built-in shapes are middles of their faces or ends, where the surface looks away from the
+    origin. The faces of a die go by their values, those of a box or
+    carton by their sides (-x, +x, -y, ...), the ends of a cylinder or tin by -z and +z, the sides of a card by front
     and back. A ball has none, and the ground is no object. A board has the inner corners of its
     squares, numbered as OpenCV does; one of markers alone has their corners, clockwise from the upper
-    left, the first of marker 7 as 7.0. A file's object has those that people gave it, inside it or on it.
+    left, the first of marker 7 as 7.0. A twisty cube has its corners, each named by the faces of the core
+    that meet there (URF, UFL, ...), and those of a turned face turn with it; a bolt the middles of
+    its head and of its tip. A file's object has those that people gave it, inside it or on it.
     """
     match asset:
         case Die():
             half = asset.edge_m / 2
             return {value: _times(half, n) for value, n in asset.face_normals().items()}
-        case Box() | Block():
+        case Box() | Block() | Carton():
             points = np.concatenate([[-row, row] for row in np.diag(asset.size_m) / 2])
             return {name: _times(1.0, row) for name, row in zip(_SIDES, points, strict=True)}
-        case Cylinder(height_m=thick) | Card(size_m=(_, _, thick)):
+        case Cylinder(height_m=thick) | Tin(height_m=thick) | Card(size_m=(_, _, thick)):
             low, high = OBJECT_KINDS[asset.kind].keypoints
             return {low: (0.0, 0.0, -thick / 2), high: (0.0, 0.0, thick / 2)}
         case Board():
             return _marker_corners(asset) if asset.pattern == "markers" else _inner_corners(asset)
-        case MeshFile():
+        case TwistyCube() | Bolt() | MeshFile():
             return dict(asset.keypoints)
         case _:
             return {}
@@ -130,10 +136,20 @@ def _of_a_cube() -> tuple[Quaternion, ...]:
     return tuple(found)
 
 
+def _sixths(*, across: bool = False) -> tuple[Quaternion, ...]:
+    """Returns the turns about z of a hexagon, or its half-turns about axes across z."""
+    angles = [n * math.pi / 6 for n in (range(6) if across else range(1, 6))]
+    if across:
+        return tuple((0.0, math.cos(a), math.sin(a), 0.0) for a in angles)
+    return tuple((math.cos(a), 0.0, 0.0, math.sin(a)) for a in angles)
+
+
 _NONE = Symmetries()
 _CUBE = Symmetries(_of_a_cube())
 _BOX = Symmetries(_HALF_TURNS)
 _CYLINDER = Symmetries(_HALF_TURNS[:1], ((0.0, 0.0, 1.0),))
+_SIXTHS = Symmetries(_sixths())
+_HEXAGON = Symmetries((*_sixths(), *_sixths(across=True)))
 _BALL = Symmetries(axes=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
 
 OBJECT_KINDS: dict[str, ObjectKind] = {
@@ -145,9 +161,16 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
     "cube": ObjectKind(_SIDES, _CUBE, _CUBE),
     "board": ObjectKind((), _NONE, _BOX),
     "card": ObjectKind(("back", "front"), _NONE, _BOX),
+    "tin": ObjectKind(("-z", "+z"), _NONE, _CYLINDER),
+    "carton": ObjectKind(_SIDES, _NONE, _BOX),
+    "bolt": ObjectKind(("head", "tip"), _SIXTHS, _SIXTHS),
+    "nut": ObjectKind((), _HEXAGON, _HEXAGON),
+    "twisty": ObjectKind(CORNERS, _NONE, _CUBE),
+    "turned twisty": ObjectKind(CORNERS, _NONE, _NONE),
     "turnable card": ObjectKind(("back", "front"), Symmetries(_HALF_TURNS[2:]), _BOX),
 }
 """By the ``kind`` of their asset; a cube is a block of equal sides, a turnable card one of
-``TURNABLE_FACES``. Boards have keypoints of their own
+``TURNABLE_FACES``, a turned twisty cube one with a face that may be between two turns. Boards have keypoints of their own
 each. No two faces of a die show the same, so that none of the turns of a
-cube leaves its marks; boxes are taken to have three different sides."""
+cube leaves its marks; boxes are taken to have three different sides.
+Threads of bolts and nuts are taken for rings."""

@@ -33,6 +33,8 @@ class Body:
         drag, spin_drag: share of its velocity and of its spin that it loses in a second.
         velocity_m_s, spin_rad_s: linear and angular velocity in the world.
         is_target: labelled, by the category that its asset shows.
+        arrives_last: held, and put there when all others are at rest; in a film it is there before and
+            touches nothing.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Body:
     velocity_m_s: Vec3 = (0.0, 0.0, 0.0)
     spin_rad_s: Vec3 = (0.0, 0.0, 0.0)
     is_target: bool = False
+    arrives_last: bool = False
 
     def course(self) -> Course:
         """Returns where it is over a short time, in which nothing stops it."""

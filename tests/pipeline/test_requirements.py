@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from sim2cam.dataset.card import card_of
+from sim2cam.dataset.reader import read_scenes
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.errors import SceneError
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import Recipe, RenderOptions, load_recipe
+from sim2cam.pipeline.records import read_settled
 from sim2cam.pipeline.requirements import MEASURES, Requirement, labels_seen, measured
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.change import Change
@@ -76,7 +79,29 @@ def test_a_required_value_is_drawn_until_it_fits():
 
 def test_a_measure_that_asks_for_nothing_changes_nothing():
     always = Requirement(((-1.0, 1e9),), measure="objects")
-    assert settled_scene(needing(any=always), 0, 2) == settled_scene(RECIPE, 0, 2)
+    found = settled_scene(needing(any=always), 0, 2)
+    assert replace(found, reached={}) == settled_scene(RECIPE, 0, 2)
+
+
+def test_what_scenes_reach_is_recorded_and_counted(tmp_path):
+    few, many = (0.0, 1.0), (2.0, 99.0)
+    recipe = needing(crowd=Requirement((few, many), measure="objects", budget=500), warm=WARMTH)
+    dataset = generate(
+        recipe, tmp_path / "d", count=4, seed=0, workers=1, resume=False, overwrite=False,
+        progress=lambda *_: None,
+    )  # fmt: skip
+    shown = {0: [], 1: []}
+    for scene in read_scenes(tmp_path / "d"):
+        (sample,) = [s for s in dataset.samples if s.scene_index == scene.scene_index]
+        assert set(scene.reached) == {"crowd"}
+        assert scene.reached["crowd"].value == len(sample.objects)
+        shown[int(scene.reached["crowd"].within == many)].append(len(sample.objects))
+    assert [len(counts) for counts in shown.values()] == [2, 2]
+    assert max(shown[0]) < 2 <= min(shown[1])
+    card = card_of(dataset)
+    assert card.reached_scenes == {"crowd, 0 to 1": 2, "crowd, 2 to 99": 2}
+    assert card.reached["crowd, 2 to 99"].low == min(shown[1])
+    assert settled_scene(recipe, 0, 1).reached == read_settled(tmp_path / "d", recipe, 1).reached
 
 
 def test_ranges_take_turns_by_index_whatever_is_rejected():

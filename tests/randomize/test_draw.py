@@ -12,10 +12,18 @@ from sim2cam.randomize.domain import ONCE, Domain, Shutter
 from sim2cam.randomize.draw import (
     PER_BLOCK,
     PER_BOARD,
+    PER_BOLT,
+    PER_CABLE,
     PER_CARD,
+    PER_CARTON,
     PER_DIE,
     PER_DISTRACTOR,
+    PER_HAND,
+    PER_NUT,
     PER_OBJECT,
+    PER_PAPER,
+    PER_TIN,
+    PER_TWISTY,
     PER_VIEW,
     draw,
 )
@@ -49,7 +57,11 @@ def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
         **dict.fromkeys(PER_DISTRACTOR, values["layout/distractor_count"]),
         "lamp": values["light/lamp_count"],
         "near_light": values.get("light/near_count", 0),
-        **dict.fromkeys((*PER_OBJECT, *PER_BLOCK, *PER_BOARD, *PER_CARD), 0),  # it has dice alone
+        **dict.fromkeys(
+            (*PER_OBJECT, *PER_BLOCK, *PER_BOARD, *PER_CARD, *PER_TWISTY), 0
+        ),  # it has dice
+        **dict.fromkeys((*PER_TIN, *PER_CARTON, *PER_BOLT, *PER_NUT), 0),  # alone, and
+        **dict.fromkeys((*PER_CABLE, *PER_PAPER, *PER_HAND), 0),  # nothing before them
         **dict.fromkeys(PER_VIEW, 3),
     }
     assert {f.name for f in fields(Domain)} == {*counts, *ONCE}

@@ -10,8 +10,11 @@ from scipy.spatial.transform import Rotation
 from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.scene.asset import Block, Board, Box, Card, Cylinder, Die, Ground, Pips, Sphere
 from sim2cam.scene.objects import OBJECT_KINDS, keypoints_of
+from sim2cam.scene.packages import Carton, Label, Tin
+from sim2cam.scene.twisty import TwistyCube
 
 PIPS = Pips("round", 0.1, 0.25, 0.02, (0.0, 0.0, 0.0))
+LABEL = Label("rice", 3, (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5))
 ASSETS = {
     "die": Die(0.016, 0.1, 0.4, PIPS, False),
     "mirrored die": Die(0.02, 0.2, 0.9, PIPS, True),
@@ -19,8 +22,11 @@ ASSETS = {
     "cylinder": Cylinder(0.02, 0.05),
     "sphere": Sphere(0.03),
     "block": Block((0.02, 0.03, 0.05), 0.1, "red"),
+    "tin": Tin(0.036, 0.11, LABEL, "beans"),
+    "carton": Carton((0.12, 0.05, 0.2), LABEL, "rice"),
     "card": Card("7H", (0.06, 0.09, 0.001), 0.004, (0.0, 0.0, 0.3)),
 }
+TWISTY = TwistyCube(0.057, 3, ("R",), "U", 0.0, 0.1, 0.9, 0.3, ((0.5, 0.1, 0.1),) * 6)
 BOARD = Board("charuco", 5, 4, 0.02, 0.7, "4x4_50", 0, 0.01, 0.004, (0.0, 0.0, 0.0))
 
 
@@ -59,6 +65,12 @@ def test_keypoints_are_the_middles_of_the_faces_they_name(name):
         along = np.array(point) / np.linalg.norm(point)
         assert (on_face @ along).max() == pytest.approx(np.linalg.norm(point))
         assert (mesh.vertices_m @ along).max() == pytest.approx(np.linalg.norm(point))
+
+
+def test_the_keypoints_of_a_twisty_cube_are_its_corners():
+    points = keypoints_of(TWISTY)
+    assert tuple(points) == OBJECT_KINDS["twisty"].keypoints
+    assert all(np.sign(points["DLF"]) == -1)
 
 
 def test_the_ground_has_no_keypoints_and_a_box_has_six_different_ones():
@@ -120,8 +132,8 @@ def test_no_turn_leaves_a_die_s_marks(name):
 
 
 def test_every_kind_of_object_is_known():
-    kinds = {BOARD.kind, *(asset.kind for asset in ASSETS.values())}
-    assert set(OBJECT_KINDS) == kinds | {"cube", "turnable card"}
+    kinds = {BOARD.kind, TWISTY.kind, "bolt", "nut", *(asset.kind for asset in ASSETS.values())}
+    assert set(OBJECT_KINDS) == kinds | {"cube", "turnable card", "turned twisty"}
     for kind in OBJECT_KINDS.values():
         for table in (kind.symmetries, kind.shape_symmetries):
             for turn in table.rotations_wxyz:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.backends.opengl.sampling import interpolate
-from sim2cam.render.shapes.mesh import Mesh
 from sim2cam.render.shapes.skin import Skin
+from sim2cam.render.shapes.surface import Mesh
 
 _FLAT_NORMAL = np.full((1, 1, 3), (128, 128, 255), np.uint8)
 

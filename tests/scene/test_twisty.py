@@ -1,0 +1,135 @@
+"""Moves of twisty cubes are a group, and that of the toy."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+from sim2cam.errors import SpecError
+from sim2cam.scene.twisty import (
+    FACES,
+    MOVES,
+    NORMALS,
+    SCRAMBLE_MOVES,
+    SCRAMBLES,
+    TwistyCube,
+    colors_after,
+    facelet_places,
+    scramble,
+)
+
+COLORS = tuple((0.1 * i, 0.5, 0.2) for i in range(6))
+LAYERS = (2, 3)
+
+
+def cube(**changes):
+    given = {
+        "edge_m": 0.057,
+        "layers": 3,
+        "moves": ("R", "U2", "F'"),
+        "turned": "U",
+        "turned_rad": 0.0,
+        "rounding": 0.1,
+        "sticker": 0.9,
+        "sticker_corner": 0.3,
+        "colors": COLORS,
+    }
+    return TwistyCube(**given | changes)
+
+
+def letters(moves, layers=3):
+    return "".join(FACES[color] for color in colors_after(moves.split(), layers))
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_moves_are_a_group(layers):
+    mixed = scramble(123456789)
+    before = colors_after(mixed, layers)
+    for face in FACES:
+        for back_and_forth in (
+            [face, f"{face}'"],
+            [face] * 4,
+            [f"{face}2"] * 2,
+            [f"{face}2", face, face],
+        ):
+            assert (colors_after([*mixed, *back_and_forth], layers) == before).all()
+    for one, other in ("UD", "RL", "FB"):
+        swapped = colors_after([*mixed, other, one], layers)
+        assert (colors_after([*mixed, one, other], layers) == swapped).all()
+    assert not (colors_after(["R", "U"], layers) == colors_after(["U", "R"], layers)).all()
+
+
+@pytest.mark.parametrize(
+    ("moves", "turns"), [("R U R' U'", 6), ("R U", 105), ("R U2 D' B D'", 1260)]
+)
+def test_orders_are_those_known_of_the_toy(moves, turns):
+    sequence, solved = moves.split(), colors_after([], 3)
+    assert (colors_after(sequence * turns, 3) == solved).all()
+    for prime in (2, 3, 5, 7):
+        if turns % prime == 0 and turns * len(sequence) <= 1e4:
+            assert not (colors_after(sequence * (turns // prime), 3) == solved).all()
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_no_move_makes_or_loses_a_color(layers):
+    for number in (0, 1, 12345, SCRAMBLES - 1):
+        assert (np.bincount(colors_after(scramble(number), layers)) == layers**2).all()
+
+
+def test_centres_stay_and_corners_keep_their_three_colors():
+    places = facelet_places(3)
+    found = colors_after(scramble(987654321), 3)
+    centres = (np.abs(places) > 0).sum(axis=1) == 1
+    assert (found[centres] == np.arange(6)).all()
+    cubelets = np.where(np.abs(places) == 3, np.sign(places) * 2, places)
+    for corner in np.unique(cubelets[np.abs(cubelets).min(axis=1) == 2], axis=0):
+        colors = found[(cubelets == corner).all(axis=1)]
+        normals = [NORMALS[FACES[color]] for color in colors]
+        assert len(normals) == 3
+        assert abs(np.linalg.det(normals)) == 1  # no two of them the same or opposite
+
+
+def test_a_move_turns_clockwise_as_its_face_is_seen():
+    # in the order U R F D L B, row by row, as solvers write the state
+    assert letters("R") == "UUFUUFUUFRRRRRRRRRFFDFFDFFDDDBDDBDDBLLLLLLLLLUBBUBBUBB"
+    assert letters("U") == "UUUUUUUUUBBBRRRRRRRRRFFFFFFDDDDDDDDDFFFLLLLLLLLLBBBBBB"
+    assert letters("F", 2) == "UULLURURFFFFRRDDLDLDBBBB"
+
+
+def test_scrambles_have_no_face_twice_running_and_differ():
+    numbers = [0, 1, 17, 18, 19, 5000, SCRAMBLES // 2, SCRAMBLES - 1]
+    found = [scramble(number) for number in numbers]
+    assert len(set(found)) == len(numbers)
+    for moves in found:
+        assert len(moves) == SCRAMBLE_MOVES
+        assert set(moves) <= set(MOVES)
+        assert all(a[0] != b[0] for a, b in itertools.pairwise(moves))
+
+
+def test_corners_of_a_turned_face_turn_with_it():
+    home, turned = dict(cube().keypoints), dict(cube(turned="R", turned_rad=math.pi / 4).keypoints)
+    moved = {name for name in home if not np.allclose(home[name], turned[name])}
+    assert moved == {"URF", "UBR", "DFR", "DRB"}
+    assert turned["URF"][1] == pytest.approx(0, abs=1e-12)  # up, from above the front
+    assert turned["URF"][2] > home["URF"][2]
+    inset = 0.1 * 0.019 * (1 - math.sqrt(1 / 3))
+    assert home["DLF"] == pytest.approx((-0.0285 + inset,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_m": 0.0}, "edge_m of a twistycube is 0.0. It takes finite sizes above 0."),
+        ({"layers": 4}, "a twisty cube has 4 layers. Allowed: 2, 3."),
+        ({"moves": ("R", "X")}, "a twisty cube cannot take the move 'X'. It takes up to 1000 of U, U2, U', R"),
+        ({"moves": ("R",) * 1001}, "a twisty cube cannot take 1001 moves. It takes up to 1000 of U, U2, "),
+        ({"turned_rad": 0.8}, "a face is turned by 0.8 rad. It takes -pi / 4 to pi / 4; turn further by moves."),
+        ({"rounding": 0.0}, "cubelets with a rounding of 0.0 and stickers of 0.9 with corners of 0.3 cannot be. "),
+        ({"sticker": 1.1}, "cubelets with a rounding of 0.1 and stickers of 1.1 with corners of 0.3 cannot be. "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(changes, message):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        cube(**changes)
