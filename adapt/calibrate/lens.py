@@ -1,0 +1,196 @@
+"""The lens: which model, which numbers and how sure, by what photos that were left out say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.adapt.calibrate.boards import Sighting
+from sim2cam.adapt.calibrate.bundle import (
+    MODELS,
+    Bundle,
+    FittedLens,
+    Model,
+    fit_bundle,
+    lens_of,
+    place_board,
+)
+from sim2cam.errors import LensError
+
+Floats = NDArray[np.float64]
+
+LEAST_PHOTOS = 4
+"""Photos of a board that a lens is fitted to."""
+
+_FOLDS = 5
+_OUTLIER = 3.0  # times the usual error of a photo
+_JUDGE = "kannala_brandt"  # bends any lens with few numbers: it tells what no lens explains
+_STARTS = {"pinhole": None, "kannala_brandt": "pinhole", "brown_conrady": "pinhole"} | {
+    "rational": "brown_conrady",
+    "thin_prism": "rational",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LensFit:
+    """A lens and how sure it is.
+
+    Attributes:
+        lens: of the model that foretells photos left out best; the simplest of those that are as good.
+        names: of its numbers that were fitted.
+        covariance: (p, p) of them.
+        rms_px: of the photos that it was fitted to.
+        left_out_px: of photos left out, by model; those that cannot see the whole picture have none.
+        photos: names of those that it was fitted to.
+        outliers: names of those that no lens explains, each with its error, pixels.
+        reach: distance of the farthest corner from the middle, over that of the picture's corner.
+    """
+
+    lens: FittedLens
+    names: tuple[str, ...]
+    covariance: Floats
+    rms_px: float
+    left_out_px: Mapping[str, float]
+    photos: tuple[str, ...]
+    outliers: Mapping[str, float]
+    reach: float
+
+    def numbers(self) -> Floats:
+        """Returns the fitted numbers (p,)."""
+        return np.array([getattr(self.lens, name) for name in self.names])
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, int]) -> FittedLens:
+        """Returns a lens that might as well be it, and sees the whole picture."""
+        for _ in range(_DRAWS):
+            numbers = rng.multivariate_normal(self.numbers(), self.covariance, method="eigh")
+            try:
+                lens = lens_of(type(self.lens), self.names, numbers)
+                _check_sees(lens, size)
+            except LensError:
+                continue
+            return lens
+        return self.lens
+
+
+_DRAWS = 50
+
+
+def fit_lens(
+    sightings: Sequence[Sighting], size: tuple[int, int], rng: np.random.Generator
+) -> LensFit:
+    """Returns the lens of photos of a board.
+
+    Args:
+        sightings: at least ``LEAST_PHOTOS``.
+        size: width and height of the photos, pixels.
+        rng: decides which photos are left out together.
+
+    Raises:
+        LensError: no lens explains them.
+    """
+    good, outliers = _without_outliers(sightings, size)
+    bundles = _fitted(good, size)
+    if not bundles:
+        raise LensError("no lens model explains where the corners of the boards are seen")
+    folds = np.array_split(rng.permutation(len(good)), min(_FOLDS, len(good)))
+    errors = {name: _left_out(good, size, bundle, folds) for name, bundle in bundles.items()}
+    best = bundles[_simplest({name: e for name, e in errors.items() if e is not None})]
+    numbers = {name: float(np.sqrt(e.mean())) for name, e in errors.items() if e is not None}
+    return LensFit(
+        best.lens,
+        best.model.free,
+        best.covariance,
+        best.rms_px,
+        numbers,
+        tuple(s.photo for s in good),
+        outliers,
+        _reach(good, size),
+    )
+
+
+def _without_outliers(
+    sightings: Sequence[Sighting], size: tuple[int, int]
+) -> tuple[list[Sighting], dict[str, float]]:
+    """Returns the sightings that a flexible lens explains, and the errors of the others."""
+    judge = next(model for model in MODELS if model.name == _JUDGE)
+    good, outliers = list(sightings), {}
+    while True:
+        errors = fit_bundle(good, size, judge, fit_bundle(good, size, MODELS[0])).photo_rms_px
+        bound = _OUTLIER * float(np.median(errors))
+        bad = [i for i in range(len(good)) if errors[i] > bound]
+        if not bad or len(good) - len(bad) < LEAST_PHOTOS:
+            return good, outliers
+        outliers |= {good[i].photo: float(errors[i]) for i in bad}
+        good = [s for i, s in enumerate(good) if i not in bad]
+
+
+def _fitted(sightings: Sequence[Sighting], size: tuple[int, int]) -> dict[str, Bundle]:
+    """Returns the fit of each model that explains the sightings and sees the whole picture."""
+    found: dict[str, Bundle] = {}
+    for model in MODELS:
+        start = found.get(_STARTS[model.name] or "")
+        try:
+            found[model.name] = fit_bundle(sightings, size, model, start)
+        except LensError:
+            continue
+    return {name: bundle for name, bundle in found.items() if _sees(bundle.lens, size)}
+
+
+def _left_out(
+    sightings: Sequence[Sighting], size: tuple[int, int], whole: Bundle, folds: Sequence[Floats]
+) -> Floats | None:
+    """Returns the mean squared error (photos,) of each photo under the fit to other folds.
+
+    None where a fit to a part of the photos does not see the others.
+    """
+    found = np.zeros(len(sightings))
+    try:
+        for fold in folds:
+            rest = np.setdiff1d(np.arange(len(sightings)), fold)
+            start = replace(whole, poses=whole.poses[rest])
+            part = fit_bundle([sightings[i] for i in rest], size, whole.model, start)
+            for i in fold:
+                off = place_board(sightings[i], part.lens)
+                found[i] = (off**2).sum(axis=-1).mean()
+    except LensError:
+        return None
+    return found
+
+
+def _simplest(errors: Mapping[str, Floats]) -> str:
+    """Returns the simplest model no worse than the best by more than their difference is sure."""
+    best = min(errors, key=lambda name: float(errors[name].mean()))
+    for name, found in errors.items():
+        worse = found - errors[best]
+        if worse.mean() <= worse.std() / np.sqrt(len(worse)):
+            return name
+    return best
+
+
+def _reach(sightings: Sequence[Sighting], size: tuple[int, int]) -> float:
+    middle = (np.array(size) - 1) / 2
+    away = [np.linalg.norm(s.pixels - middle, axis=1).max() for s in sightings]
+    return float(max(away) / np.linalg.norm(middle))
+
+
+def _sees(lens: FittedLens, size: tuple[int, int]) -> bool:
+    try:
+        _check_sees(lens, size)
+    except LensError:
+        return False
+    return True
+
+
+def _check_sees(lens: FittedLens, size: tuple[int, int]) -> None:
+    """Refuses a lens that does not see the whole picture."""
+    lens.unproject(np.array(list(_rim(size)), dtype=np.float64))
+
+
+def _rim(size: tuple[int, int]) -> Iterator[tuple[float, float]]:
+    right, bottom = size[0] - 1, size[1] - 1
+    for share in np.linspace(0, 1, 9):
+        yield from ((share * right, 0), (share * right, bottom))
+        yield from ((0, share * bottom), (right, share * bottom))
