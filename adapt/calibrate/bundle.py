@@ -19,7 +19,7 @@ from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPrism
 
 Floats = NDArray[np.float64]
-FittedLens = BrownConrady | Rational | ThinPrism | KannalaBrandt
+Fittable = BrownConrady | Rational | ThinPrism | KannalaBrandt
 
 _STEPS = 60
 _SETTLED = 1e-7  # relative change of the cost at which it has come to rest
@@ -40,7 +40,7 @@ class Model:
     """
 
     name: str
-    kind: type[FittedLens]
+    kind: type[Fittable]
     free: tuple[str, ...]
 
 
@@ -70,7 +70,7 @@ class Bundle:
     """
 
     model: Model
-    lens: FittedLens
+    lens: Fittable
     poses: Floats
     residuals: tuple[Floats, ...]
     covariance: Floats
@@ -116,7 +116,7 @@ def fit_bundle(
     return Bundle(model, lens_of(model.kind, model.free, numbers), poses, pairs, covariance)
 
 
-def place_board(sighting: Sighting, lens: FittedLens) -> Floats:
+def place_board(sighting: Sighting, lens: Fittable) -> Floats:
     """Returns the residuals (n, 2) of a photo that the lens was not fitted to, its board at its best.
 
     Raises:
@@ -284,7 +284,7 @@ def _cost(off: Sequence[Floats], weights: Sequence[Floats]) -> float:
     return float(sum((w * r * r).sum() for w, r in zip(weights, off, strict=True)))
 
 
-def lens_of(kind: type[FittedLens], names: Sequence[str], numbers: Floats) -> FittedLens:
+def lens_of(kind: type[Fittable], names: Sequence[str], numbers: Floats) -> Fittable:
     """Returns the lens with these numbers; the others are 0."""
     return kind(**dict(zip(names, numbers.tolist(), strict=True)))
 
@@ -295,7 +295,7 @@ def _rms(residuals: Floats) -> float:
 
 def _first_guess(
     sightings: Sequence[Sighting], size: tuple[int, int]
-) -> tuple[FittedLens, Floats]:
+) -> tuple[Fittable, Floats]:
     """Returns a pinhole with its middle in the picture's, and the poses of the boards before it."""
     flags = (
         cv2.CALIB_FIX_ASPECT_RATIO | cv2.CALIB_FIX_PRINCIPAL_POINT | cv2.CALIB_ZERO_TANGENT_DIST
@@ -311,7 +311,7 @@ def _first_guess(
     return lens, np.column_stack([np.reshape(turns, (-1, 3)), np.reshape(places, (-1, 3))])
 
 
-def _pose_through(sighting: Sighting, lens: FittedLens) -> Floats:
+def _pose_through(sighting: Sighting, lens: Fittable) -> Floats:
     """Returns about where a board is (6,), from the rays of its corners."""
     rays = lens.unproject(sighting.pixels)
     ahead = Rotation.align_vectors([[0.0, 0.0, 1.0]], [rays.mean(axis=0)])[0]

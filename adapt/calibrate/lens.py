@@ -12,13 +12,13 @@ from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.adapt.calibrate.bundle import (
     MODELS,
     Bundle,
-    FittedLens,
-    Model,
+    Fittable,
     fit_bundle,
     lens_of,
     place_board,
 )
 from sim2cam.errors import LensError
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPrism
 
 Floats = NDArray[np.float64]
 
@@ -34,53 +34,66 @@ _STARTS = {"pinhole": None, "kannala_brandt": "pinhole", "brown_conrady": "pinho
 }
 
 
-@dataclass(frozen=True, eq=False)
-class LensFit:
+@dataclass(frozen=True)
+class FittedLens:
     """A lens and how sure it is.
 
     Attributes:
-        lens: of the model that foretells photos left out best; the simplest of those that are as good.
-        names: of its numbers that were fitted.
-        covariance: (p, p) of them.
-        rms_px: of the photos that it was fitted to.
+        kind: ``brown_conrady``, ``rational``, ``thin_prism`` or ``kannala_brandt``: that which foretells
+            photos left out best, or the simplest of those that are as good.
+        numbers: that were fitted, by name; the others are 0.
+        covariance: of them, in their order.
+        rms_px: of the corners it was fitted to.
         left_out_px: of photos left out, by model; those that cannot see the whole picture have none.
-        photos: names of those that it was fitted to.
-        outliers: names of those that no lens explains, each with its error, pixels.
+        outliers: photos that no lens explains, with their errors, pixels.
         reach: distance of the farthest corner from the middle, over that of the picture's corner.
     """
 
-    lens: FittedLens
-    names: tuple[str, ...]
-    covariance: Floats
+    kind: str
+    numbers: Mapping[str, float]
+    covariance: tuple[tuple[float, ...], ...]
     rms_px: float
     left_out_px: Mapping[str, float]
-    photos: tuple[str, ...]
     outliers: Mapping[str, float]
     reach: float
 
-    def numbers(self) -> Floats:
-        """Returns the fitted numbers (p,)."""
-        return np.array([getattr(self.lens, name) for name in self.names])
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ValueError(f"a lens is of {', '.join(_KINDS)}, not {self.kind}")
+        count = len(self.numbers)
+        if np.shape(self.covariance) != (count, count):
+            raise ValueError(f"{count} numbers of a lens have a covariance of {count} x {count}")
+        self.best()
 
-    def draw(self, rng: np.random.Generator, size: tuple[int, int]) -> FittedLens:
-        """Returns a lens that might as well be it, and sees the whole picture."""
+    def best(self) -> Fittable:
+        """Returns the lens itself."""
+        return lens_of(_KINDS[self.kind], tuple(self.numbers), self._values())
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, int]) -> Fittable:
+        """Returns a lens that might as well be it, and sees the whole picture of that size."""
         for _ in range(_DRAWS):
-            numbers = rng.multivariate_normal(self.numbers(), self.covariance, method="eigh")
+            numbers = rng.multivariate_normal(self._values(), self.covariance, method="eigh")
             try:
-                lens = lens_of(type(self.lens), self.names, numbers)
-                _check_sees(lens, size)
+                drawn = lens_of(_KINDS[self.kind], tuple(self.numbers), numbers)
+                _check_sees(drawn, size)
             except LensError:
                 continue
-            return lens
-        return self.lens
+            return drawn
+        return self.best()
+
+    def _values(self) -> Floats:
+        return np.array(list(self.numbers.values()))
 
 
 _DRAWS = 50
+_KINDS: dict[str, type[Fittable]] = {
+    kind.kind: kind for kind in (BrownConrady, Rational, ThinPrism, KannalaBrandt)
+}
 
 
 def fit_lens(
     sightings: Sequence[Sighting], size: tuple[int, int], rng: np.random.Generator
-) -> LensFit:
+) -> FittedLens:
     """Returns the lens of photos of a board.
 
     Args:
@@ -99,13 +112,12 @@ def fit_lens(
     errors = {name: _left_out(good, size, bundle, folds) for name, bundle in bundles.items()}
     best = bundles[_simplest({name: e for name, e in errors.items() if e is not None})]
     numbers = {name: float(np.sqrt(e.mean())) for name, e in errors.items() if e is not None}
-    return LensFit(
-        best.lens,
-        best.model.free,
-        best.covariance,
+    return FittedLens(
+        best.lens.kind,
+        {name: float(getattr(best.lens, name)) for name in best.model.free},
+        tuple(tuple(row) for row in best.covariance.tolist()),
         best.rms_px,
         numbers,
-        tuple(s.photo for s in good),
         outliers,
         _reach(good, size),
     )
@@ -176,7 +188,7 @@ def _reach(sightings: Sequence[Sighting], size: tuple[int, int]) -> float:
     return float(max(away) / np.linalg.norm(middle))
 
 
-def _sees(lens: FittedLens, size: tuple[int, int]) -> bool:
+def _sees(lens: Fittable, size: tuple[int, int]) -> bool:
     try:
         _check_sees(lens, size)
     except LensError:
@@ -184,7 +196,7 @@ def _sees(lens: FittedLens, size: tuple[int, int]) -> bool:
     return True
 
 
-def _check_sees(lens: FittedLens, size: tuple[int, int]) -> None:
+def _check_sees(lens: Fittable, size: tuple[int, int]) -> None:
     """Refuses a lens that does not see the whole picture."""
     lens.unproject(np.array(list(_rim(size)), dtype=np.float64))
 

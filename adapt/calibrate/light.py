@@ -19,6 +19,7 @@ _TILES = 40  # across the longer side
 _DARKEST, _BRIGHTEST = 20, 240  # levels that light is told from
 _STEEPEST = 0.1  # change of log light from tile to tile beyond which there is an edge
 _LEAST_PAIRS = 60
+_ROUNDS = 12
 _FRINGE_PX = 32  # side of a tile in which fringes are looked for
 _FRINGE_SIGMA_PX = 1.2
 _LEAST_TILES = 6
@@ -52,14 +53,14 @@ def falloff(rgb: Rgb) -> float:
         np.concatenate([part.ravel() for part in parts])
         for parts in zip(*(_pairs(light, outward, known, axis) for axis in (0, 1)), strict=True)
     )
-    even = np.abs(changes) < _STEEPEST
-    if even.sum() < _LEAST_PAIRS:
-        return float("nan")
-    changes, steps, middles = changes[even], steps[even], middles[even]
     lost = 0.0
-    for _ in range(5):
-        slopes = -changes * (1 - lost * middles) / steps
-        lost = float(np.clip(_weighted_median(slopes, np.abs(steps)), -0.5, 0.95))
+    for _ in range(_ROUNDS):
+        kept = 1 - lost * middles
+        even = np.abs(changes + lost * steps / kept) < _STEEPEST
+        if even.sum() < _LEAST_PAIRS:
+            return float("nan")
+        slopes = (-changes * kept / steps)[even]
+        lost = float(np.clip(_weighted_median(slopes, np.abs(steps[even])), -0.5, 0.95))
     return lost
 
 
