@@ -75,6 +75,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "drop_height_m": (0, 2),
     "surface_side_m": (0.02, 5),
     "aspect": (0.05, 20),
+    "lens.aspect": (0.2, 5),
     "wall_m": (0.002, 1),
     "edge_m": (0.002, 0.2),
     "rounding": (0, 0.49),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -138,8 +139,13 @@ def _sensor(
     quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
     subsampling = _subsampling(own)
     contrast = rng.uniform(*TONE_CONTRAST, _DRAWS)
+    exposures = [photo.exposure_ev for photo in photos]
     return [
-        _told("sensor.exposure_ev", [p.exposure_ev for p in photos], rng, note=_SCENES),
+        replace(
+            _told("sensor.exposure_ev", exposures, rng, missing=""),
+            spread=_spread(exposures),
+            note=_SCENES,
+        ),
         *_white(photos, rng),
         _told("sensor.vignetting", [p.falloff for p in photos], rng, 1 / contrast, _EVEN),
         *_drawn(photos, quality, subsampling or "444", rng),
@@ -163,7 +169,7 @@ def _quality(qualities: Sequence[int]) -> Finding:
     if not qualities:
         return Finding("sensor.jpeg_quality", None, note=_NOT_JPEG)
     middle = float(np.median(qualities))
-    return Finding("sensor.jpeg_quality", middle, (middle, middle), float(np.std(qualities)))
+    return Finding("sensor.jpeg_quality", middle, (middle, middle), _spread(qualities))
 
 
 def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
@@ -173,20 +179,20 @@ def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     values = np.log(boards if on_boards else np.array([photo.white for photo in photos]))
     strength = rng.uniform(*TONE_CONTRAST, _DRAWS) * rng.uniform(*SATURATION, _DRAWS)
     note = "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
-    return [
-        _powered(_told(name, values[:, i], rng, 1 / strength, _COLORLESS), note)
-        for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain"))
-    ]
+    found: list[Finding] = []
+    for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
+        told = _told(name, values[:, i], rng, 1 / strength, _COLORLESS)
+        if told.ci95 is not None and isinstance(told.value, float):
+            value, low, high = np.exp([told.value, *told.ci95]).tolist()
+            told = Finding(name, value, (low, high), value * (_spread(values[:, i]) or 0.0), note)
+        found.append(told)
+    return found
 
 
-def _powered(finding: Finding, note: str) -> Finding:
-    """Returns the finding of what a finding is the logarithm of."""
-    if not isinstance(finding.value, float):
-        return finding
-    value = float(np.exp(finding.value))
-    ends = finding.ci95 and (float(np.exp(finding.ci95[0])), float(np.exp(finding.ci95[1])))
-    spread = None if finding.spread is None else finding.spread * value
-    return Finding(finding.name, value, ends, spread, note or finding.note)
+def _spread(values: Sequence[float] | Floats) -> float | None:
+    """Returns the standard deviation of those that are known; None of fewer than two."""
+    known = np.asarray(values)[np.isfinite(values)]
+    return float(known.std(ddof=1)) if len(known) > 1 else None
 
 
 def _drawn(
@@ -217,7 +223,7 @@ def _told(
     values: Sequence[float] | Floats,
     rng: np.random.Generator,
     factors: Floats | None = None,
-    note: str = "",
+    missing: str = "",
 ) -> Finding:
     """Returns the median of what photos say, each draw of it times a factor that nobody knows.
 
@@ -226,17 +232,15 @@ def _told(
         values: of each photo; NaN where it does not tell.
         rng: resamples the photos.
         factors: draws (``_DRAWS``,) of the factor; None for 1.
-        note: why it is not told, where it is not.
+        missing: why no photo tells, where none does.
     """
     known = np.asarray(values)[np.isfinite(values)]
-    scale = np.ones(_DRAWS) if factors is None else factors
     if len(known) < _LEAST_PHOTOS:
         few = f"{len(known)} photos tell it, {_LEAST_PHOTOS} are needed. {_MORE}"
-        return Finding(name, None, note=note if note and not len(known) else few)
-    medians = np.median(known[rng.integers(len(known), size=(_DRAWS, len(known)))], axis=1)
-    found = _of_draws(name, medians * scale)
-    spread = float(known.std(ddof=1) * np.median(scale))
-    return Finding(name, found.value, found.ci95, spread, note if note == _SCENES else "")
+        return Finding(name, None, note=few if len(known) else missing)
+    picks = rng.integers(len(known), size=(_DRAWS, len(known)))
+    medians = np.median(known[picks], axis=1)
+    return _of_draws(name, medians if factors is None else medians * factors)
 
 
 def _of_draws(name: str, draws: Floats) -> Finding:
