@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -118,7 +119,7 @@ def _marker_corners(grey: Grey, board: Board) -> tuple[Floats, Floats] | None:
         return None
     rim = (1 - board.marker_share) / 2
     ends = np.array([[rim, rim], [1 - rim, rim], [1 - rim, 1 - rim], [rim, 1 - rim]])
-    places = np.concatenate([ends + [column, row] for _, (row, column) in known])
+    places = np.concatenate([ends + np.array([column, row]) for _, (row, column) in known])
     pixels = np.concatenate([np.reshape(c, (4, 2)) for c, _ in known]).astype(np.float64)
     return _on_board(board, places[:, 0], places[:, 1]), pixels
 
@@ -129,14 +130,16 @@ def _on_board(board: Board, columns: Floats, rows: Floats) -> Floats:
     return np.column_stack([columns * board.square_m, y, np.zeros(len(rows))])
 
 
-def _detected(grey: Grey, name: str, *, refined: bool = False) -> tuple[Sequence[Floats], list[int]]:
+def _detected(
+    grey: Grey, name: str, *, refined: bool = False
+) -> tuple[Sequence[NDArray[Any]], list[int]]:
     """Returns corners (4, 2) of the markers of a dictionary, and their numbers."""
     options = cv2.aruco.DetectorParameters()
     if refined:
         options.cornerRefinementMethod = cv2.aruco.CORNER_REFINE_SUBPIX
     detector = cv2.aruco.ArucoDetector(_dictionary(name), options)
     corners, numbers, _ = detector.detectMarkers(grey)
-    return corners, [] if numbers is None else np.asarray(numbers).ravel().tolist()
+    return corners, [] if numbers is None else [int(n) for n in np.asarray(numbers).ravel()]
 
 
 def _dictionary(name: str) -> cv2.aruco.Dictionary:
@@ -153,10 +156,12 @@ def _shrunk(grey: Grey) -> tuple[Grey, float]:
     return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8), scale
 
 
-def _refined(grey: Grey, corners: NDArray[np.float32], scale: float) -> Floats:
+def _refined(grey: Grey, corners: NDArray[Any], scale: float) -> Floats:
     """Returns corners (n, 2) found in a smaller photo as exactly as the photo shows them."""
-    pixels = (corners.reshape(-1, 2) + 0.5) * np.float32(scale) - np.float32(0.5)
+    pixels: NDArray[Any] = (corners.reshape(-1, 2) + 0.5) * scale - 0.5
     if scale > 1:
         half = max(3, round(2 * scale))
-        pixels = cv2.cornerSubPix(grey, pixels[:, None].copy(), (half, half), (-1, -1), _REFINED)
+        pixels = cv2.cornerSubPix(
+            grey, pixels[:, None].astype(np.float32), (half, half), (-1, -1), _REFINED
+        )
     return np.asarray(pixels, np.float64).reshape(-1, 2)

@@ -27,6 +27,7 @@ _DAMPING, _MOST_DAMPING = 1e-3, 1e12
 _HUBER = 3.0  # standard deviations up to which a corner counts whole
 _STEP = 1e-6  # of derivatives
 _ROBUST_ROUNDS = 3
+_EXACT_PX = 1e-3  # corners are never surer
 
 
 @dataclass(frozen=True)
@@ -204,12 +205,12 @@ def _step(blocks: _Blocks, damping: float, *, fixed: bool) -> tuple[Floats, Floa
     pose = blocks.pose + damping * blocks.pose * np.eye(6)
     solved = np.linalg.solve(pose, blocks.pose_off[..., None])[..., 0]  # (photos, 6)
     if fixed:
-        return np.zeros(len(blocks.lens)), -solved
+        return np.zeros(len(blocks.lens)), np.asarray(-solved)
     spread = np.linalg.solve(pose, blocks.mixed.transpose(0, 2, 1))  # (photos, 6, p)
     lens = blocks.lens + damping * np.diag(np.diag(blocks.lens)) - (blocks.mixed @ spread).sum(0)
     off = blocks.lens_off.sum(axis=0) - (blocks.mixed @ solved[..., None])[..., 0].sum(axis=0)
     way = -np.linalg.lstsq(lens, off, rcond=None)[0]
-    return way, -(solved + spread @ way)
+    return way, np.asarray(-(solved + spread @ way))
 
 
 def _covariance(
@@ -250,7 +251,9 @@ def _derivatives(
     ]
     by_pose = [_residuals(sightings, model, numbers, poses + _STEP * unit) for unit in np.eye(6)]
     of_lens = [
-        np.column_stack([(moved[i] - off[i]) / step for moved, step in zip(by_lens, steps, strict=True)])
+        np.column_stack(
+            [(moved[i] - off[i]) / step for moved, step in zip(by_lens, steps, strict=True)]
+        )
         for i in range(len(off))
     ]
     of_poses = [
@@ -276,8 +279,9 @@ def _residuals(
 
 def _huber(off: Sequence[Floats]) -> list[Floats]:
     """Returns the weights of residuals: less the farther they are beyond what is usual."""
-    usual = 1.4826 * float(np.median(np.abs(np.concatenate(off)))) * _HUBER
-    return [np.minimum(1, usual / np.maximum(np.abs(part), 1e-12)) for part in off]
+    usual = 1.4826 * float(np.median(np.abs(np.concatenate(off))))
+    bound = _HUBER * max(usual, _EXACT_PX)
+    return [np.minimum(1, bound / np.maximum(np.abs(part), 1e-12)) for part in off]
 
 
 def _cost(off: Sequence[Floats], weights: Sequence[Floats]) -> float:
@@ -293,9 +297,7 @@ def _rms(residuals: Floats) -> float:
     return float(np.sqrt((residuals**2).sum(axis=-1).mean()))
 
 
-def _first_guess(
-    sightings: Sequence[Sighting], size: tuple[int, int]
-) -> tuple[Fittable, Floats]:
+def _first_guess(sightings: Sequence[Sighting], size: tuple[int, int]) -> tuple[Fittable, Floats]:
     """Returns a pinhole with its middle in the picture's, and the poses of the boards before it."""
     flags = (
         cv2.CALIB_FIX_ASPECT_RATIO | cv2.CALIB_FIX_PRINCIPAL_POINT | cv2.CALIB_ZERO_TANGENT_DIST
@@ -307,7 +309,8 @@ def _first_guess(
     _, matrix, _, turns, places = cv2.calibrateCamera(
         points, pixels, size, middle, np.zeros(5), flags=flags
     )
-    lens = BrownConrady(*(float(matrix[at]) for at in ((0, 0), (1, 1), (0, 2), (1, 2))))
+    fx, fy, cx, cy = (float(matrix[at]) for at in ((0, 0), (1, 1), (0, 2), (1, 2)))
+    lens = BrownConrady(fx, fy, cx, cy)
     return lens, np.column_stack([np.reshape(turns, (-1, 3)), np.reshape(places, (-1, 3))])
 
 

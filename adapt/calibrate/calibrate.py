@@ -35,9 +35,13 @@ _BOARD = (
     "no board in enough photos. Print a chessboard (9 x 6 squares, say) and take 15 photos of it: tilted "
     "each way, near and far, in every corner of the picture."
 )
-_EVEN = "nothing evenly lit. Take photos of a plain wall or a clear sky, and of it turned by a half."
+_EVEN = (
+    "nothing evenly lit. Take photos of a plain wall or a clear sky, and of it turned by a half."
+)
 _EDGY = "too few clear edges of black and white. Take photos of print, or of a chessboard."
-_GRAINY = "noise is too faint or hidden. Take JPEGs of highest quality, in dim light too, of a grey wall."
+_GRAINY = (
+    "noise is too faint or hidden. Take JPEGs of highest quality, in dim light too, of a grey wall."
+)
 _COLORLESS = "the photos have no colour."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
@@ -108,13 +112,15 @@ def _lens(
     try:
         lens = fit_lens(sightings, size, rng)
     except LensError as error:
-        return None, [Finding("lens.fx_px", None, note=f"{error}. Take the photos of the board anew.")]
+        return None, [
+            Finding("lens.fx_px", None, note=f"{error}. Take the photos of the board anew.")
+        ]
     note = "" if lens.reach > _REACH else _NEAR
     spreads = 1.96 * np.sqrt(np.diag(lens.covariance))
-    numbers = zip(lens.numbers.items(), spreads.tolist(), strict=True)
+    numbers = zip(lens.names, lens.numbers, spreads.tolist(), strict=True)
     return lens, [
         Finding(f"lens.{name}", value, (value - spread, value + spread), note=note)
-        for (name, value), spread in numbers
+        for name, value, spread in numbers
     ]
 
 
@@ -178,7 +184,9 @@ def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     on_boards = int(np.isfinite(boards).all(axis=1).sum()) >= LEAST_PHOTOS
     values = np.log(boards if on_boards else np.array([photo.white for photo in photos]))
     strength = rng.uniform(*TONE_CONTRAST, _DRAWS) * rng.uniform(*SATURATION, _DRAWS)
-    note = "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
+    note = (
+        "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
+    )
     found: list[Finding] = []
     for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
         told = _told(name, values[:, i], rng, 1 / strength, _COLORLESS)

@@ -7,6 +7,7 @@ curve of sRGB, and sharpened there by an unsharp mask: the steps of ``render.cam
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import cv2
 import numpy as np
@@ -28,7 +29,9 @@ _CLIPPED = 250
 _SHARPENING_SIGMA_PX = 1.0  # of render.camera.sensor
 _PIXEL_VARIANCE = 1 / 12  # of the square that a pixel averages over
 _MARGIN = 24  # quarters of a pixel beyond the profile
-_FINE = np.arange(-(_RADIUS - 1) / _BIN_PX - _MARGIN, (_RADIUS - 1) / _BIN_PX + _MARGIN + 1) * _BIN_PX
+_FINE = (
+    np.arange(-(_RADIUS - 1) / _BIN_PX - _MARGIN, (_RADIUS - 1) / _BIN_PX + _MARGIN + 1) * _BIN_PX
+)
 _SOFT = gaussian_filter1d(np.eye(len(_FINE)), _SHARPENING_SIGMA_PX / _BIN_PX, mode="nearest")
 _DELTAS = np.array([0.1, 0.1, 1e-3, 1e-3, 1e-3])  # of derivatives
 _STEPS = 15
@@ -37,7 +40,7 @@ _MOST_TRIED = 400
 
 
 Profile = Floats
-"""Levels (57,) of the encoded picture across a step, every quarter of a pixel; NaN where there are none."""
+"""Levels (57,) of the encoded picture across a step, every quarter of a pixel."""
 
 
 def find_edges(grey: NDArray[np.uint8]) -> list[Profile]:
@@ -53,7 +56,7 @@ def find_edges(grey: NDArray[np.uint8]) -> list[Profile]:
     found: list[Profile] = []
     for y, x in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
         window = np.s_[y - _RADIUS : y + _RADIUS + 1, x - _RADIUS : x + _RADIUS + 1]
-        edge = _edge(level[window].astype(np.float64), dx[window], dy[window])
+        edge = _edge(level[window], dx[window], dy[window])
         if edge is not None:
             found.append(edge)
         if len(found) == _MOST_EDGES:
@@ -66,29 +69,27 @@ def fit_edges(edges: Sequence[Profile]) -> Floats:
     if not edges:
         return np.zeros((0, 2))
     levels = np.array(edges)
-    known = np.isfinite(levels)
-    levels = np.where(known, levels, 0)
-    ends = np.nanquantile(np.where(known, levels, np.nan), (0.1, 0.9), axis=1)
+    ends = np.quantile(levels, (0.1, 0.9), axis=1)
     numbers = np.column_stack([*ends, np.zeros(len(edges)), *np.tile([[0.8], [0.2]], len(edges))])
     low, high = np.array([0, 0, -2, 0.05, -0.9]), np.array([255, 255, 2, 6.0, 4.0])
     damping = np.full(len(edges), 1e-2)
-    off = (_profiles(numbers) - levels) * known
+    off = _profiles(numbers) - levels
     cost = (off**2).sum(axis=1)
     for _ in range(_STEPS):
         steps = zip(_DELTAS, np.eye(5), strict=True)
-        moved = [(_profiles(numbers + d * unit) - levels) * known for d, unit in steps]
+        moved = [_profiles(numbers + d * unit) - levels for d, unit in steps]
         slopes = np.stack([(m - off) / d for m, d in zip(moved, _DELTAS, strict=True)], axis=-1)
         square = np.einsum("enp,enq->epq", slopes, slopes)
         square += damping[:, None, None] * square * np.eye(5) + 1e-9 * np.eye(5)
         way = np.linalg.solve(square, np.einsum("enp,en->ep", slopes, off)[..., None])[..., 0]
         tried = np.clip(numbers - way, low, high)
-        tried_off = (_profiles(tried) - levels) * known
+        tried_off = _profiles(tried) - levels
         tried_cost = (tried_off**2).sum(axis=1)
         better = tried_cost < cost
         numbers = np.where(better[:, None], tried, numbers)
         off = np.where(better[:, None], tried_off, off)
         cost, damping = np.minimum(cost, tried_cost), damping * np.where(better, 0.2, 8)
-    rms = np.sqrt(cost / known.sum(axis=1))
+    rms = np.sqrt(cost / levels.shape[1])
     explained = rms < _STRAIGHT * (numbers[:, 1] - numbers[:, 0])
     return np.asarray(numbers[explained, 3:])
 
@@ -103,7 +104,7 @@ def _profiles(numbers: Floats) -> Floats:
     return np.asarray(sharp[:, _MARGIN:-_MARGIN])
 
 
-def _edge(level: Floats, dx: NDArray[np.float32], dy: NDArray[np.float32]) -> Profile | None:
+def _edge(level: NDArray[Any], dx: NDArray[Any], dy: NDArray[Any]) -> Profile | None:
     """Returns the profile of a window (n, n) whose middle lies on a step; None unless it is clear."""
     tensor = [float((a * b).sum()) for a, b in ((dx, dx), (dx, dy), (dy, dy))]
     turn = 0.5 * np.arctan2(2 * tensor[1], tensor[0] - tensor[2])
@@ -120,8 +121,10 @@ def _edge(level: Floats, dx: NDArray[np.float32], dy: NDArray[np.float32]) -> Pr
         return None
     values = level[near]
     bins = np.round((offset[near] + _RADIUS - 1) / _BIN_PX).astype(int)
-    counts, sums = (np.bincount(bins, w, len(_FINE) - 2 * _MARGIN) for w in (None, values))
-    means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    counts = np.maximum(np.bincount(bins), 1)
+    places, means = (np.bincount(bins, w) / counts for w in (offset[near], values))
     if np.sqrt(((values - means[bins]) ** 2).mean()) > _STRAIGHT * step:
         return None
-    return means
+    filled = np.bincount(bins) > 0
+    grid = _FINE[_MARGIN:-_MARGIN]
+    return np.asarray(np.interp(grid, places[filled], means[filled]))

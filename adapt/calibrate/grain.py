@@ -34,8 +34,8 @@ class FlatTiles:
     """
 
     bins: NDArray[np.intp]
-    coarse: Floats
-    fine: Floats
+    coarse: NDArray[np.float32]
+    fine: NDArray[np.float32]
 
 
 def flat_tiles(rgb: NDArray[np.uint8]) -> FlatTiles:

@@ -41,8 +41,9 @@ class FittedLens:
     Attributes:
         kind: ``brown_conrady``, ``rational``, ``thin_prism`` or ``kannala_brandt``: that which foretells
             photos left out best, or the simplest of those that are as good.
-        numbers: that were fitted, by name; the others are 0.
-        covariance: of them, in their order.
+        names: of the numbers that were fitted; the others are 0.
+        numbers: those.
+        covariance: of them.
         rms_px: of the corners it was fitted to.
         left_out_px: of photos left out, by model; those that cannot see the whole picture have none.
         outliers: photos that no lens explains, with their errors, pixels.
@@ -50,7 +51,8 @@ class FittedLens:
     """
 
     kind: str
-    numbers: Mapping[str, float]
+    names: tuple[str, ...]
+    numbers: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
     rms_px: float
     left_out_px: Mapping[str, float]
@@ -60,29 +62,28 @@ class FittedLens:
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise ValueError(f"a lens is of {', '.join(_KINDS)}, not {self.kind}")
-        count = len(self.numbers)
-        if np.shape(self.covariance) != (count, count):
-            raise ValueError(f"{count} numbers of a lens have a covariance of {count} x {count}")
+        count = len(self.names)
+        if len(self.numbers) != count or np.shape(self.covariance) != (count, count):
+            raise ValueError(
+                f"{count} names of a lens have {count} numbers and {count}^2 covariances"
+            )
         self.best()
 
     def best(self) -> Fittable:
         """Returns the lens itself."""
-        return lens_of(_KINDS[self.kind], tuple(self.numbers), self._values())
+        return lens_of(_KINDS[self.kind], self.names, np.array(self.numbers))
 
     def draw(self, rng: np.random.Generator, size: tuple[int, int]) -> Fittable:
         """Returns a lens that might as well be it, and sees the whole picture of that size."""
         for _ in range(_DRAWS):
-            numbers = rng.multivariate_normal(self._values(), self.covariance, method="eigh")
+            numbers = rng.multivariate_normal(self.numbers, self.covariance, method="eigh")
             try:
-                drawn = lens_of(_KINDS[self.kind], tuple(self.numbers), numbers)
+                drawn = lens_of(_KINDS[self.kind], self.names, numbers)
                 _check_sees(drawn, size)
             except LensError:
                 continue
             return drawn
         return self.best()
-
-    def _values(self) -> Floats:
-        return np.array(list(self.numbers.values()))
 
 
 _DRAWS = 50
@@ -105,16 +106,16 @@ def fit_lens(
         LensError: no lens explains them.
     """
     good, outliers = _without_outliers(sightings, size)
-    bundles = _fitted(good, size)
-    if not bundles:
-        raise LensError("no lens model explains where the corners of the boards are seen")
     folds = np.array_split(rng.permutation(len(good)), min(_FOLDS, len(good)))
-    errors = {name: _left_out(good, size, bundle, folds) for name, bundle in bundles.items()}
-    best = bundles[_simplest({name: e for name, e in errors.items() if e is not None})]
-    numbers = {name: float(np.sqrt(e.mean())) for name, e in errors.items() if e is not None}
+    bundles, errors = _fitted(good, size, folds)
+    if not errors:
+        raise LensError("no lens model explains where the corners of the boards are seen")
+    best = bundles[_simplest(errors)]
+    numbers = {name: float(np.sqrt(found.mean())) for name, found in errors.items()}
     return FittedLens(
         best.lens.kind,
-        {name: float(getattr(best.lens, name)) for name in best.model.free},
+        best.model.free,
+        tuple(float(getattr(best.lens, name)) for name in best.model.free),
         tuple(tuple(row) for row in best.covariance.tolist()),
         best.rms_px,
         numbers,
@@ -139,36 +140,53 @@ def _without_outliers(
         good = [s for i, s in enumerate(good) if i not in bad]
 
 
-def _fitted(sightings: Sequence[Sighting], size: tuple[int, int]) -> dict[str, Bundle]:
-    """Returns the fit of each model that explains the sightings and sees the whole picture."""
-    found: dict[str, Bundle] = {}
+def _fitted(
+    sightings: Sequence[Sighting], size: tuple[int, int], folds: Sequence[NDArray[np.intp]]
+) -> tuple[dict[str, Bundle], dict[str, Floats]]:
+    """Returns the fits of models, and the errors (photos,) of those that see the whole picture.
+
+    A model is tried where the simpler one that it extends was worth its numbers.
+    """
+    bundles: dict[str, Bundle] = {}
+    errors: dict[str, Floats] = {}
     for model in MODELS:
-        start = found.get(_STARTS[model.name] or "")
+        simpler = _STARTS[model.name]
+        if not _was_worth(simpler, errors):
+            continue
         try:
-            found[model.name] = fit_bundle(sightings, size, model, start)
+            found = fit_bundle(sightings, size, model, bundles.get(simpler or ""))
+            bundles[model.name] = found
+            _check_sees(found.lens, size)
+            errors[model.name] = _left_out(sightings, size, found, folds)
         except LensError:
             continue
-    return {name: bundle for name, bundle in found.items() if _sees(bundle.lens, size)}
+    return bundles, errors
+
+
+def _was_worth(name: str | None, errors: Mapping[str, Floats]) -> bool:
+    """Returns whether a model foretold photos left out better than the one it extends."""
+    before = _STARTS[name] if name else None
+    if before is None or name not in errors or before not in errors:
+        return True
+    gained = errors[before] - errors[name]
+    return bool(gained.mean() > gained.std() / np.sqrt(len(gained)))
 
 
 def _left_out(
-    sightings: Sequence[Sighting], size: tuple[int, int], whole: Bundle, folds: Sequence[Floats]
-) -> Floats | None:
-    """Returns the mean squared error (photos,) of each photo under the fit to other folds.
-
-    None where a fit to a part of the photos does not see the others.
-    """
+    sightings: Sequence[Sighting],
+    size: tuple[int, int],
+    whole: Bundle,
+    folds: Sequence[NDArray[np.intp]],
+) -> Floats:
+    """Returns the mean squared error (photos,) of each photo under the fit to other folds."""
     found = np.zeros(len(sightings))
-    try:
-        for fold in folds:
-            rest = np.setdiff1d(np.arange(len(sightings)), fold)
-            start = replace(whole, poses=whole.poses[rest])
-            part = fit_bundle([sightings[i] for i in rest], size, whole.model, start)
-            for i in fold:
-                off = place_board(sightings[i], part.lens)
-                found[i] = (off**2).sum(axis=-1).mean()
-    except LensError:
-        return None
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(len(sightings)), fold)
+        start = replace(whole, poses=whole.poses[rest])
+        part = fit_bundle([sightings[i] for i in rest], size, whole.model, start)
+        for i in fold:
+            off = place_board(sightings[i], part.lens)
+            found[i] = (off**2).sum(axis=-1).mean()
     return found
 
 
@@ -186,14 +204,6 @@ def _reach(sightings: Sequence[Sighting], size: tuple[int, int]) -> float:
     middle = (np.array(size) - 1) / 2
     away = [np.linalg.norm(s.pixels - middle, axis=1).max() for s in sightings]
     return float(max(away) / np.linalg.norm(middle))
-
-
-def _sees(lens: Fittable, size: tuple[int, int]) -> bool:
-    try:
-        _check_sees(lens, size)
-    except LensError:
-        return False
-    return True
 
 
 def _check_sees(lens: Fittable, size: tuple[int, int]) -> None:

@@ -34,5 +34,7 @@ def encoded(light: NDArray[Any]) -> Floats:
     """Returns levels, 0 to 255, of linear light."""
     given = np.clip(np.asarray(light, np.float64), 0, None)
     bent = np.where(given > _SHOULDER, 1 - _ROOM * np.exp((_SHOULDER - given) / _ROOM), given)
-    share = np.where(bent <= 0.0031308, bent * 12.92, 1.055 * np.maximum(bent, 1e-9) ** (1 / 2.4) - 0.055)
+    share = np.where(
+        bent <= 0.0031308, bent * 12.92, 1.055 * np.maximum(bent, 1e-9) ** (1 / 2.4) - 0.055
+    )
     return np.asarray(255 * share)

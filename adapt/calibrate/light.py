@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +73,11 @@ def _pairs(
     first, second = (np.s_[:-1], np.s_[1:]) if axis == 0 else (np.s_[:, :-1], np.s_[:, 1:])
     both = known[first] & known[second] & (outward[second] != outward[first])
     middle = (outward[first] + outward[second]) / 2
-    return (light[second] - light[first])[both], (outward[second] - outward[first])[both], middle[both]
+    return (
+        (light[second] - light[first])[both],
+        (outward[second] - outward[first])[both],
+        middle[both],
+    )
 
 
 def fringes(rgb: Rgb) -> Floats:
@@ -82,8 +88,10 @@ def fringes(rgb: Rgb) -> Floats:
     Args:
         rgb: (h, w, 3).
     """
-    half = cv2.resize(rgb, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)  # chroma is as coarse
-    soft = cv2.GaussianBlur(half.astype(np.float64), (0, 0), _FRINGE_SIGMA_PX)
+    half = cv2.resize(
+        rgb, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA
+    )  # chroma is as coarse
+    soft = np.asarray(cv2.GaussianBlur(half.astype(np.float64), (0, 0), _FRINGE_SIGMA_PX))
     height, width = soft.shape[:2]
     y, x = np.mgrid[:height, :width]
     down, across = (
@@ -95,7 +103,7 @@ def fringes(rgb: Rgb) -> Floats:
     if not rows * columns:
         return np.full(2, np.nan)
 
-    def tiled(plane: Floats) -> Floats:
+    def tiled(plane: NDArray[Any]) -> Floats:
         cut = plane[: rows * _FRINGE_PX, : columns * _FRINGE_PX]
         tiles = cut.reshape(rows, _FRINGE_PX, columns, _FRINGE_PX).swapaxes(1, 2)
         flat = tiles.reshape(rows * columns, -1)
@@ -110,7 +118,9 @@ def fringes(rgb: Rgb) -> Floats:
     square = design.transpose(0, 2, 1) @ design + 1e-6 * np.eye(2)
     found = []
     for color in (red[clear], blue[clear]):
-        slope, change = np.linalg.solve(square, design.transpose(0, 2, 1) @ color[..., None])[..., 0].T
+        slope, change = np.linalg.solve(square, design.transpose(0, 2, 1) @ color[..., None])[
+            ..., 0
+        ].T
         alike = slope > 0.3  # the edge is of brightness, not of colour
         if alike.sum() < _LEAST_TILES:
             return np.full(2, np.nan)

@@ -24,7 +24,9 @@ class Calibrate:
     """Folder of photos, one photo, or a list of them (COCO). Photos of a chessboard tell the lens."""
     out: Path | None = None
     """File to write, as camera.json; without it the result is only shown."""
-    board: Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")] = None
+    board: Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")] = (
+        None
+    )
     """A board of markers, as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the
     side of a marker over that of its square. Chessboards are found without."""
     seed: int = 0
@@ -83,14 +85,20 @@ def _remarks(fit: CameraFit) -> list[str]:
     for name, reason in fit.refused.items():
         lines.append(f"left out: {name}: {reason}")
     if any(fit.border):
-        lines.append("dead border, pixels at the left, top, right and bottom: {}, {}, {}, {}".format(*fit.border))
+        lines.append(
+            "dead border, pixels at the left, top, right and bottom: {}, {}, {}, {}".format(
+                *fit.border
+            )
+        )
     if fit.brightest < 255:
         lines.append(f"no level above {fit.brightest}")
     if fit.lens is not None:
         for name, error in fit.lens.outliers.items():
             lines.append(f"board left out: {name}: {error:.2f} px off any lens")
         models = ", ".join(f"{name} {error:.3f}" for name, error in fit.lens.left_out_px.items())
-        lines.append(f"lens: {fit.lens.kind}, {fit.lens.rms_px:.3f} px; on photos left out: {models}")
+        lines.append(
+            f"lens: {fit.lens.kind}, {fit.lens.rms_px:.3f} px; on photos left out: {models}"
+        )
     return lines
 
 

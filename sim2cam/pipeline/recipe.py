@@ -178,9 +178,7 @@ class Recipe:
 
     def _is_unbent(self) -> bool:
         bends = [(name, d) for name, d in factors_of(self.domain.lens) if name not in _SHIFTS]
-        return all(
-            isinstance(d, Constant) and d.value == (name == "aspect") for name, d in bends
-        )
+        return all(isinstance(d, Constant) and d.value == (name == "aspect") for name, d in bends)
 
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
