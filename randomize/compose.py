@@ -250,7 +250,7 @@ def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> L
     if drawn.has(fisheye):
         k1, k2, k3, k4 = (drawn.number(f"{fisheye}/{name}") for name in ("k1", "k2", "k3", "k4"))
         return KannalaBrandt(*focal, *centre, k1, k2, k3, k4)
-    bends = [drawn.number_or(f"{path}/{name}", 0.0) for name in _BENDS]
+    bends: list[Any] = [drawn.number_or(f"{path}/{name}", 0.0) for name in _BENDS]
     if any(f"{path}/{name}" in drawn.values for name in _BENDS[8:]):
         return ThinPrism(*focal, *centre, *bends)
     if any(f"{path}/{name}" in drawn.values for name in _BENDS[5:8]):

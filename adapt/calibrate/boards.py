@@ -76,9 +76,7 @@ def find_whole(photo: str, grey: Grey, shape: tuple[int, int]) -> Sighting | Non
     found, corners = cv2.findChessboardCorners(small, shape)
     if not found:
         return None
-    apart = np.linalg.norm(np.diff(corners.reshape(shape[1], shape[0], 2), axis=1), axis=-1).min()
-    half = int(np.clip(apart / 2.5, 2, 11))
-    corners = cv2.cornerSubPix(small, corners, (half, half), (-1, -1), _REFINED)
+    corners = cv2.cornerSubPix(small, corners, _window(corners, 0.4), (-1, -1), _REFINED)
     return Sighting(photo, _grid(shape), _refined(grey, corners, scale), shape)
 
 
@@ -160,8 +158,16 @@ def _refined(grey: Grey, corners: NDArray[Any], scale: float) -> Floats:
     """Returns corners (n, 2) found in a smaller photo as exactly as the photo shows them."""
     pixels: NDArray[Any] = (corners.reshape(-1, 2) + 0.5) * scale - 0.5
     if scale > 1:
-        half = max(3, round(2 * scale))
-        pixels = cv2.cornerSubPix(
-            grey, pixels[:, None].astype(np.float32), (half, half), (-1, -1), _REFINED
+        window = _window(pixels, 0.2)
+        found = cv2.cornerSubPix(
+            grey, pixels[:, None].astype(np.float32), window, (-1, -1), _REFINED
         )
-    return np.asarray(pixels, np.float64).reshape(-1, 2)
+        pixels = np.asarray(found).reshape(-1, 2)
+    return np.asarray(pixels, np.float64)
+
+
+def _window(corners: NDArray[Any], share: float) -> tuple[int, int]:
+    """Returns half the window in which a corner is refined, over the side of the smallest square."""
+    apart = np.linalg.norm(np.diff(corners.reshape(-1, 2), axis=0), axis=1).min()
+    half = int(np.clip(share * apart, 2, 15))
+    return half, half

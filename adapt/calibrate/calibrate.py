@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -167,8 +168,8 @@ def _sensor(
 
 
 def _subsampling(own: Sequence[Capture]) -> Subsampling | None:
-    found = [capture.header.subsampling for capture in own if capture.header.subsampling]
-    return max(found, key=found.count) if found else None
+    found = Counter(capture.header.subsampling for capture in own)
+    return found.most_common(1)[0][0]
 
 
 def _quality(qualities: Sequence[int]) -> Finding:

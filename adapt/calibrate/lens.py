@@ -129,7 +129,8 @@ def _without_outliers(
 ) -> tuple[list[Sighting], dict[str, float]]:
     """Returns the sightings that a flexible lens explains, and the errors of the others."""
     judge = next(model for model in MODELS if model.name == _JUDGE)
-    good, outliers = list(sightings), {}
+    good = list(sightings)
+    outliers: dict[str, float] = {}
     while True:
         errors = fit_bundle(good, size, judge, fit_bundle(good, size, MODELS[0])).photo_rms_px
         bound = _OUTLIER * float(np.median(errors))
@@ -165,10 +166,10 @@ def _fitted(
 
 def _was_worth(name: str | None, errors: Mapping[str, Floats]) -> bool:
     """Returns whether a model foretold photos left out better than the one it extends."""
-    before = _STARTS[name] if name else None
-    if before is None or name not in errors or before not in errors:
+    before = _STARTS.get(name or "")
+    if name is None or before is None or not {name, before} <= errors.keys():
         return True
-    gained = errors[before] - errors[name]
+    gained = np.asarray(errors[before] - errors[name])
     return bool(gained.mean() > gained.std() / np.sqrt(len(gained)))
 
 

@@ -37,7 +37,7 @@ FITTED = ("full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px")
 _DRAWS = (128, 96)  # sensors of the first round, and of the second around the best of it
 _KEPT = (20, 96)
 _WIDER = 1.5  # of the second round, over the best of the first
-_SURE_GRAIN, _SURE_EDGES = 0.1, (0.05, 0.06)
+_SURE_GRAIN, _SURE_EDGES = 0.1, (0.04, 0.08)
 """How well the chart stands for photos at best: of the log of grain, of blur and sharpening."""
 _LEAST_GRAIN = 0.05  # square levels, below which nothing is left of noise
 _UNTOLD = 0.6  # of its range: a number whose interval is as wide the photos do not tell
@@ -127,8 +127,9 @@ def _summary(photos: Sequence[Marks], rng: np.random.Generator) -> tuple[Floats,
 
 def _together(photos: Sequence[Marks]) -> Floats:
     """Returns the log of grain and the medians of edges (bins x lags + 2,)."""
-    edges = np.ma.masked_invalid([one.edges for one in photos])
-    middle = np.ma.median(edges, axis=0).filled(np.nan)
+    edges = np.array([one.edges for one in photos])
+    known = edges[np.isfinite(edges).all(axis=1)]
+    middle = np.median(known, axis=0) if len(known) else np.full(2, np.nan)
     noise = grain([one.flat for one in photos])
     return np.append(np.log(noise + _LEAST_GRAIN).ravel(), middle)
 

@@ -66,7 +66,16 @@ def _board(text: str) -> Board:
         if pattern not in ("charuco", "markers"):
             raise ValueError("chessboards are found without it")
         return Board(
-            pattern, int(columns), int(rows), 1.0, float(share), dictionary, 0, 1.0, 1.0, (0, 0, 0)
+            "charuco" if pattern == "charuco" else "markers",
+            int(columns),
+            int(rows),
+            marker_share=float(share),
+            dictionary=dictionary,
+            first_marker=0,
+            ink=(0.0, 0.0, 0.0),
+            square_m=1.0,
+            margin_m=1.0,
+            thickness_m=1.0,
         )
     except SpecError as error:
         raise UsageError(f"--board {text}: {error}") from error

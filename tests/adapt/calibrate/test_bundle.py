@@ -73,7 +73,7 @@ def test_photos_left_out_choose_the_simplest_model_that_serves():
 
 
 def test_a_fisheye_is_told_and_a_wrong_board_named():
-    seen = see_boards(LENSES["kannala_brandt"], 7, np.random.default_rng(6))
+    seen = see_boards(LENSES["kannala_brandt"], 11, np.random.default_rng(6))
     seen[3].pixels[:] += np.random.default_rng(7).normal(0, 8, seen[3].pixels.shape)
     fit = fit_lens(seen, SIZE, np.random.default_rng(0))
     assert fit.kind == "kannala_brandt"
