@@ -306,9 +306,12 @@ def _first_guess(sightings: Sequence[Sighting], size: tuple[int, int]) -> tuple[
     points = [s.points_m.astype(np.float32) for s in sightings]
     pixels = [s.pixels.astype(np.float32) for s in sightings]
     middle = np.array([[1.0, 0, (size[0] - 1) / 2], [0, 1.0, (size[1] - 1) / 2], [0, 0, 1]])
-    _, matrix, _, turns, places = cv2.calibrateCamera(
-        points, pixels, size, middle, np.zeros(5), flags=flags
-    )
+    try:
+        _, matrix, _, turns, places = cv2.calibrateCamera(
+            points, pixels, size, middle, np.zeros(5), flags=flags
+        )
+    except cv2.error as error:
+        raise LensError("the boards' corners lie as no camera sees them") from error
     fx, fy, cx, cy = (float(matrix[at]) for at in ((0, 0), (1, 1), (0, 2), (1, 2)))
     lens = BrownConrady(fx, fy, cx, cy)
     return lens, np.column_stack([np.reshape(turns, (-1, 3)), np.reshape(places, (-1, 3))])

@@ -41,8 +41,10 @@ _EVEN = (
 )
 _EDGY = "too few clear edges of black and white. Take photos of print, or of a chessboard."
 _GRAINY = (
-    "noise is too faint or hidden. Take JPEGs of highest quality, in dim light too, of a grey wall."
+    "the noise that is left fits many sensors. Take JPEGs of highest quality, in dim light too, of a "
+    "grey wall."
 )
+_BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
 _COLORLESS = "the photos have no colour."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
@@ -109,7 +111,7 @@ def _lens(
     """Returns the lens and its numbers; with a word why not where there are too few boards."""
     sightings = [photo.sighting for photo in photos if photo.sighting is not None]
     if len(sightings) < LEAST_PHOTOS:
-        return None, [Finding("lens.fx_px", None, note=_no_lens(own, board))]
+        return None, [Finding("lens.fx_px", None, note=_no_lens(photos, own, board))]
     try:
         lens = fit_lens(sightings, size, rng)
     except LensError as error:
@@ -129,11 +131,11 @@ _REACH = 0.75
 _NEAR = "boards stay away from the corners of the picture. Take photos with the board there."
 
 
-def _no_lens(own: Sequence[Capture], board: Board | None) -> str:
+def _no_lens(photos: Sequence[Photo], own: Sequence[Capture], board: Board | None) -> str:
     """Returns why there are no boards: perhaps they have markers and were not told."""
     if board is None:
-        grey = np.ascontiguousarray(images.read_rgb(own[0].path)[..., 1])
-        name = markers_in(grey)
+        path = next(c.path for c in own if c.path.name == photos[0].name)
+        name = markers_in(np.ascontiguousarray(images.read_rgb(path)[..., 1]))
         if name:
             return f"markers of {name} are seen. Tell the board with --board."
     return _BOARD
@@ -209,7 +211,7 @@ def _drawn(
 ) -> list[Finding]:
     """Returns what the chart tells of noise, filters and sharpness."""
     draws = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng).draws
-    notes = dict.fromkeys(FITTED, _GRAINY) | {"sharpening": _EDGY, "blur_px": _EDGY}
+    notes = dict.fromkeys(FITTED, _GRAINY) | {"sharpening": _BLURRY, "blur_px": _BLURRY}
     return [
         _of_draws(f"sensor.{name}", draws[name])
         if name in draws
