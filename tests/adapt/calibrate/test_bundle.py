@@ -9,7 +9,7 @@ from tests.adapt.calibrate.conftest import LENSES, SIZE, see_boards
 BY_NAME = {model.name: model for model in MODELS}
 STARTS = {"kannala_brandt": ["pinhole"], "brown_conrady": ["pinhole"],
           "rational": ["pinhole", "brown_conrady"],
-          "thin_prism": ["pinhole", "brown_conrady", "rational"]}  # fmt: skip
+          "thin_prism": ["pinhole", "brown_conrady"]}  # fmt: skip
 
 
 def fitted(name, seen):
@@ -78,7 +78,7 @@ def test_a_fisheye_is_told_and_a_wrong_board_named():
     fit = fit_lens(seen, SIZE, np.random.default_rng(0))
     assert fit.kind == "kannala_brandt"
     assert list(fit.outliers) == ["03.jpg"]
-    assert fit.left_out_px["kannala_brandt"] < 0.3 < fit.left_out_px["pinhole"]
+    assert fit.left_out_px["kannala_brandt"] < 0.7 < fit.left_out_px["pinhole"]
     drawn = [fit.draw(np.random.default_rng(seed), SIZE) for seed in range(20)]
     spread = np.std([lens.fx_px for lens in drawn])
     assert spread == pytest.approx(np.sqrt(fit.covariance[0][0]), rel=0.5)
