@@ -48,7 +48,9 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Hides, calibrates, scores and writes."""
     path = arguments.out / "calibrate.json"
-    known = json.loads(path.read_text()) if path.is_file() else {"photos": arguments.photos}
+    known: dict[str, Any] = (
+        json.loads(path.read_text()) if path.is_file() else {"photos": arguments.photos}
+    )
     done: dict[str, Any] = known.get("cameras", {}) if known["photos"] == arguments.photos else {}
     for number in range(arguments.cameras):
         if str(number) not in done:
