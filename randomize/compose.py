@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.arrange import MAT_THICKNESS_M, arrange
@@ -213,11 +213,19 @@ def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> L
         (width - 1) / 2 + width * drawn.number(f"{path}/shift_x"),
         (height - 1) / 2 + width * drawn.number(f"{path}/shift_y"),
     )
+    focal = focal_px, focal_px * drawn.number_or(f"{path}/aspect", 1.0)
     if drawn.has(fisheye):
         k1, k2, k3, k4 = (drawn.number(f"{fisheye}/{name}") for name in ("k1", "k2", "k3", "k4"))
-        return KannalaBrandt(focal_px, focal_px, *centre, k1, k2, k3, k4)
-    k1, k2, p1, p2 = (drawn.number(f"{path}/{name}") for name in ("k1", "k2", "p1", "p2"))
-    return BrownConrady(focal_px, focal_px, *centre, k1, k2, p1, p2)
+        return KannalaBrandt(*focal, *centre, k1, k2, k3, k4)
+    bends: list[Any] = [drawn.number_or(f"{path}/{name}", 0.0) for name in _BENDS]
+    if any(f"{path}/{name}" in drawn.values for name in _BENDS[8:]):
+        return ThinPrism(*focal, *centre, *bends)
+    if any(f"{path}/{name}" in drawn.values for name in _BENDS[5:8]):
+        return Rational(*focal, *centre, *bends[:8])
+    return BrownConrady(*focal, *centre, *bends[:5])
+
+
+_BENDS = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")
 
 
 def _sensor(drawn: Draw, view: int) -> Sensor:

@@ -672,7 +672,11 @@ class View:
 
 @dataclass(frozen=True)
 class Lens:
-    """Brown-Conrady coefficients, and the principal point off the centre over the width."""
+    """OpenCV's coefficients, and the principal point off the centre over the width.
+
+    With ``k4`` and what follows lenses are rational, with ``s1`` and what follows they have a thin
+    prism; what is left out is 0. ``aspect`` is the focal length down over that across, 1 when left out.
+    """
 
     k1: Distribution
     k2: Distribution
@@ -680,6 +684,15 @@ class Lens:
     p2: Distribution
     shift_x: Distribution
     shift_y: Distribution
+    k3: Distribution | None = None
+    k4: Distribution | None = None
+    k5: Distribution | None = None
+    k6: Distribution | None = None
+    s1: Distribution | None = None
+    s2: Distribution | None = None
+    s3: Distribution | None = None
+    s4: Distribution | None = None
+    aspect: Distribution | None = None
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "drop_height_m": (0, 2),
     "surface_side_m": (0.02, 5),
     "aspect": (0.05, 20),
+    "lens.aspect": (0.2, 5),
     "wall_m": (0.002, 1),
     "edge_m": (0.002, 0.2),
     "rounding": (0, 0.49),
@@ -458,6 +459,5 @@ def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> s
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
     low, high = _BOUNDS.get(name) or _BOUNDS.get(factor, _ANY)
-    if isinstance(value, bool | str) or not low <= value <= high or not math.isfinite(value):
-        return f"Allowed: numbers from {low:g} to {high:g}"
-    return None
+    is_inside = not isinstance(value, bool | str) and low <= value <= high and math.isfinite(value)
+    return None if is_inside else f"Allowed: numbers from {low:g} to {high:g}"

@@ -10,15 +10,16 @@ import errno
 import hashlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, JpegImagePlugin, UnidentifiedImageError
 
 from sim2cam.errors import InputError, OutputError
 
@@ -52,6 +53,67 @@ def read_size(path: Path) -> tuple[int, int]:
     with _open(path) as image:
         width, height = image.size
         return (height, width) if _orientation(path, image) in _TRANSPOSING else (width, height)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of its image besides the pixels.
+
+    Attributes:
+        width, height: pixels, as shown upright.
+        mode: of the pixels as stored, in Pillow's words: RGB, L, CMYK, I;16, RGBA and so on.
+        exif: what EXIF holds, by its names, as far as it is numbers and words.
+        quantization: the tables of a JPEG file (64 numbers each), brightness first; none of others.
+        subsampling: how much coarser a JPEG file stores colour; None where that is none of these.
+    """
+
+    width: int
+    height: int
+    mode: str
+    exif: Mapping[str, str | float]
+    quantization: tuple[tuple[int, ...], ...] = ()
+    subsampling: Literal["444", "422", "420"] | None = None
+
+
+def read_header(path: Path) -> Header:
+    """Returns what a file says of its image, without decoding the pixels.
+
+    Raises:
+        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+    """
+    with _open(path) as image:
+        width, height = image.size
+        if _orientation(path, image) in _TRANSPOSING:
+            width, height = height, width
+        found = width, height, image.mode, _exif(path, image)
+        if not isinstance(image, JpegImagePlugin.JpegImageFile):
+            return Header(*found)
+        tables = tuple(tuple(table) for _, table in sorted(image.quantization.items()))
+        return Header(*found, tables, _SUBSAMPLINGS.get(JpegImagePlugin.get_sampling(image)))
+
+
+_SUBSAMPLINGS: dict[int, Literal["444", "422", "420"]] = {0: "444", 1: "422", 2: "420"}
+_EXIF_TEXT = 200  # characters of an entry that are kept
+
+
+def _exif(path: Path, image: Image.Image) -> dict[str, str | float]:
+    """Returns the entries of EXIF that are numbers or words."""
+    try:
+        exif = image.getexif()
+        entries = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
+    except _BROKEN as error:
+        raise _not_whole(path, error) from error
+    found: dict[str, str | float] = {}
+    for tag, value in entries.items():
+        name = ExifTags.TAGS.get(tag)
+        if name and isinstance(value, str):
+            found[name] = value.strip("\x00 ")[:_EXIF_TEXT]
+        elif name and not isinstance(value, bytes | tuple | dict):
+            try:
+                found[name] = float(value)
+            except (TypeError, ValueError, ZeroDivisionError):
+                continue
+    return found
 
 
 def read_orientation(path: Path) -> int:

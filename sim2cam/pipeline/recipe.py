@@ -15,6 +15,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from sim2cam.adapt.calibrate.camera_fit import read_camera
+from sim2cam.adapt.calibrate.ranges import recipe_tables
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
@@ -48,7 +50,7 @@ _NEEDED = {
     "raw": "mosaic",
 }
 _UNBENT = ("disparity", "shared")
-_BENDS = ("k1", "k2", "p1", "p2")
+_SHIFTS = ("shift_x", "shift_y")
 
 
 @dataclass(frozen=True)
@@ -191,13 +193,13 @@ class Recipe:
                 raise ValueError(f"channel '{channel}' needs a [domain.{group}]")
             if channel in _UNBENT and not self._is_unbent():
                 raise ValueError(
-                    f"channel '{channel}' needs a pinhole lens: {', '.join(_BENDS)} of [domain.lens] "
+                    f"channel '{channel}' needs a pinhole lens: k1, k2, p1, p2 of [domain.lens] "
                     "must be the constant 0"
                 )
 
     def _is_unbent(self) -> bool:
-        bends = [d for name, d in factors_of(self.domain.lens) if name in _BENDS]
-        return all(isinstance(d, Constant) and d.value == 0 for d in bends)
+        bends = [(name, d) for name, d in factors_of(self.domain.lens) if name not in _SHIFTS]
+        return all(isinstance(d, Constant) and d.value == (name == "aspect") for name, d in bends)
 
     def composed(self, drawn: Draw) -> Scene:
         """Returns the scene of a draw, not yet settled."""
@@ -252,7 +254,8 @@ def load_recipe(name_or_path: str) -> Recipe:
     """Returns a recipe by its path, or a shipped one by its name.
 
     A recipe with ``base = "dice"`` changes only what it names; with several bases, each changes what
-    those before it have. Files of assets are read and measured.
+    those before it have. With ``camera = "camera.json"`` its cameras are drawn around the one that
+    ``sim2cam calibrate`` found. Files of assets are read and measured.
 
     Raises:
         UsageError: there is no such recipe.
@@ -309,15 +312,28 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
         table = tables.get(section)
         if isinstance(table, dict) and "folder" in table:
             table["folder"] = str((path.parent / str(table["folder"])).absolute())
-    base = tables.pop("base", None)
-    if base is None:
-        return tables
+    base, camera = tables.pop("base", None), tables.pop("camera", None)
     under: dict[str, Any] = {}
-    for name in base if isinstance(base, list) else [base]:
+    for name in base if isinstance(base, list) else [base] if base is not None else []:
         beside = path.parent / str(name)
         found = beside if beside.is_file() else _find(str(name), "**/*.toml")
         under = _overlaid(under, _with_base(found, seen | {path}))
+    if camera is not None:
+        under = _with_camera(under, path.parent / str(camera))
     return _overlaid(under, tables)
+
+
+def _with_camera(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns the tables with cameras drawn around the one of a ``camera.json``.
+
+    Raises:
+        InputError: the file is missing or broken.
+    """
+    fitted = recipe_tables(read_camera(path))
+    domain = tables.get("domain", {})
+    if "lens" in fitted["domain"]:
+        domain = {name: group for name, group in domain.items() if name != "fisheye"}
+    return _overlaid(tables | {"domain": domain}, fitted)
 
 
 def _assets_place(name: str, path: Path) -> str:

@@ -1,0 +1,259 @@
+"""Calibration: from captures to all that they tell of the camera that took them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.adapt.calibrate.boards import markers_in
+from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.adapt.calibrate.jpeg import jpeg_quality
+from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, fit_lens
+from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
+from sim2cam.adapt.calibrate.photo import Capture, Photo, by_camera, list_captures, look
+from sim2cam.adapt.calibrate.sensor import FITTED, fit_sensor
+from sim2cam.errors import InputError, LensError
+from sim2cam.scene.asset import Board
+from sim2cam.scene.sensor import Subsampling
+
+Floats = NDArray[np.float64]
+
+MOST_PHOTOS = 60
+"""Photos that are looked at closely; more of them hardly tell more."""
+
+_LEAST_PHOTOS = 3  # for an interval
+_DRAWS = 1000
+_BEST_QUALITY = 100  # of files that are no JPEG
+
+_MORE = "Take 10 photos or more."
+_BOARD = (
+    "no board in enough photos. Print a chessboard (9 x 6 squares, say) and take 15 photos of it: tilted "
+    "each way, near and far, in every corner of the picture."
+)
+_EVEN = (
+    "nothing evenly lit. Take photos of a plain wall or a clear sky, and of it turned by a half."
+)
+_EDGY = "too few clear edges of black and white. Take photos of print, or of a chessboard."
+_GRAINY = (
+    "the noise that is left fits many sensors. Take JPEGs of highest quality, in dim light too, of a "
+    "grey wall."
+)
+_BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
+_COLORLESS = "the photos have no colour."
+_SCENES = "as the renderer's meter sees the scenes"
+_NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
+_CHART = "photos of unknown things do not tell. Take photos of a colour chart."
+
+
+def calibrate(
+    path: Path,
+    board: Board | None,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> CameraFit:
+    """Returns what captures tell of the camera that took most of them.
+
+    Args:
+        path: a folder of photos, one photo, or captures as ``read_captures`` takes them.
+        board: of markers, in some of the photos; chessboards are found without.
+        rng: resamples photos and draws cameras.
+        progress: is told how many photos are done, and of how many.
+
+    Raises:
+        InputError: there is nothing there, or nothing that can be used.
+    """
+    captures, refused = list_captures(path)
+    cameras = by_camera(captures)
+    camera, own = next(iter(cameras.items()))
+    photos, broken = look(_evenly(own), board, progress)
+    if not photos:
+        raise InputError(path, next(iter(broken.values())))
+    size = (own[0].header.width, own[0].header.height)
+    lens, lens_findings = _lens(photos, size, rng, own, board)
+    return CameraFit(
+        camera,
+        *size,
+        photos=len(photos),
+        boards=sum(photo.sighting is not None for photo in photos),
+        findings=(*lens_findings, *_sensor(photos, own, rng), *_glass(photos, rng)),
+        lens=lens,
+        border=_border(photos),
+        brightest=max(photo.brightest for photo in photos),
+        others={name: len(theirs) for name, theirs in cameras.items() if name != camera},
+        refused=refused | broken,
+    )
+
+
+def _evenly(captures: Sequence[Capture]) -> list[Capture]:
+    """Returns as many captures as are looked at closely, from the first to the last."""
+    count = min(len(captures), MOST_PHOTOS)
+    return [captures[i] for i in np.linspace(0, len(captures) - 1, count).round().astype(int)]
+
+
+def _border(photos: Sequence[Photo]) -> tuple[int, int, int, int]:
+    left, top, right, bottom = np.min([photo.border for photo in photos], axis=0).tolist()
+    return left, top, right, bottom
+
+
+def _lens(
+    photos: Sequence[Photo],
+    size: tuple[int, int],
+    rng: np.random.Generator,
+    own: Sequence[Capture],
+    board: Board | None,
+) -> tuple[FittedLens | None, list[Finding]]:
+    """Returns the lens and its numbers; with a word why not where there are too few boards."""
+    sightings = [photo.sighting for photo in photos if photo.sighting is not None]
+    if len(sightings) < LEAST_PHOTOS:
+        return None, [Finding("lens.fx_px", None, note=_no_lens(photos, own, board))]
+    try:
+        lens = fit_lens(sightings, size, rng)
+    except LensError as error:
+        return None, [
+            Finding("lens.fx_px", None, note=f"{error}. Take the photos of the board anew.")
+        ]
+    note = "" if lens.reach > _REACH else _NEAR
+    spreads = 1.96 * np.sqrt(np.diag(lens.covariance))
+    numbers = zip(lens.names, lens.numbers, spreads.tolist(), strict=True)
+    return lens, [
+        Finding(f"lens.{name}", value, (value - spread, value + spread), note=note)
+        for name, value, spread in numbers
+    ]
+
+
+_REACH = 0.75
+_NEAR = "boards stay away from the corners of the picture. Take photos with the board there."
+
+
+def _no_lens(photos: Sequence[Photo], own: Sequence[Capture], board: Board | None) -> str:
+    """Returns why there are no boards: perhaps they have markers and were not told."""
+    if board is None:
+        path = next(c.path for c in own if c.path.name == photos[0].name)
+        name = markers_in(np.ascontiguousarray(images.read_rgb(path)[..., 1]))
+        if name:
+            return f"markers of {name} are seen. Tell the board with --board."
+    return _BOARD
+
+
+def _sensor(
+    photos: Sequence[Photo], own: Sequence[Capture], rng: np.random.Generator
+) -> list[Finding]:
+    qualities = [q for capture in own if (q := jpeg_quality(capture.header)) is not None]
+    quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
+    subsampling = _subsampling(own)
+    contrast = rng.uniform(*TONE_CONTRAST, _DRAWS)
+    exposures = [photo.exposure_ev for photo in photos]
+    return [
+        replace(
+            _told("sensor.exposure_ev", exposures, rng, missing=""),
+            spread=_spread(exposures),
+            note=_SCENES,
+        ),
+        *_white(photos, rng),
+        _told("sensor.vignetting", [p.falloff for p in photos], rng, 1 / contrast, _EVEN),
+        *_drawn(photos, quality, subsampling or "444", rng),
+        Finding("sensor.tone_contrast", None, note=_CHART),
+        Finding("sensor.saturation", None, note=_CHART),
+        _quality(qualities),
+        Finding(
+            "sensor.processing.jpeg_subsampling",
+            subsampling,
+            note="" if subsampling else _NOT_JPEG,
+        ),
+    ]
+
+
+def _subsampling(own: Sequence[Capture]) -> Subsampling | None:
+    found = Counter(capture.header.subsampling for capture in own)
+    return found.most_common(1)[0][0]
+
+
+def _quality(qualities: Sequence[int]) -> Finding:
+    if not qualities:
+        return Finding("sensor.jpeg_quality", None, note=_NOT_JPEG)
+    middle = float(np.median(qualities))
+    return Finding("sensor.jpeg_quality", middle, (middle, middle), _spread(qualities))
+
+
+def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
+    """Returns the gains of red and blue: from boards, which are white, or else from all scenes."""
+    boards = np.array([photo.board_white for photo in photos])
+    on_boards = int(np.isfinite(boards).all(axis=1).sum()) >= LEAST_PHOTOS
+    values = np.log(boards if on_boards else np.array([photo.white for photo in photos]))
+    strength = rng.uniform(*TONE_CONTRAST, _DRAWS) * rng.uniform(*SATURATION, _DRAWS)
+    note = (
+        "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
+    )
+    found: list[Finding] = []
+    for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
+        told = _told(name, values[:, i], rng, 1 / strength, _COLORLESS)
+        if told.ci95 is not None and isinstance(told.value, float):
+            value, low, high = np.exp([told.value, *told.ci95]).tolist()
+            told = Finding(name, value, (low, high), value * (_spread(values[:, i]) or 0.0), note)
+        found.append(told)
+    return found
+
+
+def _spread(values: Sequence[float] | Floats) -> float | None:
+    """Returns the standard deviation of those that are known; None of fewer than two."""
+    known = np.asarray(values)[np.isfinite(values)]
+    return float(known.std(ddof=1)) if len(known) > 1 else None
+
+
+def _drawn(
+    photos: Sequence[Photo], quality: int, subsampling: Subsampling, rng: np.random.Generator
+) -> list[Finding]:
+    """Returns what the chart tells of noise, filters and sharpness."""
+    draws = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng).draws
+    notes = dict.fromkeys(FITTED, _GRAINY) | {"sharpening": _BLURRY, "blur_px": _BLURRY}
+    return [
+        _of_draws(f"sensor.{name}", draws[name])
+        if name in draws
+        else Finding(f"sensor.{name}", None, note=notes[name])
+        for name in FITTED
+    ]
+
+
+def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
+    strength = rng.uniform(*SATURATION, _DRAWS)
+    fringes = np.array([photo.fringes for photo in photos])
+    return [
+        _told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
+        for i, name in enumerate(("red", "blue"))
+    ]
+
+
+def _told(
+    name: str,
+    values: Sequence[float] | Floats,
+    rng: np.random.Generator,
+    factors: Floats | None = None,
+    missing: str = "",
+) -> Finding:
+    """Returns the median of what photos say, each draw of it times a factor that nobody knows.
+
+    Args:
+        name: of the finding.
+        values: of each photo; NaN where it does not tell.
+        rng: resamples the photos.
+        factors: draws (``_DRAWS``,) of the factor; None for 1.
+        missing: why no photo tells, where none does.
+    """
+    known = np.asarray(values)[np.isfinite(values)]
+    if len(known) < _LEAST_PHOTOS:
+        few = f"{len(known)} photos tell it, {_LEAST_PHOTOS} are needed. {_MORE}"
+        return Finding(name, None, note=few if len(known) else missing)
+    picks = rng.integers(len(known), size=(_DRAWS, len(known)))
+    medians = np.median(known[picks], axis=1)
+    return _of_draws(name, medians if factors is None else medians * factors)
+
+
+def _of_draws(name: str, draws: Floats) -> Finding:
+    low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975)).tolist()
+    return Finding(name, middle, (low, high))

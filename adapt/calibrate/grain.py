@@ -1,0 +1,105 @@
+"""Grain: how much and how finely brightness varies in flat parts of a photo, by level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LEVEL_BINS = np.linspace(24, 216, 9)
+"""Ends of the bins of levels; beyond them noise is cut off."""
+LAGS = ((1, 0), (2, 0), (1, 1))
+"""Distances across and down (or down and across), pixels, at which levels are compared."""
+
+_TILE = 16
+_MOST_TILES = 6000
+_KEPT = 24  # tiles of a bin that a photo gives at most
+_FLATTEST = 0.25  # share of the tiles of all photos in a bin that is taken for flat
+_LEAST_TILES = 8
+_LOW = 0.3  # quantile over flat tiles: texture that looks flat only adds
+
+
+@dataclass(frozen=True, eq=False)
+class FlatTiles:
+    """The flattest parts of a photo at each level.
+
+    Attributes:
+        bins: (n,) number of the bin of levels.
+        coarse: (n,) variance of what is coarse in them, square levels.
+        fine: (n, lags) half the mean squared difference of levels.
+    """
+
+    bins: NDArray[np.intp]
+    coarse: NDArray[np.float32]
+    fine: NDArray[np.float32]
+
+
+def flat_tiles(rgb: NDArray[np.uint8]) -> FlatTiles:
+    """Returns the flattest tiles of a photo (h, w, 3), by the mean of its colours' levels.
+
+    That is what no change of saturation moves.
+    """
+    colors = _tiles(rgb)
+    tiles = colors.mean(axis=-1, dtype=np.float32)
+    level = tiles.mean(axis=(1, 2))
+    whole = (colors.min(axis=(1, 2, 3)) > 0) & (colors.max(axis=(1, 2, 3)) < _CLIPPED)
+    tiles, bins = tiles[whole], np.digitize(level[whole], LEVEL_BINS) - 1
+    coarse = _coarse_variance(tiles)
+    order = np.argsort(coarse, kind="stable")
+    kept = [order[bins[order] == number][:_KEPT] for number in range(len(LEVEL_BINS) - 1)]
+    chosen = np.concatenate(kept)
+    fine = np.stack([_difference(tiles[chosen], *lag) for lag in LAGS], axis=1)
+    return FlatTiles(bins[chosen], coarse[chosen], fine)
+
+
+_CLIPPED = 252
+
+
+def grain(photos: Sequence[FlatTiles]) -> Floats:
+    """Returns half the mean squared difference of levels (bins, lags); NaN where nothing is flat.
+
+    Tiles are chosen as flat by what is coarse in them, and looked at by what is fine, so that the
+    choice hardly favours those with little noise.
+    """
+    bins, coarse, fine = (
+        np.concatenate([getattr(tiles, name) for tiles in photos])
+        for name in ("bins", "coarse", "fine")
+    )
+    found = np.full((len(LEVEL_BINS) - 1, len(LAGS)), np.nan)
+    for number in range(len(found)):
+        mine = np.flatnonzero(bins == number)
+        count = max(_LEAST_TILES, round(_FLATTEST * len(mine)))
+        if len(mine) >= 2 * _LEAST_TILES:
+            flat = mine[np.argsort(coarse[mine], kind="stable")[:count]]
+            found[number] = np.quantile(fine[flat], _LOW, axis=0)
+    return found
+
+
+def _tiles(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Returns square tiles (n, side, side, 3), evenly from all over the photo."""
+    rows, columns = (n // _TILE for n in rgb.shape[:2])
+    cut = rgb[: rows * _TILE, : columns * _TILE].reshape(rows, _TILE, columns, _TILE, 3)
+    tiles = cut.swapaxes(1, 2).reshape(-1, _TILE, _TILE, 3)
+    return tiles[:: max(1, -(-len(tiles) // _MOST_TILES))]
+
+
+def _coarse_variance(tiles: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the variance (n,) of the means of a tile's sixteen parts."""
+    part = _TILE // 4
+    means = tiles.reshape(-1, 4, part, 4, part).mean(axis=(2, 4))
+    return np.asarray(means.var(axis=(1, 2)))
+
+
+def _difference(tiles: NDArray[np.float32], a: int, b: int) -> NDArray[np.float32]:
+    """Returns half the mean squared difference (n,) at a distance, both ways round."""
+    ways = {(a, b), (b, a)}
+    found = []
+    for down, across in ways:
+        height, width = _TILE - down, _TILE - across
+        change = tiles[:, down:, across:] - tiles[:, :height, :width]
+        found.append((change**2).mean(axis=(1, 2)) / 2)
+    return np.asarray(np.mean(found, axis=0))

@@ -1,0 +1,40 @@
+"""Levels: from the bytes of a photo to light and back, as far as a photo tells.
+
+The curve of sRGB is undone and so is the roll-off before white; the contrast that a camera's tone
+curve adds, and the colour it adds, no photo of unknown things tells.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+TONE_CONTRAST = (0.8, 1.4)
+"""Least and most that the tone curve's contrast is taken for."""
+SATURATION = (0.7, 1.3)
+"""The same of the colours'."""
+
+_SHOULDER = 0.8  # of render.camera.tone
+_ROOM = 1 - _SHOULDER
+
+
+def decoded(levels: NDArray[Any]) -> Floats:
+    """Returns linear light, 0 to 1 and a little more, of levels, 0 to 255."""
+    share = np.clip(np.asarray(levels, np.float64) / 255, 0, 1)
+    light = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    bent = np.maximum((1 - light) / _ROOM, 1e-3)
+    return np.asarray(np.where(light > _SHOULDER, _SHOULDER - _ROOM * np.log(bent), light))
+
+
+def encoded(light: NDArray[Any]) -> Floats:
+    """Returns levels, 0 to 255, of linear light."""
+    given = np.clip(np.asarray(light, np.float64), 0, None)
+    bent = np.where(given > _SHOULDER, 1 - _ROOM * np.exp((_SHOULDER - given) / _ROOM), given)
+    share = np.where(
+        bent <= 0.0031308, bent * 12.92, 1.055 * np.maximum(bent, 1e-9) ** (1 / 2.4) - 0.055
+    )
+    return np.asarray(255 * share)

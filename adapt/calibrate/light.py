@@ -1,0 +1,172 @@
+"""Light in a photo: how it falls off towards the corners, what is white, how it is exposed, fringes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+
+from sim2cam.adapt.calibrate.boards import Sighting
+from sim2cam.adapt.calibrate.levels import decoded
+from sim2cam.render.camera.automatics import choose
+from sim2cam.scene.sensor import Automatics
+
+Floats = NDArray[np.float64]
+Rgb = NDArray[np.uint8]
+
+_TILES = 40  # across the longer side
+_DARKEST, _BRIGHTEST = 20, 240  # levels that light is told from
+_STEEPEST = 0.1  # change of log light from tile to tile beyond which there is an edge
+_LEAST_PAIRS = 60
+_ROUNDS = 12
+_FRINGE_PX = 32  # side of a tile in which fringes are looked for
+_FRINGE_SIGMA_PX = 1.2
+_LEAST_TILES = 6
+_LEAST_CONTRAST = 12  # levels, standard deviation
+_LEAST_WHITES = 4
+
+
+def falloff(rgb: Rgb) -> float:
+    """Returns the share of light that corners lose, as a ``Sensor`` has it; NaN where nothing is even.
+
+    Light of scenes changes from tile to tile as often outwards as inwards, so what it changes outwards
+    in the median is the lens's (after Zheng et al. 2008, "Single-image vignetting correction using
+    radial gradient symmetry").
+
+    Args:
+        rgb: (h, w, 3).
+    """
+    height, width = rgb.shape[:2]
+    side = max(8, max(height, width) // _TILES)
+    rows, columns = height // side, width // side
+    if min(rows, columns) < 2:
+        return float("nan")
+    cut = rgb[: rows * side, : columns * side]
+    means = cv2.resize(cut, (columns, rows), interpolation=cv2.INTER_AREA).astype(np.float64)
+    peaks = cut.reshape(rows, side, columns, side, 3).max(axis=(1, 3, 4))
+    known = (means.min(axis=-1) > _DARKEST) & (peaks < _BRIGHTEST)
+    light = np.log(np.maximum(decoded(means.mean(axis=-1)), 1e-4))
+    y, x = ((np.arange(n) + 0.5) * side for n in (rows, columns))
+    outward = ((2 * x / width - 1) ** 2 + (2 * y[:, None] / height - 1) ** 2) / 2
+    changes, steps, middles = (
+        np.concatenate([part.ravel() for part in parts])
+        for parts in zip(*(_pairs(light, outward, known, axis) for axis in (0, 1)), strict=True)
+    )
+    lost = 0.0
+    for _ in range(_ROUNDS):
+        kept = 1 - lost * middles
+        even = np.abs(changes + lost * steps / kept) < _STEEPEST
+        if even.sum() < _LEAST_PAIRS:
+            return float("nan")
+        slopes = (-changes * kept / steps)[even]
+        lost = float(np.clip(_weighted_median(slopes, np.abs(steps[even])), -0.5, 0.95))
+    return lost
+
+
+def _pairs(
+    light: Floats, outward: Floats, known: NDArray[np.bool_], axis: int
+) -> tuple[Floats, Floats, Floats]:
+    """Returns of neighbours how much light and place change, and their middle place."""
+    first, second = (np.s_[:-1], np.s_[1:]) if axis == 0 else (np.s_[:, :-1], np.s_[:, 1:])
+    both = known[first] & known[second] & (outward[second] != outward[first])
+    middle = (outward[first] + outward[second]) / 2
+    return (
+        (light[second] - light[first])[both],
+        (outward[second] - outward[first])[both],
+        middle[both],
+    )
+
+
+def fringes(rgb: Rgb) -> Floats:
+    """Returns by which share red and blue (2,) are larger than green; NaN where no edges tell.
+
+    In each tile the colour is a straight line of green and of its change away from the middle.
+
+    Args:
+        rgb: (h, w, 3).
+    """
+    half = cv2.resize(
+        rgb, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA
+    )  # chroma is as coarse
+    soft = np.asarray(cv2.GaussianBlur(half.astype(np.float64), (0, 0), _FRINGE_SIGMA_PX))
+    height, width = soft.shape[:2]
+    y, x = np.mgrid[:height, :width]
+    down, across = (
+        gaussian_filter(half[..., 1].astype(np.float64), _FRINGE_SIGMA_PX, order)
+        for order in ((1, 0), (0, 1))
+    )
+    away = across * (x - (width - 1) / 2) + down * (y - (height - 1) / 2)
+    rows, columns = height // _FRINGE_PX, width // _FRINGE_PX
+    if not rows * columns:
+        return np.full(2, np.nan)
+
+    def tiled(plane: NDArray[Any]) -> Floats:
+        cut = plane[: rows * _FRINGE_PX, : columns * _FRINGE_PX]
+        tiles = cut.reshape(rows, _FRINGE_PX, columns, _FRINGE_PX).swapaxes(1, 2)
+        flat = tiles.reshape(rows * columns, -1)
+        return np.asarray(flat - flat.mean(axis=1, keepdims=True))
+
+    red, green, blue = (tiled(soft[..., i]) for i in range(3))
+    moved = tiled(away)
+    clear = (green.std(axis=1) > _LEAST_CONTRAST) & (moved.std(axis=1) > 1e-6)
+    if clear.sum() < _LEAST_TILES:
+        return np.full(2, np.nan)
+    design = np.stack([green[clear], moved[clear]], axis=-1)
+    square = design.transpose(0, 2, 1) @ design + 1e-6 * np.eye(2)
+    found = []
+    for color in (red[clear], blue[clear]):
+        slope, change = np.linalg.solve(square, design.transpose(0, 2, 1) @ color[..., None])[
+            ..., 0
+        ].T
+        alike = slope > 0.3  # the edge is of brightness, not of colour
+        if alike.sum() < _LEAST_TILES:
+            return np.full(2, np.nan)
+        weight = np.sqrt(np.linalg.det(square) / square[:, 0, 0])[alike]
+        found.append(_weighted_median(-(change / slope)[alike], weight))
+    return np.array(found)
+
+
+def board_white(rgb: Rgb, sighting: Sighting) -> Floats:
+    """Returns the light of red and of blue over that of green (2,) on a chessboard's light squares.
+
+    NaN where they are too bright or too few.
+
+    Args:
+        rgb: (h, w, 3).
+        sighting: of the chessboard in it.
+    """
+    columns, rows = (int(n) + 1 for n in sighting.points_m[:, :2].max(axis=0))
+    corners = sighting.pixels.reshape(rows, columns, 2)
+    middles = (corners[:-1, :-1] + corners[:-1, 1:] + corners[1:, :-1] + corners[1:, 1:]) / 4
+    x, y = np.rint(middles).astype(int).reshape(-1, 2).T
+    inside = (x >= 0) & (y >= 0) & (x < rgb.shape[1]) & (y < rgb.shape[0])
+    odd = (np.indices((rows - 1, columns - 1)).sum(axis=0) % 2).ravel()[inside]
+    levels = cv2.blur(rgb, (3, 3))[y[inside], x[inside]].astype(np.float64)
+    if len(set(odd.tolist())) < 2:
+        return np.full(2, np.nan)
+    light = max((0, 1), key=lambda parity: float(levels[odd == parity].mean()))
+    whites = levels[odd == light]
+    whites = whites[(whites.max(axis=1) < _BRIGHTEST) & (whites.min(axis=1) > _DARKEST)]
+    if len(whites) < _LEAST_WHITES:
+        return np.full(2, np.nan)
+    red, green, blue = np.median(decoded(whites), axis=0)
+    return np.array([red / green, blue / green])
+
+
+def metered(rgb: Rgb) -> tuple[float, Floats]:
+    """Returns what the renderer's meter says of a photo (h, w, 3).
+
+    Stops over the exposure that it would choose, and the light of red and blue over that of green (2,)
+    in what it would take for white.
+    """
+    chosen = choose(decoded(rgb).astype(np.float32), Automatics(white_balance=1.0))
+    return -float(np.log2(chosen.gain)), np.array([1 / chosen.red, 1 / chosen.blue])
+
+
+def _weighted_median(values: Floats, weights: Floats) -> float:
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, below[-1] / 2)])

@@ -1,0 +1,187 @@
+"""Photos: what is seen in each capture, and which of them one camera took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.adapt.calibrate.boards import Sighting, find_board, find_whole, usual_shape
+from sim2cam.adapt.calibrate.chart import Marks, marks
+from sim2cam.adapt.calibrate.light import board_white, falloff, fringes, metered
+from sim2cam.dataset.captures import read_captures
+from sim2cam.errors import InputError
+from sim2cam.images import Header
+from sim2cam.scene.asset import Board
+
+Floats = NDArray[np.float64]
+
+LEAST_PX = 64
+"""Shorter side of the smallest picture that is taken for a photo."""
+
+_FOREIGN = (".heic", ".heif", ".avif", ".dng", ".cr2", ".nef", ".arw")
+_COLORED = ("RGB", "RGBA")
+_FLAT = 1.0  # levels, standard deviation of a row that is dead
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A file and what it says of itself."""
+
+    path: Path
+    header: Header
+
+    @property
+    def camera(self) -> str:
+        """What took it, as far as the file says: make, model, focal length, size."""
+        exif = self.header.exif
+        maker = " ".join(str(exif[key]) for key in ("Make", "Model") if exif.get(key))
+        focal = f"{exif['FocalLength']:g} mm" if isinstance(exif.get("FocalLength"), float) else ""
+        size = f"{self.header.width}x{self.header.height}"
+        return ", ".join(part for part in (maker, focal, size) if part)
+
+
+@dataclass(frozen=True, eq=False)
+class Photo:
+    """What is seen in a capture.
+
+    Attributes:
+        name: of its file.
+        sighting: of a board; None without one.
+        marks: of noise and edges.
+        falloff: light that corners lose; NaN where it is not told, as all that follows.
+        fringes: (2,) how much larger red and blue are.
+        white: (2,) red and blue over green in what the meter takes for white.
+        board_white: (2,) the same of a chessboard's light squares.
+        exposure_ev: stops over the meter's exposure.
+        border: dead pixels at the left, top, right and bottom.
+        brightest: the highest level.
+    """
+
+    name: str
+    sighting: Sighting | None
+    marks: Marks
+    falloff: float
+    fringes: Floats
+    white: Floats
+    board_white: Floats
+    exposure_ev: float
+    border: tuple[int, int, int, int]
+    brightest: int
+
+
+def list_captures(path: Path) -> tuple[list[Capture], dict[str, str]]:
+    """Returns the captures of a folder, a photo or a list of photos, and why files were left out.
+
+    Raises:
+        InputError: there is nothing there, or nothing that can be used.
+    """
+    captures: list[Capture] = []
+    refused: dict[str, str] = {}
+    for file in _files(path):
+        try:
+            captures.append(_opened(file))
+        except InputError as error:
+            refused[file.name] = str(error.args[1])
+    if not captures:
+        reason = next(iter(refused.values()), "no photos in it. Check the path.")
+        count = f"none of {len(refused)} files can be used: " if len(refused) > 1 else ""
+        raise InputError(path, f"{count}{reason}")
+    return captures, refused
+
+
+def by_camera(captures: Sequence[Capture]) -> dict[str, list[Capture]]:
+    """Returns the captures of each camera, that with most captures first."""
+    found: dict[str, list[Capture]] = {}
+    for capture in captures:
+        found.setdefault(capture.camera, []).append(capture)
+    return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
+
+
+def look(
+    captures: Sequence[Capture], board: Board | None, progress: Callable[[int, int], None]
+) -> tuple[list[Photo], dict[str, str]]:
+    """Returns what is seen in captures, and why some were left out.
+
+    Args:
+        captures: of one camera.
+        board: of markers; None for chessboards.
+        progress: is told how many are done, and of how many.
+    """
+    photos: list[Photo] = []
+    refused: dict[str, str] = {}
+    for number, capture in enumerate(captures):
+        try:
+            photos.append(_seen(capture, images.read_rgb(capture.path), board))
+        except InputError as error:
+            refused[capture.path.name] = str(error.args[1])
+        progress(number + 1, len(captures))
+    shape = usual_shape([photo.sighting for photo in photos if photo.sighting])
+    if board is None and shape is not None:
+        paths = {capture.path.name: capture.path for capture in captures}
+        photos = [_completed(photo, paths[photo.name], shape) for photo in photos]
+    return photos, refused
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise InputError(path, "no such file or folder. Check the path.")
+    if path.is_file() and path.suffix.lower() != ".json":
+        return [path]
+    known = (*images.SUFFIXES, *_FOREIGN)
+    found = [p for p in path.iterdir() if p.suffix.lower() in known] if path.is_dir() else []
+    if found:
+        return sorted(p for p in found if p.is_file())
+    return [sample.rgb for sample in read_captures(path).samples]
+
+
+def _opened(path: Path) -> Capture:
+    suffix = path.suffix.lower()
+    if suffix in _FOREIGN:
+        raise InputError(path, f"{suffix[1:].upper()} is not read. Export it as JPEG, unedited.")
+    header = images.read_header(path)
+    if min(header.width, header.height) < LEAST_PX:
+        size = f"{header.width}x{header.height}"
+        raise InputError(path, f"{size} pixels are no photo. Both sides have {LEAST_PX} or more.")
+    return Capture(path, header)
+
+
+def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Photo:
+    name = capture.path.name
+    sighting = find_board(name, np.ascontiguousarray(rgb[..., 1]), board)
+    unknown = np.full(2, np.nan)
+    colored = capture.header.mode in _COLORED
+    exposure, white = metered(rgb)
+    on_board = sighting is not None and sighting.shape is not None and colored
+    return Photo(
+        name,
+        sighting,
+        marks(rgb),
+        falloff(rgb),
+        fringes(rgb) if colored else unknown,
+        white if colored else unknown,
+        board_white(rgb, sighting) if on_board and sighting else unknown,
+        exposure,
+        _border(rgb),
+        int(rgb.max()),
+    )
+
+
+def _completed(photo: Photo, path: Path, shape: tuple[int, int]) -> Photo:
+    """Returns a photo with the whole board, where only a part was found and it shows the whole."""
+    if photo.sighting is None or photo.sighting.shape == shape:
+        return photo
+    grey = np.ascontiguousarray(images.read_rgb(path)[..., 1])
+    return replace(photo, sighting=find_whole(photo.name, grey, shape) or photo.sighting)
+
+
+def _border(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int]:
+    """Returns how many columns and rows at each side hold one level, as where a sensor is masked."""
+    columns, rows = (rgb.std(axis=axis).max(axis=-1) < _FLAT for axis in (0, 1))
+    ends = (columns, rows, columns[::-1], rows[::-1])
+    left, top, right, bottom = (int(np.argmin(np.append(side, False))) for side in ends)
+    return left, top, right, bottom

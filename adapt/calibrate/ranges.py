@@ -1,0 +1,109 @@
+"""Ranges: what a recipe draws around a fitted camera, as tables of its ``[domain]`` and ``[render]``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.geometry.lens import KannalaBrandt
+from sim2cam.seeds import stream
+
+ROWS = 64
+"""Lenses that a recipe draws from, each of which might as well be the camera's."""
+
+_TABLE = "camera"
+_FACTORS = {
+    "sensor.exposure_ev": ("exposure", "exposure_ev"),
+    "sensor.red_gain": ("exposure", "red_gain"),
+    "sensor.blue_gain": ("exposure", "blue_gain"),
+    "sensor.processing.jpeg_subsampling": ("processing", "jpeg_subsampling"),
+    "glass.lateral_color.red": ("lateral_color", "red"),
+    "glass.lateral_color.blue": ("lateral_color", "blue"),
+} | {
+    f"sensor.{name}": ("sensor", name)
+    for name in (
+        "vignetting", "full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px", "jpeg_quality",
+    )
+}  # fmt: skip
+"""The group and factor of a recipe that each finding decides; those of lenses are ``_lens``'s."""
+_BOUNDS = {
+    "exposure_ev": (-8.0, 8.0),
+    "red_gain": (0.05, 20.0),
+    "blue_gain": (0.05, 20.0),
+    "vignetting": (0.0, 1.0),
+    "read_noise_e": (0.0, 1e4),
+    "denoise": (0.0, 1.0),
+    "sharpening": (0.0, 10.0),
+    "blur_px": (0.0, 50.0),
+    "jpeg_quality": (1.0, 100.0),
+    "red": (-0.05, 0.05),
+    "blue": (-0.05, 0.05),
+}
+_REACH = 2.5  # standard deviations to which draws go
+_INTERVAL = 2 * 1.96  # standard deviations in an interval
+
+
+def recipe_tables(fit: CameraFit) -> dict[str, Any]:
+    """Returns the tables of a recipe that draws cameras around a fit, as far as the fit tells them.
+
+    Lenses are drawn whole, as their numbers are sure together. All other numbers follow normal laws
+    that are as wide as they are unsure and as they differ from photo to photo; electrons at saturation
+    are anywhere in their interval, by their logarithm.
+    """
+    domain: dict[str, dict[str, Any]] = _lens(fit)
+    for finding in fit.findings:
+        if finding.name in _FACTORS and finding.value is not None:
+            group, factor = _FACTORS[finding.name]
+            domain.setdefault(group, {})[factor] = _distribution(finding, factor)
+    return {"render": {"width": fit.width, "height": fit.height}, "domain": domain}
+
+
+def _distribution(finding: Finding, factor: str) -> dict[str, Any]:
+    if not isinstance(finding.value, int | float):
+        return {"kind": "constant", "value": finding.value}
+    low, high = finding.ci95 or (finding.value, finding.value)
+    if factor == "full_well_e":
+        return {"kind": "log_uniform", "low": low, "high": high}
+    std = math.hypot((high - low) / _INTERVAL, finding.spread or 0.0)
+    least, most = _BOUNDS[factor]
+    middle = min(max(finding.value, least), most)
+    ends = max(least, middle - _REACH * std), min(most, middle + _REACH * std)
+    whole = factor == "jpeg_quality"
+    if ends[1] <= ends[0]:
+        return {"kind": "constant", "value": round(middle) if whole else middle}
+    drawn = {"kind": "normal", "mean": middle, "std": std, "low": ends[0], "high": ends[1]}
+    return {"kind": "rounded", "of": drawn} if whole else drawn
+
+
+def _lens(fit: CameraFit) -> dict[str, dict[str, Any]]:
+    """Returns the groups that decide the lens: columns of one table, a row for each lens."""
+    if fit.lens is None:
+        return {}
+    rng, width = stream(0, _TABLE), fit.width
+    lenses = [fit.lens.draw(rng, (fit.width, fit.height)) for _ in range(ROWS)]
+    bends = {
+        name: [float(getattr(lens, name)) for lens in lenses]
+        for name in ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")
+        if hasattr(lenses[0], name)
+    }
+    groups = {
+        "lens": {
+            "shift_x": [(lens.cx_px - (width - 1) / 2) / width for lens in lenses],
+            "shift_y": [(lens.cy_px - (fit.height - 1) / 2) / width for lens in lenses],
+            "aspect": [lens.fy_px / lens.fx_px for lens in lenses],
+        }
+    }
+    halves = [width / 2 / lens.fx_px for lens in lenses]
+    if isinstance(lenses[0], KannalaBrandt):
+        groups |= {"view": {"fov_rad": [2 * half for half in halves]}, "fisheye": bends}
+    else:
+        groups["view"] = {"fov_rad": [2 * math.atan(half) for half in halves]}
+        groups["lens"] |= bends
+    return {
+        group: {
+            name: {"kind": "column", "table": _TABLE, "values": values}
+            for name, values in factors.items()
+        }
+        for group, factors in groups.items()
+    }

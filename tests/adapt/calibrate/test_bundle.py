@@ -1,0 +1,84 @@
+import cv2
+import numpy as np
+import pytest
+
+from sim2cam.adapt.calibrate.bundle import MODELS, fit_bundle, place_board
+from sim2cam.adapt.calibrate.lens import fit_lens
+from tests.adapt.calibrate.conftest import LENSES, SIZE, see_boards
+
+BY_NAME = {model.name: model for model in MODELS}
+STARTS = {"kannala_brandt": ["pinhole"], "brown_conrady": ["pinhole"],
+          "rational": ["pinhole", "brown_conrady"],
+          "thin_prism": ["pinhole", "brown_conrady"]}  # fmt: skip
+
+
+def fitted(name, seen):
+    bundle = None
+    for step in [*STARTS.get(name, []), name]:
+        bundle = fit_bundle(seen, SIZE, BY_NAME[step], bundle)
+    return bundle
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_corners_without_noise_give_the_lens_itself(name):
+    lens = LENSES[name]
+    seen = see_boards(lens, 6, np.random.default_rng(1), noise_px=0.0)
+    bundle = fitted(name, seen)
+    assert bundle.rms_px < 1e-3
+    found = bundle.lens.project(np.array([[0.2, 0.1, 1.0], [-0.3, 0.25, 1.0]]))
+    assert found == pytest.approx(
+        lens.project(np.array([[0.2, 0.1, 1.0], [-0.3, 0.25, 1.0]])), abs=0.05
+    )
+
+
+def test_it_agrees_with_opencv():
+    seen = see_boards(LENSES["brown_conrady"], 12, np.random.default_rng(2))
+    bundle = fitted("brown_conrady", seen)
+    points = [s.points_m.astype(np.float32) for s in seen]
+    pixels = [s.pixels.astype(np.float32) for s in seen]
+    rms, matrix, bends, *_ = cv2.calibrateCamera(points, pixels, SIZE, None, None)
+    assert bundle.rms_px == pytest.approx(rms, rel=2e-3)
+    assert bundle.lens.matrix() == pytest.approx(matrix, abs=0.05)
+    assert bundle.lens.coefficients() == pytest.approx(bends.ravel(), abs=2e-3)
+
+
+def test_variances_are_those_of_repetitions():
+    lens, off = LENSES["brown_conrady"], []
+    for seed in range(6):
+        bundle = fitted("brown_conrady", see_boards(lens, 8, np.random.default_rng(100 + seed)))
+        truth = np.array([getattr(lens, name) for name in bundle.model.free])
+        found = np.array([getattr(bundle.lens, name) for name in bundle.model.free])
+        off.append((found - truth) / np.sqrt(np.diag(bundle.covariance)))
+    assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.3
+
+
+def test_one_corner_far_off_hardly_moves_the_lens():
+    lens = LENSES["pinhole"]
+    seen = see_boards(lens, 8, np.random.default_rng(3))
+    seen[0].pixels[0] += 40
+    assert fitted("pinhole", seen).lens.fx_px == pytest.approx(lens.fx_px, rel=5e-3)
+
+
+def test_a_board_is_placed_under_a_known_lens():
+    for lens in LENSES.values():
+        (seen,) = see_boards(lens, 1, np.random.default_rng(4), noise_px=0.0)
+        assert np.abs(place_board(seen, lens)).max() < 1e-3
+
+
+def test_photos_left_out_choose_the_simplest_model_that_serves():
+    seen = see_boards(LENSES["pinhole"], 6, np.random.default_rng(5))
+    fit = fit_lens(seen, SIZE, np.random.default_rng(0))
+    assert fit.kind == "brown_conrady"
+    assert list(fit.names) == ["fx_px", "fy_px", "cx_px", "cy_px"]
+
+
+def test_a_fisheye_is_told_and_a_wrong_board_named():
+    seen = see_boards(LENSES["kannala_brandt"], 11, np.random.default_rng(6))
+    seen[3].pixels[:] += np.random.default_rng(7).normal(0, 8, seen[3].pixels.shape)
+    fit = fit_lens(seen, SIZE, np.random.default_rng(0))
+    assert fit.kind == "kannala_brandt"
+    assert list(fit.outliers) == ["03.jpg"]
+    assert fit.left_out_px["kannala_brandt"] < 0.7 < fit.left_out_px["pinhole"]
+    drawn = [fit.draw(np.random.default_rng(seed), SIZE) for seed in range(20)]
+    spread = np.std([lens.fx_px for lens in drawn])
+    assert spread == pytest.approx(np.sqrt(fit.covariance[0][0]), rel=0.5)

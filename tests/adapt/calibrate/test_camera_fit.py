@@ -1,0 +1,196 @@
+"""The result: its form on disk, what recipes draw from it, and that every number is a camera's."""
+
+import dataclasses
+import json
+import typing
+
+import numpy as np
+import pytest
+
+from sim2cam import images
+from sim2cam.adapt.calibrate.calibrate import calibrate
+from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, write_camera
+from sim2cam.adapt.calibrate.lens import FittedLens
+from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
+from sim2cam.errors import InputError
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.compose import compose
+from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.draw import draw
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.glass import Glass, LateralColor
+from sim2cam.scene.sensor import Processing, Sensor
+
+
+def lens(kind="brown_conrady", **numbers):
+    found = {"fx_px": 500.0, "fy_px": 502.0, "cx_px": 322.0, "cy_px": 236.0} | numbers
+    covariance = np.diag([4.0, 4.0, 1.0, 1.0, *[1e-6] * len(numbers)])
+    covariance[0, 1] = covariance[1, 0] = 3.9
+    rows = tuple(map(tuple, covariance.tolist()))
+    return FittedLens(
+        kind, tuple(found), tuple(found.values()), rows, 0.2, {kind: 0.3}, {"bad.jpg": 9.0}, 0.9
+    )
+
+
+def fit(of=None):
+    return CameraFit(
+        "Kodak One, 640x480", 640, 480, photos=12, boards=10,
+        findings=(
+            Finding("lens.fx_px", 500.0, (496.0, 504.0)),
+            Finding("sensor.vignetting", 0.02, (-0.01, 0.05)),
+            Finding("sensor.full_well_e", 2000.0, (1000.0, 4000.0)),
+            Finding("sensor.jpeg_quality", 90.0, (90.0, 90.0), 2.0),
+            Finding("sensor.red_gain", 1.1, (1.05, 1.15), 0.05),
+            Finding("sensor.denoise", None, note="too faint."),
+            Finding("sensor.processing.jpeg_subsampling", "422"),
+            Finding("glass.lateral_color.red", 0.001, (0.001, 0.001)),
+        ),
+        lens=of or lens(k1=-0.1, k2=0.02),
+        others={"Kodak Two, 640x480": 3},
+    )  # fmt: skip
+
+
+def test_it_survives_its_file(tmp_path):
+    write_camera(tmp_path / "camera.json", fit())
+    assert read_camera(tmp_path / "camera.json") == fit()
+    bare = dataclasses.replace(fit(), lens=None)
+    write_camera(tmp_path / "camera.json", bare)
+    assert read_camera(tmp_path / "camera.json") == bare
+
+
+BAD = [
+    ("", "not JSON"),
+    ("[1]", "not what sim2cam calibrate writes (version None, not 1)."),
+    ({"version": 2}, "not what sim2cam calibrate writes (version 2, not 1)."),
+    ({"width": "wide"}, "width: Input should be a valid integer"),
+    ({"findings": 5}, "findings: "),
+    (
+        {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
+        "a lens is of brown_conrady, rational",
+    ),
+    (
+        {"lens": fit().to_json()["lens"] | {"covariance": [[1.0]]}},
+        "6 names of a lens have 6 numbers",
+    ),
+    ({"lens": fit().to_json()["lens"] | {"names": ["fx_px"]}}, "1 names of a lens have 1 numbers"),
+]
+
+
+@pytest.mark.parametrize(("change", "problem"), BAD, ids=[problem[:24] for _, problem in BAD])
+def test_a_broken_file_is_refused_by_name(tmp_path, change, problem):
+    path = tmp_path / "camera.json"
+    path.write_text(change if isinstance(change, str) else json.dumps(fit().to_json() | change))
+    with pytest.raises(InputError) as error:
+        read_camera(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert problem in str(error.value)
+
+
+def recipe(tmp_path, of, extra=""):
+    write_camera(tmp_path / "camera.json", of)
+    path = tmp_path / "mine.toml"
+    path.write_text(f'base = "dice"\nname = "mine"\ncamera = "camera.json"\n{extra}')
+    return load_recipe(str(path))
+
+
+def test_a_recipe_draws_cameras_around_it(tmp_path):
+    found = recipe(tmp_path, fit())
+    assert (found.render.width, found.render.height) == (640, 480)
+    cameras = [compose(draw(found.domain, 0, i, views=4), 640, 480).cameras for i in range(25)]
+    every = [camera for four in cameras for camera in four]
+    lenses = [camera.lens for camera in every]
+    assert all(isinstance(one, BrownConrady) for one in lenses)
+    across, down = np.array([(one.fx_px, one.fy_px) for one in lenses]).T
+    assert across.mean() == pytest.approx(500, abs=1)
+    assert across.std() == pytest.approx(2, rel=0.35)
+    assert np.corrcoef(across, down)[0, 1] > 0.9  # numbers of a lens are drawn together
+    assert np.mean([one.cx_px for one in lenses]) == pytest.approx(322, abs=0.5)
+    assert np.mean([one.k1 for one in lenses]) == pytest.approx(-0.1, abs=1e-3)
+    sensors = [camera.sensor for camera in every]
+    assert {sensor.processing.jpeg_subsampling for sensor in sensors} == {"422"}
+    assert min(sensor.vignetting for sensor in sensors) >= 0
+    assert all(1000 <= sensor.full_well_e <= 4000 for sensor in sensors)
+    assert np.std([sensor.jpeg_quality for sensor in sensors]) == pytest.approx(2, rel=0.4)
+    assert {camera.glass.lateral_color.red for camera in every} == {0.001}
+    denoise = [sensor.denoise for sensor in sensors]
+    assert np.ptp(denoise) > 0.5  # what is not known stays as wide as it was
+
+
+def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_path):
+    found = recipe(tmp_path, fit(lens("kannala_brandt", k1=0.02)))
+    camera = compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    assert isinstance(camera.lens, KannalaBrandt)
+    assert camera.lens.fx_px == pytest.approx(500, abs=10)
+    path = tmp_path / "mine.toml"
+    write_camera(tmp_path / "camera.json", fit())
+    path.write_text('base = "dice-fisheye"\ncamera = "camera.json"\n')
+    camera = compose(draw(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480).cameras[0]
+    assert isinstance(camera.lens, BrownConrady)
+
+
+@pytest.mark.parametrize("kind", ["rational", "thin_prism"])
+def test_richer_lenses_reach_the_scene_whole(tmp_path, kind):
+    bends = {"k1": -0.1, "k4": 0.01} | ({"s1": 0.002} if kind == "thin_prism" else {})
+    found = recipe(tmp_path, fit(lens(kind, **bends)))
+    camera = compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    assert camera.lens.kind == kind
+    assert camera.lens.k4 == pytest.approx(0.01, abs=0.005)
+
+
+def test_the_recipe_itself_has_the_last_word_and_the_file_decides_the_digest(tmp_path):
+    found = recipe(
+        tmp_path, fit(), "[render]\nwidth = 320\nheight = 240\n[domain.sensor]\nvignetting = 0.3\n"
+    )
+    assert found.render.width == 320
+    assert found.domain.sensor.vignetting.value == 0.3
+    other = dataclasses.replace(fit(), findings=fit().findings[:1])
+    assert recipe(tmp_path, fit()).digest() != recipe(tmp_path, other).digest()
+    (tmp_path / "camera.json").unlink()
+    with pytest.raises(InputError, match=r"camera\.json: cannot be read"):
+        load_recipe(str(tmp_path / "mine.toml"))
+
+
+def field_at(path):
+    """Returns the type of a camera's field by its dotted path."""
+    kind = Camera
+    for name in path.split("."):
+        kind = typing.get_type_hints(kind)[name]
+        kind = next((k for k in typing.get_args(kind) if dataclasses.is_dataclass(k)), kind)
+        if name == "lens":
+            return BrownConrady
+    return kind
+
+
+def test_every_number_is_a_field_of_the_camera_and_none_is_left_out(tmp_path):
+    for number in range(4):
+        data = images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 90)
+        (tmp_path / f"{number}.jpg").write_bytes(data)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    names = {finding.name for finding in found.findings}
+    for name in names:
+        assert field_at(name) is not None
+    sensor = {f"sensor.{f.name}" for f in dataclasses.fields(Sensor)} - {
+        "sensor.noise_seed", "sensor.mosaic", "sensor.processing", "sensor.automatics",
+    }  # fmt: skip
+    color = {f"glass.lateral_color.{f.name}" for f in dataclasses.fields(LateralColor)}
+    assert names == {"lens.fx_px", "sensor.processing.jpeg_subsampling"} | sensor | color
+    assert {"jpeg_subsampling", "lateral_color"} <= {
+        f.name for c in (Processing, Glass) for f in dataclasses.fields(c)
+    }
+    silent = [f for f in found.findings if f.value is None]
+    assert all(f.note for f in silent)  # what is not told says why
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
+def test_every_finding_that_recipes_take_is_a_factor():
+    groups = typing.get_type_hints(Domain)
+    for name, (group, factor) in _FACTORS.items():
+        assert field_at(name) is not None
+        kind = next(
+            (k for k in typing.get_args(groups[group]) if dataclasses.is_dataclass(k)),
+            groups[group],
+        )
+        assert factor in {f.name for f in dataclasses.fields(kind)}
+    tables = recipe_tables(fit())
+    assert {len(d["values"]) for d in tables["domain"]["lens"].values()} == {ROWS}

@@ -1,0 +1,85 @@
+"""Grain, edges and the chart."""
+
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+
+from sim2cam.adapt.calibrate.chart import chart_marks, marks
+from sim2cam.adapt.calibrate.edges import find_edges, fit_edges
+from sim2cam.adapt.calibrate.grain import LEVEL_BINS, flat_tiles, grain
+from sim2cam.adapt.calibrate.sensor import FITTED, fit_sensor
+from sim2cam.scene.sensor import Sensor
+
+SENSOR = Sensor(0.0, 1.0, 1.0, 0.0, 0.6, 2000.0, 4.0, 0.2, 1.1, 1.0, 0.2, 95, 3)
+MIDDLES = (LEVEL_BINS[1:] + LEVEL_BINS[:-1]) / 2
+
+
+def greys(rng, std):
+    rows = [np.full((96, 320), level) for level in MIDDLES]
+    levels = np.concatenate(rows)[..., None] + rng.normal(0, std, (96 * len(rows), 320, 3))
+    return levels.round().clip(0, 255).astype(np.uint8)
+
+
+def test_grain_of_flat_greys_is_their_variance():
+    found = grain([flat_tiles(greys(np.random.default_rng(0), 6.0))])
+    assert found == pytest.approx(
+        np.full(found.shape, 36 / 3), rel=0.2
+    )  # the mean of three colours
+
+
+def test_grain_is_not_that_of_what_is_seen():
+    picture = greys(np.random.default_rng(0), 3.0)
+    picture[:, 160:] = (
+        picture[:, 160:][:, ::-1] // 2 + (np.indices((768, 160)).sum(0) % 40)[..., None]
+    )
+    found = grain([flat_tiles(picture)])
+    known = np.isfinite(found)
+    assert known[:, 0].sum() >= 4
+    assert np.nanmedian(found) == pytest.approx(3.0, rel=0.2)
+    assert np.isnan(grain([flat_tiles(np.zeros((64, 64, 3), np.uint8))])).all()
+
+
+@pytest.mark.parametrize("blur", [0.6, 1.0])
+@pytest.mark.parametrize("sharpening", [0.0, 0.5])
+def test_edges_are_as_wide_and_as_sharp_as_they_were_made(blur, sharpening):
+    y, x = np.mgrid[: 256 * 4, : 256 * 4] / 4
+    u, v = x * np.cos(0.35) + y * np.sin(0.35), y * np.cos(0.35) - x * np.sin(0.35)
+    light = 0.03 + 0.4 * ((np.floor(u / 28) + np.floor(v / 28)) % 2)
+    soft = cv2.GaussianBlur(light, (0, 0), blur * 4).reshape(256, 4, 256, 4).mean(axis=(1, 3))
+    level = 255 * (1.055 * soft ** (1 / 2.4) - 0.055)
+    sharp = level + sharpening * (level - cv2.GaussianBlur(level, (0, 0), 1.0))
+    found = fit_edges(find_edges(sharp.round().clip(0, 255).astype(np.uint8)))
+    assert len(found) >= 20
+    assert np.median(found, axis=0) == pytest.approx([blur, sharpening], abs=0.12)
+
+
+def test_nothing_has_no_edges():
+    assert fit_edges(find_edges(np.full((80, 80), 90, np.uint8))).shape == (0, 2)
+    assert find_edges(np.zeros((5, 5), np.uint8)) == []
+    assert np.isnan(marks(np.full((80, 80, 3), 90, np.uint8)).edges).all()
+
+
+def test_the_chart_shows_what_sensors_do():
+    plain = chart_marks(SENSOR)
+    noisy = chart_marks(replace(SENSOR, full_well_e=500.0))
+    soft = chart_marks(replace(SENSOR, blur_px=1.2))
+    assert (grain([noisy.flat]) > 2 * grain([plain.flat])).all()
+    assert soft.edges[0] > plain.edges[0] + 0.3
+    assert np.isfinite(plain.edges).all()
+
+
+def test_photos_without_flats_and_edges_tell_no_sensor():
+    black = marks(np.zeros((80, 80, 3), np.uint8))
+    assert fit_sensor([black], 90, "420", np.random.default_rng(0)).draws == {}
+
+
+@pytest.mark.slow
+def test_a_sensor_is_found_again():
+    shown = [chart_marks(replace(SENSOR, noise_seed=seed)) for seed in range(4)]
+    draws = fit_sensor(shown, 95, "420", np.random.default_rng(0)).draws
+    assert {"full_well_e", "blur_px"} <= draws.keys() <= set(FITTED)
+    for name, values in draws.items():
+        low, high = np.quantile(values, (0.005, 0.995))
+        assert low <= getattr(SENSOR, name) <= high

@@ -1,0 +1,151 @@
+import io
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sim2cam import images
+from sim2cam.adapt.calibrate.jpeg import jpeg_quality
+from sim2cam.adapt.calibrate.photo import by_camera, list_captures, look
+from sim2cam.errors import InputError
+
+
+def noise(shape=(120, 160, 3), seed=0):
+    return np.random.default_rng(seed).integers(40, 200, shape).astype(np.uint8)
+
+
+def jpeg(path, rgb=None, quality=80, subsampling="420"):
+    path.write_bytes(images.encode_jpeg(noise() if rgb is None else rgb, quality, subsampling))
+    return path
+
+
+def silent(done, total):
+    pass
+
+
+@pytest.mark.parametrize("quality", [1, 35, 50, 77, 92, 100])
+@pytest.mark.parametrize("subsampling", ["444", "422", "420"])
+def test_quality_and_subsampling_stand_in_the_file(tmp_path, quality, subsampling):
+    header = images.read_header(jpeg(tmp_path / "a.jpg", None, quality, subsampling))
+    assert jpeg_quality(header) == quality
+    assert header.subsampling == subsampling
+
+
+def test_files_with_other_tables_are_near_and_others_have_none(tmp_path):
+    Image.fromarray(noise()).save(
+        tmp_path / "a.jpg", qtables=[[min(255, 4 + i) for i in range(64)]] * 2
+    )
+    assert 60 <= jpeg_quality(images.read_header(tmp_path / "a.jpg")) <= 95
+    Image.fromarray(noise()).save(tmp_path / "a.png")
+    assert jpeg_quality(images.read_header(tmp_path / "a.png")) is None
+
+
+def with_exif(path, size=(160, 120), **entries):
+    exif = Image.Exif()
+    for tag, value in {"Make": 271, "Model": 272, "Orientation": 274}.items():
+        if tag in entries:
+            exif[value] = entries[tag]
+    Image.new("RGB", size, "grey").save(path, exif=exif)
+    return path
+
+
+def test_cameras_in_one_folder_are_told_apart(tmp_path):
+    for number in range(3):
+        with_exif(tmp_path / f"a{number}.jpg", Make="Kodak\0", Model="One")
+    with_exif(tmp_path / "b.jpg", Make="Kodak", Model="Two")
+    with_exif(tmp_path / "c.jpg", size=(200, 100))
+    with_exif(tmp_path / "turned.jpg", size=(120, 160), Make="Kodak", Model="One", Orientation=6)
+    captures, refused = list_captures(tmp_path)
+    cameras = by_camera(captures)
+    assert {name: len(found) for name, found in cameras.items()} == {
+        "Kodak One, 160x120": 4, "Kodak Two, 160x120": 1, "200x100": 1,
+    }  # fmt: skip
+    assert next(iter(cameras)) == "Kodak One, 160x120"
+    assert refused == {}
+
+
+ODD = {
+    "a.heic": (b"\0" * 40, "HEIC is not read. Export it as JPEG, unedited."),
+    "b.jpg": (b"\xff\xd8\xff", "not an image (JPEG, PNG, BMP, TIFF, WEBP can be read)."),
+    "c.png": (b"", "not an image (JPEG, PNG, BMP, TIFF, WEBP can be read)."),
+}
+
+
+def saved(image, kind):
+    data = io.BytesIO()
+    image.save(data, kind)
+    return data.getvalue()
+
+
+def test_what_is_no_photo_is_left_out_and_says_why(tmp_path):
+    jpeg(tmp_path / "good.jpg")
+    for name, (data, _) in ODD.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "d.png").write_bytes(saved(Image.new("RGB", (1, 1)), "png"))
+    (tmp_path / "e.png").write_bytes(saved(Image.new("1", (10000, 10001)), "png"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        captures, refused = list_captures(tmp_path)
+    assert [capture.path.name for capture in captures] == ["good.jpg"]
+    expected = {name: reason for name, (_, reason) in ODD.items()} | {
+        "d.png": "1x1 pixels are no photo. Both sides have 64 or more.",
+        "e.png": "10000x10001: more than 64000000 pixels. Scale it down.",
+    }
+    assert refused == expected
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_folder_of_nothing_else_is_refused(tmp_path, name):
+    data, reason = ODD[name]
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError) as error:
+        list_captures(tmp_path)
+    assert str(error.value) == f"{tmp_path}: {reason}"
+
+
+def test_nothing_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no such file or folder"):
+        list_captures(tmp_path / "none")
+    with pytest.raises(InputError):
+        list_captures(tmp_path)
+
+
+KINDS = [
+    ("grey.png", Image.fromarray(noise((120, 160)))),
+    ("deep.png", Image.fromarray(noise((120, 160)).astype(np.uint16) * 257)),
+    ("cmyk.jpg", Image.fromarray(noise((120, 160, 4)), "CMYK")),
+    ("alpha.png", Image.fromarray(noise((120, 160, 4)), "RGBA")),
+]
+
+
+@pytest.mark.parametrize(("name", "image"), KINDS, ids=[name for name, _ in KINDS])
+def test_any_kind_of_picture_is_looked_at(tmp_path, name, image):
+    image.save(tmp_path / name)
+    (photo,), refused = look(list_captures(tmp_path)[0], None, silent)
+    assert refused == {}
+    assert np.isfinite(photo.exposure_ev)
+    assert np.isfinite(photo.white).all() == (
+        name == "alpha.png"
+    )  # others hold no camera's colours
+
+
+def test_a_file_that_ends_early_is_left_out_when_it_is_read(tmp_path):
+    whole = jpeg(tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "a.jpg").write_bytes(whole[: len(whole) // 2])
+    photos, refused = look(list_captures(tmp_path)[0], None, silent)
+    assert photos == []
+    assert refused["a.jpg"].startswith("not a whole image")
+
+
+def test_dead_borders_and_the_brightest_level_are_seen(tmp_path):
+    rgb = noise()
+    rgb[:, :4] = 0
+    rgb[-3:] = 0
+    Image.fromarray(rgb).save(tmp_path / "a.png")
+    (photo,), _ = look(list_captures(tmp_path)[0], None, silent)
+    assert photo.border == (4, 0, 0, 3)
+    assert photo.brightest == 199
+    Image.new("RGB", (80, 80)).save(tmp_path / "a.png")
+    (photo,), _ = look(list_captures(tmp_path)[0], None, silent)
+    assert photo.border == (80, 80, 80, 80)
