@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,14 +14,14 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.poses import Vec3, quaternion
-from sim2cam.render.assets.reader import SUFFIXES
+from sim2cam.render.assets.reader import MODEL_SUFFIXES, SUFFIXES
 from sim2cam.scene.asset_facts import AssetCard
 from sim2cam.scene.objects import Symmetries
 
 MODELS_INFO = "models_info.json"
 
 UNREAD = (
-    ".3ds", ".3mf", ".blend", ".dae", ".fbx", ".mjcf", ".off", ".sdf", ".step", ".stp", ".urdf", ".usd",
+    ".3ds", ".3mf", ".blend", ".dae", ".fbx", ".mjcf", ".off", ".sdf", ".step", ".stp", ".usd",
     ".usda", ".usdc", ".usdz", ".wrl", ".x3d",
 )  # fmt: skip
 """Files of shapes that cannot be brought in."""
@@ -36,7 +36,8 @@ _CARD_KEYS = tuple(AssetCard.__dataclass_fields__)
 def asset_names(folder: Path) -> tuple[str, ...]:
     """Returns the files of all assets in a folder and those in it, as relative paths, sorted.
 
-    Hidden ones and links that lead out of the folder are left out.
+    Hidden ones and links that lead out of the folder are left out, and meshes beside or below a model
+    (a URDF), which are its parts.
 
     Raises:
         InputError: there is no such folder, or no file or too many in it.
@@ -48,7 +49,16 @@ def asset_names(folder: Path) -> tuple[str, ...]:
         raise InputError(
             folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}){hint}."
         )
-    return found
+    homes = {PurePosixPath(name).parent for name in found if _is_model(name)}
+    return tuple(
+        name
+        for name in found
+        if _is_model(name) or homes.isdisjoint(PurePosixPath(name).parents)
+    )
+
+
+def _is_model(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in MODEL_SUFFIXES
 
 
 def unread_names(folder: Path) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.assets.mesh_file import read_mesh_file
+from sim2cam.render.assets.mesh_file import content_of
 from sim2cam.render.shapes.boards import board_print
 from sim2cam.render.shapes.cards import card_prints
 from sim2cam.render.shapes.dice import die_maps
@@ -53,7 +53,7 @@ def skin_of(body: Body) -> Skin:
     if isinstance(body.asset, Die):
         return Skin(*die_maps(body.asset, texture), 1.0)
     if isinstance(body.asset, MeshFile):
-        colors = read_mesh_file(body.asset).colors
+        colors = content_of(body.asset).colors
         if colors is not None:
             return Skin(colors, None, 1.0)
     if isinstance(body.asset, Board):
