@@ -19,15 +19,20 @@ from sim2cam.scene.scene import Body
 
 Floats = NDArray[np.float64]
 
-Arrangement = Literal["throw", "pile", "stack", "scatter"]
+Ball = tuple[Floats, float]
+"""A place (3,) and a radius."""
+Arrangement = Literal["throw", "pile", "stack", "scatter", "placed"]
 """How things that are to be found are let go.
 
 ``throw``: each over its place, with the layout's speed and spin. ``pile``: one after another over
 about the same place, at rest. ``stack``: flat on each other, the largest lowest. ``scatter``: flat,
-side by side as far as there is room. Stacked and scattered things lie on the side that was lowest.
+side by side as far as there is room. ``placed``: at rest where ``x_m``, ``y_m`` and ``z_m`` say.
+Stacked and scattered things lie on the side that was lowest. In a shelf all are scattered, on one
+board after another.
 """
 
 MAT_THICKNESS_M = 0.002
+BOARD_THICKNESS_M = 0.01
 
 _GAP_M = 0.001
 _STACK_GAP_M = 2e-4  # so little that a tower does not fall when it is let go
@@ -38,7 +43,11 @@ _PUSH_BEYOND_M = 1e-5
 
 
 def arrange(
-    targets: Sequence[Thing], distractors: Sequence[Thing], drawn: Draw, limit_m: Floats
+    targets: Sequence[Thing],
+    distractors: Sequence[Thing],
+    drawn: Draw,
+    limit_m: Floats,
+    fixed: Sequence[Ball] = (),
 ) -> list[Body]:
     """Returns the bodies where they are let go, distractors first.
 
@@ -46,27 +55,59 @@ def arrange(
         targets, distractors: where they were drawn.
         drawn: everything that chance decided.
         limit_m: half sides (2,) of what they may not leave.
+        fixed: balls around the parts of what stands fixed; things are let go above those in their
+            way, but for placed ones.
     """
+    if drawn.text("layout/surface") == "shelf":
+        return _shelved([*distractors, *map(_laid, targets)], drawn, limit_m)
     match drawn.values.get("layout/arrangement", "throw"):
         case "pile":
             piled = [_at_rest(_moved(thing, _PILE_SHARE)) for thing in targets]
-            return _lifted_apart([*distractors, *piled], drawn, limit_m)
+            return _lifted_apart([*distractors, *piled], drawn, limit_m, fixed)
         case "stack":
             tower = sorted((_laid(thing) for thing in targets), key=_reach_m, reverse=True)
-            return _side_by_side([*([thing] for thing in distractors), tower], drawn, limit_m)
+            groups = [*([thing] for thing in distractors), tower]
+            return _side_by_side(groups, drawn, limit_m, fixed)
         case "scatter":
             alone = [[_laid(thing)] for thing in targets]
-            return _side_by_side([*([thing] for thing in distractors), *alone], drawn, limit_m)
+            return _side_by_side(
+                [*([thing] for thing in distractors), *alone], drawn, limit_m, fixed
+            )
+        case "placed":
+            placed = [_placed(_at_rest(thing), drawn) for thing in targets]
+            balls = [*fixed, *(ball for thing in placed for ball in thing.balls())]
+            others = _lifted_apart(distractors, drawn, limit_m, balls)
+            return [*others, *(thing.body for thing in placed)]
         case _:
-            return _lifted_apart([*distractors, *targets], drawn, limit_m)
+            return _lifted_apart([*distractors, *targets], drawn, limit_m, fixed)
 
 
-def _lifted_apart(things: Sequence[Thing], drawn: Draw, limit_m: Floats) -> list[Body]:
+def _placed(thing: Thing, drawn: Draw) -> Thing:
+    x, y, z = (drawn.number_or(f"{thing.body.name}/{axis}_m", 0.0) for axis in "xyz")
+    lowest = float(_corners(thing)[:, 2].min())
+    return replace(thing, body=_with_origin(thing, np.array([x, y, z + _GAP_M - lowest])))
+
+
+def _shelved(things: Sequence[Thing], drawn: Draw, limit_m: Floats) -> list[Body]:
+    """Puts things on the boards of a shelf, one after another."""
+    count = drawn.count("layout/shelf_count")
+    found = []
+    for board in range(count):
+        floor_m = board * drawn.number("layout/wall_m") + BOARD_THICKNESS_M + _GAP_M
+        groups = [[thing] for thing in things[board::count]]
+        if groups:
+            found += _side_by_side(groups, drawn, limit_m, (), floor_m)
+    return found
+
+
+def _lifted_apart(
+    things: Sequence[Thing], drawn: Draw, limit_m: Floats, fixed: Sequence[Ball]
+) -> list[Body]:
     """Lifts things so that no bounding spheres overlap when they are let go.
 
     Targets that do not fall come first, just above the distractors.
     """
-    placed: list[tuple[Floats, float]] = []
+    placed = sorted(fixed, key=lambda ball: float(ball[0][2]))
     lifted: list[Body] = []
     for thing in sorted(things, key=lambda thing: thing.body.is_target and not thing.body.is_fixed):
         radius = thing.radius_m
@@ -83,9 +124,7 @@ def _lifted_apart(things: Sequence[Thing], drawn: Draw, limit_m: Floats) -> list
     return lifted
 
 
-def _above(
-    placed: Sequence[tuple[Floats, float]], x: float, y: float, z: float, radius: float
-) -> float:
+def _above(placed: Sequence[Ball], x: float, y: float, z: float, radius: float) -> float:
     """Returns the height from z on at which a ball overlaps none of those placed, lowest first."""
     for centre, other in placed:
         gap = (radius + other + _GAP_M) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
@@ -94,7 +133,7 @@ def _above(
     return z
 
 
-def _top(placed: Sequence[tuple[Floats, float]], x: float, y: float, radius: float) -> float:
+def _top(placed: Sequence[Ball], x: float, y: float, radius: float) -> float:
     """Returns a height below which nothing is left of those placed, as far as they are near."""
     tops = (
         float(centre[2]) + other
@@ -104,7 +143,13 @@ def _top(placed: Sequence[tuple[Floats, float]], x: float, y: float, radius: flo
     return max(tops, default=MAT_THICKNESS_M) + _GAP_M
 
 
-def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Floats) -> list[Body]:
+def _side_by_side(
+    groups: Sequence[Sequence[Thing]],
+    drawn: Draw,
+    limit_m: Floats,
+    fixed: Sequence[Ball],
+    floor_m: float = MAT_THICKNESS_M + _GAP_M,
+) -> list[Body]:
     """Puts the things of each group on each other, and the groups beside one another.
 
     A group for which there is no room lies above those that it covers.
@@ -120,7 +165,9 @@ def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Float
             for top, other, reach in zip(tops, places, radii, strict=False)
             if math.dist(place, other) < radius + reach
         ]
-        top = max(near, default=MAT_THICKNESS_M + _GAP_M)
+        top = max(near, default=floor_m)
+        if fixed:
+            top = _over(fixed, group, place, top)
         for thing in group:
             off = _off_middle(thing, drawn) if len(group) > 1 else 0.0
             low, high = np.array([_corners(thing).min(axis=0), _corners(thing).max(axis=0)])
@@ -129,6 +176,14 @@ def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Float
             top += float(high[2] - low[2]) + _STACK_GAP_M
         tops.append(top + _GAP_M)
     return bodies
+
+
+def _over(fixed: Sequence[Ball], group: Sequence[Thing], place: Floats, top: float) -> float:
+    """Returns the height from ``top`` on at which things on each other touch nothing that is fixed."""
+    half = sum(float(np.ptp(_corners(thing)[:, 2])) + _STACK_GAP_M for thing in group) / 2
+    radius = math.hypot(half, max(map(_reach_m, group)))
+    balls = sorted(fixed, key=lambda ball: float(ball[0][2]))
+    return _above(balls, float(place[0]), float(place[1]), top + half, radius) - half
 
 
 def _pushed_apart(places: Floats, radii: Floats, limit_m: Floats) -> Floats:

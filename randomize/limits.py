@@ -31,7 +31,7 @@ from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampl
 MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
 _WORDS: dict[str, tuple[str, ...]] = {
-    "surface": ("table", "mat", "tray"),
+    "surface": ("table", "mat", "tray", "bin", "shelf"),
     "family": TEXTURE_FAMILIES,
     "pip_shape": get_args(PipShape),
     "body_tone": _TONES,
@@ -50,18 +50,26 @@ _WORDS: dict[str, tuple[str, ...]] = {
 _NEEDED = {
     "die_count": ("layout.same_look", "die", "die_color", "die_surface"),
     "object_count": ("object", "object_surface"),
+    "fixture_count": ("fixture", "fixture_surface"),
     "block_count": ("block", "block_surface"),
     "board_count": ("board", "board_surface"),
     "card_count": ("card", "card_surface"),
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
-_FLAGS = ("same_look", "mirrored", "held", "face_down")
+_FLAGS = ("same_look", "mirrored", "held", "face_down", "labelled")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
     "die_count": (1, MAX_OBJECTS),
     "object_count": (1, MAX_OBJECTS),
+    "fixture_count": (1, 16),
+    "joints": _SHARE,
+    "shelf_count": (1, 8),
+    "aim_height_m": (0, 10),
+    "x_m": (-10, 10),
+    "y_m": (-10, 10),
+    "z_m": (-10, 10),
     "block_count": (1, MAX_OBJECTS),
     "board_count": (1, MAX_OBJECTS),
     "card_count": (1, MAX_OBJECTS),
@@ -249,11 +257,17 @@ def check_settings(
 def _check_presence(domain: Domain) -> None:
     """Refuses a domain that throws nothing, or lacks what its counts ask for."""
     layout, view = domain.layout, domain.view
-    counts = ("object_count", "die_count", "block_count", "board_count", "card_count")
+    counts = (
+        "object_count", "fixture_count", "die_count", "block_count", "board_count", "card_count",
+    )  # fmt: skip
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
             "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
             "die_count, block_count, board_count, card_count"
+        )
+    if layout.shelf_count is None and "shelf" in _all_of(domain, "layout/surface"):
+        raise ValueError(
+            "'domain.layout.surface' can be a shelf, and 'domain.layout.shelf_count' is missing"
         )
     if (view.die_px is None) == (view.object_px is None):
         raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
@@ -308,7 +322,8 @@ def _check_glare(domain: Domain, group: Glare) -> None:
 def _words_of(
     assets: Collection[str], categories: Collection[str]
 ) -> Mapping[str, tuple[str, ...]]:
-    return _WORDS | {"object.asset": tuple(assets), "block.category": tuple(categories)}
+    of_files = dict.fromkeys(("object.asset", "fixture.asset"), tuple(assets))
+    return _WORDS | of_files | {"block.category": tuple(categories)}
 
 
 def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:
@@ -318,6 +333,7 @@ def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> s
         return None if value in allowed else did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
+    factor = factor.partition(".")[0]
     low, high = _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor, _ANY)
     if isinstance(value, bool | str) or not low <= value <= high or not math.isfinite(value):
         return f"Allowed: numbers from {low:g} to {high:g}"

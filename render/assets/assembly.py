@@ -73,24 +73,19 @@ def assembled(path: Path, max_faces: int) -> Assembly:
     ]
     if len(pieces) == len(pieces[0]) == 1 and _is_mesh(model.links[0]):
         pieces = [[]]
-    matrices = Articulation(*_tree(model), ()).link_matrices()
-    boxes = tuple(map(_box, seen))
+    names = tuple(link.name for link in model.links)
+    articulation = Articulation(names, model.joints, tuple(map(_box, seen)))
     with refusing(path):
         placed = [
             solid.apply_transform(matrix)
-            for solids, matrix in zip(seen, matrices, strict=True)
+            for solids, matrix in zip(seen, articulation.link_matrices(), strict=True)
             for solid in solids
         ]
         raw = joined(placed, np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist())
     mass = sum(link.mass_kg for link in model.links)
-    articulation = Articulation(*_tree(model), boxes)
     parts = tuple(part for found in pieces for part in found)
     links = tuple(np.repeat(range(1, len(pieces) + 1), list(map(len, pieces))).tolist())
     return Assembly(raw, parts, links, articulation, mass, meshes.sources())
-
-
-def _tree(model: Model) -> Any:
-    return tuple(link.name for link in model.links), model.joints
 
 
 class _Meshes:

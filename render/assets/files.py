@@ -26,7 +26,7 @@ UNREAD = (
 )  # fmt: skip
 """Files of shapes that cannot be brought in."""
 
-_MOST_FILES = 2000
+_MOST_FILES = 5000
 _MOST_TEXT_BYTES = 2**20
 _MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
 _CARD: TypeAdapter[AssetCard] = TypeAdapter(AssetCard)
@@ -51,9 +51,7 @@ def asset_names(folder: Path) -> tuple[str, ...]:
         )
     homes = {PurePosixPath(name).parent for name in found if _is_model(name)}
     return tuple(
-        name
-        for name in found
-        if _is_model(name) or homes.isdisjoint(PurePosixPath(name).parents)
+        name for name in found if _is_model(name) or homes.isdisjoint(PurePosixPath(name).parents)
     )
 
 

@@ -36,7 +36,7 @@ from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
 
 MOST_SECONDS = 15.0
-"""Time that reading one file is given; the first one of a child more."""
+"""Time of a core that reading one file is given; the first one of a child more."""
 MOST_BYTES = 4 * 2**30
 """Memory that a child is given."""
 
@@ -45,6 +45,8 @@ SIZES_M = (0.001, 3.0)
 
 _START_SECONDS = 20.0
 _APART_SECONDS = 120.0  # for what is read well, and concave
+_WAITS = 4  # by the clock, for a process that is given half a core, or waits for a disk
+_LOOK_SECONDS = 0.1
 _READ = b"read"
 _METRIC: LengthUnit = "m"
 _METRIC_SUFFIXES = (".glb", ".gltf", *MODEL_SUFFIXES)  # by their specifications
@@ -334,21 +336,33 @@ class _Children:
         """Returns the next line; None when the process ended without one.
 
         Raises:
-            TimeoutError: there is none after so many seconds.
+            TimeoutError: there is none after so many seconds of work, or a few times as many by the
+                clock, which run on while other processes are at work.
         """
         assert self._process is not None
         assert self._process.stdout is not None
-        pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
+        pipe, pid = self._process.stdout.fileno(), self._process.pid
+        worked, deadline = _worked_s(pid), time.monotonic() + _WAITS * seconds
         while b"\n" not in self._rest:
-            left = max(0.0, deadline - time.monotonic())
-            if not select.select([pipe], [], [], left)[0]:
-                raise TimeoutError
+            if not select.select([pipe], [], [], _LOOK_SECONDS)[0]:
+                if _worked_s(pid) - worked > seconds or time.monotonic() > deadline:
+                    raise TimeoutError
+                continue
             more = os.read(pipe, 65536)
             if not more:
                 return None
             self._rest += more
         line, self._rest = self._rest.split(b"\n", 1)
         return line
+
+
+def _worked_s(pid: int) -> float:
+    """Returns how long a process has been at work; by the clock where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return time.monotonic()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # as user, and as system
 
 
 def _last_line(words: IO[bytes]) -> str:

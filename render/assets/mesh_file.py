@@ -77,7 +77,10 @@ def parse_file(path: Path, max_faces: int) -> Parsed:
         return Parsed(_content(raw, path), sources)
     found = assembled(path, max_faces)
     content = replace(
-        _content(found.raw, path), parts=found.parts, links=found.links, articulation=found.articulation
+        _content(found.raw, path),
+        parts=found.parts,
+        links=found.links,
+        articulation=found.articulation,
     )
     return Parsed(content, found.sources, found.mass_kg)
 

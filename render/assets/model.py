@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,7 +51,7 @@ class Shape:
     """
 
     solid: Box | Cylinder | Sphere | Capsule | MeshPart
-    pose: Pose = Pose()
+    pose: Pose = field(default_factory=Pose)
     color: Rgb | None = None
 
 
@@ -112,12 +112,16 @@ def tree_of(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model
     for hinge in hinges:
         for end in (hinge.parent, hinge.child):
             if end not in by_name:
-                raise InputError(path, f"joint '{hinge.joint.name}' names the link '{end}', which it lacks.")
+                raise InputError(
+                    path, f"joint '{hinge.joint.name}' names the link '{end}', which it lacks."
+                )
     carried = _named(((hinge.child, hinge) for hinge in hinges), "link carried by a joint", path)
     roots = [name for name in by_name if name not in carried]
     if len(roots) != 1:
         found = ", ".join(f"'{root}'" for root in roots[:3]) or "none"
-        raise InputError(path, f"needs one link that hangs on no other, and has {len(roots)} ({found}).")
+        raise InputError(
+            path, f"needs one link that hangs on no other, and has {len(roots)} ({found})."
+        )
     order = _ordered(roots[0], hinges)
     if len(order) < len(by_name):
         lost = next(name for name in by_name if name not in order)

@@ -69,9 +69,7 @@ def read_raw(path: Path, max_faces: int) -> tuple[RawMesh, Sources]:
         return joined(solids), sources
 
 
-def read_solids(
-    path: Path, max_faces: int, *, colored: bool = True
-) -> tuple[list[Any], Sources]:
+def read_solids(path: Path, max_faces: int, *, colored: bool = True) -> tuple[list[Any], Sources]:
     """Returns all meshes of trimesh's that a mesh file draws, and what they were read from.
 
     Args:
@@ -209,7 +207,9 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
     has_normals = all("vertex_normals" in solid._cache for solid in solids)
     normals = [np.array(solid.vertex_normals) for solid in solids] if has_normals else []
     if is_pictured and len(solids) > 1:  # all of them need places in one picture
-        known: dict[str, Any] = {}  # trimesh lays each material that is not the same into the picture
+        known: dict[
+            str, Any
+        ] = {}  # trimesh lays each material that is not the same into the picture
         for solid in solids:
             uvs = getattr(solid.visual, "uv", None)
             uvs = np.zeros((len(solid.vertices), 2)) if uvs is None else uvs
@@ -223,7 +223,8 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
         _image(whole) if is_pictured else None,
         None if is_pictured else _paint(solids),
         np.repeat(
-            np.array(parts or [1] * len(solids), np.uint32), [len(solid.vertices) for solid in solids]
+            np.array(parts or [1] * len(solids), np.uint32),
+            [len(solid.vertices) for solid in solids],
         ),
     )
 

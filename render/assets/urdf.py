@@ -16,7 +16,17 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, SpecError, did_you_mean
 from sim2cam.geometry.poses import Pose, quaternion
-from sim2cam.render.assets.model import Hinge, Link, MeshPart, Model, Rgb, Shape, joint_name, rgb_of, tree_of
+from sim2cam.render.assets.model import (
+    Hinge,
+    Link,
+    MeshPart,
+    Model,
+    Rgb,
+    Shape,
+    joint_name,
+    rgb_of,
+    tree_of,
+)
 from sim2cam.render.assets.raw_mesh import warn
 from sim2cam.render.assets.xml_file import (
     attribute,
@@ -54,7 +64,9 @@ def read_urdf(path: Path) -> Model:
     materials = {
         material.get("name", ""): _color(material, path) for material in root.findall("material")
     }
-    for material in root.findall("link/visual/material"):  # a name may be told where it is used first
+    for material in root.findall(
+        "link/visual/material"
+    ):  # a name may be told where it is used first
         if material.find("color") is not None:
             materials.setdefault(material.get("name", ""), _color(material, path))
     if root.find(".//material/texture") is not None:
@@ -79,9 +91,15 @@ def _mass_kg(link: Element, name: str, path: Path) -> float:
         for key, text in inertia.attrib.items():
             number(text, f"{key} of the link '{name}'", path)
     mass = link.find("inertial/mass")
-    found = 0.0 if mass is None else number(mass.get("value", ""), f"the mass of the link '{name}'", path)
+    found = (
+        0.0
+        if mass is None
+        else number(mass.get("value", ""), f"the mass of the link '{name}'", path)
+    )
     if found < 0:
-        raise InputError(path, f"the mass of the link '{name}' is {found:g} kg. It takes 0 or more.")
+        raise InputError(
+            path, f"the mass of the link '{name}' is {found:g} kg. It takes 0 or more."
+        )
     return found
 
 
@@ -138,13 +156,17 @@ def _hinge(element: Element, path: Path) -> Hinge:
     name = attribute(element, "name", path)
     kind = attribute(element, "type", path)
     if kind not in _KINDS:
-        raise InputError(path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, _KINDS)}.")
+        raise InputError(
+            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, _KINDS)}."
+        )
     ends = [element.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else end.get("link", "") for end in ends)
     low, high = _limits(element, name, kind, path)
     axis = element.find("axis")
     text = "1 0 0" if axis is None else attribute(axis, "xyz", path)
-    towards = direction(text, f"axis of the joint '{name}'", path) if kind != "fixed" else (1.0, 0.0, 0.0)
+    towards = (
+        direction(text, f"axis of the joint '{name}'", path) if kind != "fixed" else (1.0, 0.0, 0.0)
+    )
     mimic = element.find("mimic")
     try:
         joint = Joint(
@@ -165,7 +187,8 @@ def _limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, 
     if limit is None:
         raise InputError(path, f"joint '{name}' has no limit.")
     low, high = (
-        number(limit.get(end, "0"), f"{end} limit of the joint '{name}'", path) for end in ("lower", "upper")
+        number(limit.get(end, "0"), f"{end} limit of the joint '{name}'", path)
+        for end in ("lower", "upper")
     )
     return low, high
 

@@ -31,19 +31,24 @@ def read_xml(path: Path) -> Element:
     if path.stat().st_size > _MOST_BYTES:
         raise InputError(path, f"larger than {_MOST_BYTES >> 20} MiB.")
     # Bullet's own examples say version 0.0, of which no parser but its own knows
-    text = re.sub(rb"\A\s*<\?xml\s+version\s*=\s*[\"']0\.0[\"']", b'<?xml version="1.0"', path.read_bytes())
+    text = re.sub(
+        rb"\A\s*<\?xml\s+version\s*=\s*[\"']0\.0[\"']", b'<?xml version="1.0"', path.read_bytes()
+    )
     depth = count = 0
-    root = None
+    root: Element | None = None
     try:
         for event, element in iterparse(io.BytesIO(text.lstrip()), events=("start", "end")):
             root = element if root is None else root
             depth, count = depth + (1 if event == "start" else -1), count + 1
             if depth > _MOST_DEPTH or count > 2 * _MOST_ELEMENTS:
                 raise InputError(
-                    path, f"has more than {_MOST_ELEMENTS} elements, or more than {_MOST_DEPTH} deep."
+                    path,
+                    f"has more than {_MOST_ELEMENTS} elements, or more than {_MOST_DEPTH} deep.",
                 )
     except (ParseError, DefusedXmlException, ValueError, LookupError) as error:
-        raise InputError(path, f"no XML that can be read ({type(error).__name__}: {error}).") from error
+        raise InputError(
+            path, f"no XML that can be read ({type(error).__name__}: {error})."
+        ) from error
     assert root is not None  # an empty file is a ParseError
     return root
 
@@ -124,7 +129,10 @@ def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
             "relative, or begin with package://.",
         )
     if found.suffix.lower() not in MESH_SUFFIXES:
-        raise InputError(path, f"the mesh '{name[:80]}' is of no kind that can be read ({', '.join(MESH_SUFFIXES)}).")
+        raise InputError(
+            path,
+            f"the mesh '{name[:80]}' is of no kind that can be read ({', '.join(MESH_SUFFIXES)}).",
+        )
     if not all(0 < abs(factor) < math.inf for factor in scale):
         raise InputError(path, f"the mesh '{name[:80]}' has the scale {scale}.")
     return MeshPart(found, scale)
@@ -132,4 +140,6 @@ def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
 
 def refuse(element: Element, what: str, allowed: tuple[str, ...], path: Path) -> InputError:
     """Returns an error that names something which is not known."""
-    return InputError(path, f"{what} '{element.tag}' is not known. {did_you_mean(element.tag, allowed)}.")
+    return InputError(
+        path, f"{what} '{element.tag}' is not known. {did_you_mean(element.tag, allowed)}."
+    )

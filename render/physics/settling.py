@@ -189,7 +189,12 @@ def _certify(
         (upward_face(b.asset, b.pose)[1] for b in targets if isinstance(b.asset, Die)), default=0.0
     )
     away = max((math.hypot(*b.pose.position_m) for b in targets), default=0.0)
+    sunk = {body.name: -_lowest_m(body) for body in scene.bodies if _is_fixed_file(body)}
+    deepest = max(sunk, key=lambda name: sunk[name], default="")
     reasons = {
+        f"{deepest} reaches {sunk.get(deepest, 0.0) * 1e3:.0f} mm below the table": (
+            sunk.get(deepest, 0.0) > MAX_PENETRATION_M
+        ),
         f"still moving at {speed:.3f} m/s after {seconds:.1f} s": speed >= MAX_REST_SPEED_M_S,
         f"a body moves by {drift_m * 1e3:.1f} mm when it is let go again": drift_m > MAX_DRIFT_M,
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
@@ -202,6 +207,18 @@ def _certify(
     return PhysicsCertificate(
         seconds, steps, share, contacts, speed, drift_m, penetration, tilt, rejection
     )
+
+
+def _is_fixed_file(body: Body) -> bool:
+    return body.is_fixed and isinstance(body.asset, MeshFile)
+
+
+def _lowest_m(body: Body) -> float:
+    """Returns how high above the table the lowest point is of what a thing from a file collides as."""
+    assert isinstance(body.asset, MeshFile)
+    links = collider_of(body.asset).links
+    parts = (body.pose.apply(link.pose.apply(part)) for link in links for part in link.parts)
+    return min(float(part[:, 2].min()) for part in parts)
 
 
 def _add(client: BulletClient, body: Body) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import hashlib
+import importlib.util
 import json
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -122,13 +124,17 @@ class AssetFolder:
     """Where the objects of a recipe lie, as its ``[assets]`` table says.
 
     Attributes:
-        folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set.
+        folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set; or
+            ``pybullet_data:``, what comes with the package of that name.
+        objects: categories of those that are used, by their names or by patterns of them as the
+            shell has them; without it all are, by their own categories.
         unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
             them do; guessed from their size without it.
     """
 
     folder: str
     unit: LengthUnit | None = None
+    objects: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -275,6 +281,8 @@ def _assets_place(name: str, path: Path) -> str:
         RecipeError: it names a data set that is not there.
     """
     kind, _, data_set = name.partition(":")
+    if kind == "pybullet_data":
+        return str(_package_folder(kind, path) / data_set)
     if kind != "bop" or not data_set:
         return str((path.parent / name).absolute())
     root = os.environ.get(CAPTURES_VARIABLE)
@@ -288,6 +296,15 @@ def _assets_place(name: str, path: Path) -> str:
     return str(folder)
 
 
+def _package_folder(name: str, path: Path) -> Path:
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        raise RecipeError(
+            path, f"'assets.folder': {name} is not installed. Run pip install pybullet."
+        )
+    return Path(found.origin).parent
+
+
 def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the tables with what is known of each asset, instead of the folder of all.
 
@@ -296,7 +313,7 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
         InputError: one of them cannot be used.
     """
     domain = tables.get("domain")
-    throws = isinstance(domain, dict) and isinstance(domain.get("object"), dict)
+    throws = isinstance(domain, dict) and not domain.keys().isdisjoint(("object", "fixture"))
     if "assets" not in tables:
         if throws:
             raise RecipeError(
@@ -304,8 +321,26 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
             )
         return tables
     options = _FOLDERS.validate_python({"assets": tables["assets"]})["assets"]
+    facts = _imported(options, path)
+    categories = {one.mesh.category for one in facts}
+    if domain and "die" in domain:
+        categories |= DIE_FACES.keys()
+    for group in ("object", "fixture"):
+        if isinstance(domain, dict) and isinstance(domain.get(group), dict):
+            domain = domain | {group: _of_files(domain[group], facts, path, group)}
+    return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
+
+
+def _imported(options: AssetFolder, path: Path) -> tuple[AssetFacts, ...]:
+    """Returns what is known of the assets of a folder.
+
+    Raises:
+        RecipeError: there are none of those that are named.
+        InputError: one of them cannot be used.
+    """
     folder = Path(options.folder)
-    found = list(import_assets(folder, asset_names(folder), options.unit))
+    categories = _chosen(asset_names(folder), options.objects, path)
+    found = list(import_assets(folder, list(categories), options.unit))
     problems = [one.problem for one in found if one.problem]
     if problems:
         raise InputError(
@@ -313,14 +348,51 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
             f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
             f"All of them: sim2cam assets {folder}",
         )
-    facts = tuple(one.facts for one in found if one.facts is not None)
-    categories = {one.mesh.category for one in facts}
-    if domain and "die" in domain:
-        categories |= DIE_FACES.keys()
-    if domain and throws:
-        any_of = {"kind": "choice", "options": [one.name for one in facts]}
-        domain = domain | {"object": {"asset": any_of} | domain["object"]}
-    return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
+    facts = [one.facts for one in found if one.facts is not None]
+    return tuple(
+        replace(one, mesh=replace(one.mesh, category=categories[one.name] or one.mesh.category))
+        for one in facts
+    )
+
+
+def _chosen(names: Sequence[str], objects: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Returns the names of assets that are used, with their categories; empty for their own ones."""
+    if not objects:
+        return dict.fromkeys(names, "")
+    found: dict[str, str] = {}
+    for pattern, category in objects.items():
+        fitting = fnmatch.filter(names, pattern)
+        if not fitting:
+            raise RecipeError(
+                path, f"'assets.objects': there is no '{pattern}'. {did_you_mean(pattern, names)}"
+            )
+        found |= dict.fromkeys(fitting, category)
+    return dict(sorted(found.items()))
+
+
+def _of_files(
+    group: dict[str, Any], facts: Sequence[AssetFacts], path: Path, name: str
+) -> dict[str, Any]:
+    """Returns a group of things from files with what it leaves out: any asset, joints anywhere.
+
+    Raises:
+        RecipeError: it names a joint that none of the assets has.
+    """
+    joints = {
+        joint.name: {"kind": "uniform", "low": 0.0, "high": 1.0}
+        for one in facts
+        if one.articulation
+        for joint in one.articulation.free_joints
+    }
+    told = group.get("joints", {})
+    for joint in told:
+        if joint not in joints:
+            hint = did_you_mean(joint, joints)
+            raise RecipeError(
+                path, f"'domain.{name}.joints': no asset has a joint '{joint}'. {hint}"
+            )
+    any_of = {"kind": "choice", "options": [one.name for one in facts]}
+    return {"asset": any_of} | group | {"joints": joints | told}
 
 
 _FOLDERS: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])

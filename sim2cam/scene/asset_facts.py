@@ -123,6 +123,15 @@ class AssetFacts:
         (a, b, c), (d, e, f) = self.low_m, self.high_m
         return d - a, e - b, f - c
 
+    def balls_of_links(self) -> tuple[tuple[Vec3, float], ...]:
+        """Returns a ball around each link that is seen, in its own frame; none without links."""
+        found = self.articulation.corners(self.mesh.joints) if self.articulation else ()
+        middles = [corners.mean(axis=0) for corners in found]
+        return tuple(
+            (vec3(middle), float(np.linalg.norm(corners - middle, axis=1).max()))
+            for corners, middle in zip(found, middles, strict=True)
+        )
+
     def posed(self, shares: Mapping[str, float]) -> AssetFacts:
         """Returns it with its joints so far on their ways, 0 to 1 each; the origins of joints that
         move become keypoints, and box and radius are those around the boxes of its links.

@@ -308,7 +308,7 @@ REFUSED = {
     ),
     "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "has no size: all its vertices lie at one place."),
     "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "none of its 2 faces has an area."),
-    "damaged picture": (damaged_picture, "no OBJ that can be read (OSError: image file is truncated)."),
+    "damaged picture": (damaged_picture, "not a whole image (image file is truncated). Copy the file again."),
     "no glb": (written("a.glb", b"glTF but not really"), "no GLB that can be read ("),
     "no ply": (written("a.ply", b"ply\nformat ascii 1.0\nelement vertex x\n"), "no PLY that can be read ("),
     "no stl": (written("a.stl", b"\0" * 90), "has no faces."),
