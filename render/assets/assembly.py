@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.assets.hull import hull_of
+from sim2cam.render.assets.mjcf import read_mjcf
 from sim2cam.render.assets.model import Capsule, Link, MeshPart, Model, Shape
 from sim2cam.render.assets.raw_mesh import RawMesh, weld
 from sim2cam.render.assets.reader import (
@@ -24,13 +25,19 @@ from sim2cam.render.assets.reader import (
     refusing,
     tinted,
 )
+from sim2cam.render.assets.sdf import read_sdf
 from sim2cam.render.assets.urdf import read_urdf
 from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.asset import Box, Cylinder, Sphere
 
 Floats = NDArray[np.float64]
 
-_READERS: dict[str, Callable[[Path], Model]] = {".urdf": read_urdf}
+_READERS: dict[str, Callable[[Path], Model]] = {
+    ".urdf": read_urdf,
+    ".sdf": read_sdf,
+    ".mjcf": read_mjcf,
+    ".xml": read_mjcf,
+}
 _BALL_RINGS = (24, 12)
 _MOST_PIECES = 64  # of one collision mesh; what falls into more is no solid
 

@@ -21,12 +21,13 @@ from sim2cam.scene.objects import Symmetries
 MODELS_INFO = "models_info.json"
 
 UNREAD = (
-    ".3ds", ".3mf", ".blend", ".dae", ".fbx", ".mjcf", ".off", ".sdf", ".step", ".stp", ".usd",
+    ".3ds", ".3mf", ".blend", ".fbx", ".off", ".step", ".stp", ".usd",
     ".usda", ".usdc", ".usdz", ".wrl", ".x3d",
 )  # fmt: skip
 """Files of shapes that cannot be brought in."""
 
 _MOST_FILES = 5000
+_BEGINNING = 4096
 _MOST_TEXT_BYTES = 2**20
 _MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
 _CARD: TypeAdapter[AssetCard] = TypeAdapter(AssetCard)
@@ -55,6 +56,12 @@ def asset_names(folder: Path) -> tuple[str, ...]:
     )
 
 
+def _is_mjcf(path: Path) -> bool:
+    """Returns whether an XML file, which may be anything, begins as those of MuJoCo do."""
+    with path.open("rb") as file:
+        return b"<mujoco" in file.read(_BEGINNING)
+
+
 def _is_model(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() in MODEL_SUFFIXES
 
@@ -74,6 +81,8 @@ def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
         for name in files:
             path = Path(place, name)
             if path.suffix.lower() not in suffixes or name.startswith(".") or not path.is_file():
+                continue
+            if path.suffix.lower() == ".xml" and not _is_mjcf(path):
                 continue
             if Path(os.path.realpath(path)).is_relative_to(root):
                 found.append(path.relative_to(root).as_posix())

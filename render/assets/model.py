@@ -6,14 +6,17 @@ What the formats have in common; each has a module of its own that reads it (``u
 
 from __future__ import annotations
 
+import math
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose, Vec3
+from sim2cam.render.assets.reader import MESH_SUFFIXES
 from sim2cam.scene.articulation import Joint
 from sim2cam.scene.asset import Box, Cylinder, Sphere
 
@@ -89,6 +92,45 @@ class Hinge:
     child: str
 
 
+def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
+    """Returns the mesh file that a model names, which has to lie in the model's folder or below.
+
+    ``package://NAME/PLACE`` and ``model://NAME/PLACE`` are looked for as NAME/PLACE and as PLACE.
+
+    Raises:
+        InputError: it does not, is not there, or is of a kind that cannot be read.
+    """
+    scheme, sep, rest = name.partition("://")
+    places = [rest, rest.partition("/")[2]] if sep else [name]
+    root = Path(os.path.realpath(path.parent))
+    if sep and scheme not in ("package", "model"):
+        places = []
+    found = next((one for place in places if (one := _inside(root, place))), None)
+    if found is None:
+        raise InputError(
+            path,
+            f"the mesh '{name[:80]}', which it names, is not in its folder. Put it there; paths are "
+            "relative, or begin with package://.",
+        )
+    if found.suffix.lower() not in MESH_SUFFIXES:
+        raise InputError(
+            path,
+            f"the mesh '{name[:80]}' is of no kind that can be read ({', '.join(MESH_SUFFIXES)}).",
+        )
+    if not all(0 < abs(factor) < math.inf for factor in scale):
+        raise InputError(path, f"the mesh '{name[:80]}' has the scale {scale}.")
+    return MeshPart(found, scale)
+
+
+def _inside(root: Path, place: str) -> Path | None:
+    """Returns the file at a place in a folder; None when it is none, or leads out of it."""
+    try:
+        found = Path(os.path.realpath(root / place))
+        return found if found.is_relative_to(root) and found.is_file() else None
+    except (OSError, ValueError):  # no name that a file can have
+        return None
+
+
 def joint_name(name: str) -> str:
     """Returns the name of a joint as recipes can write it, with ``_`` for what a path may not hold."""
     return re.sub(r"[^\w:-]", "_", name)
@@ -98,6 +140,14 @@ def rgb_of(shares: Sequence[float]) -> Rgb:
     """Returns a colour of shares, red, green and blue first, as bytes."""
     red, green, blue = (round(255 * min(max(share, 0.0), 1.0)) for share in shares[:3])
     return red, green, blue
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A link, and where it is in the model."""
+
+    link: Link
+    pose: Pose
 
 
 def tree_of(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model:
@@ -168,3 +218,37 @@ def _check_mimics(model: Model, path: Path) -> None:
                 f"joint '{joint.name}' follows '{joint.mimic.joint}', which is no joint that moves by "
                 "itself.",
             )
+
+
+def rehung(links: Mapping[str, Placed], hinges: Sequence[Hinge]) -> tuple[list[Link], list[Hinge]]:
+    """Returns links and joints with the frame of each link where its joint is, as trees have them.
+
+    Args:
+        links: where they are in the model with all joints at 0.
+        hinges: their joints, posed in the frames of the links that they carry.
+    """
+    frames = {name: Pose() for name in links}  # a root's is the model's
+    frames |= {
+        hinge.child: links[hinge.child].pose @ hinge.joint.pose
+        for hinge in hinges
+        if hinge.child in links
+    }
+    moved = [_moved(placed, frames[name].inverse()) for name, placed in links.items()]
+    hung = [
+        replace(
+            hinge,
+            joint=replace(hinge.joint, pose=frames[hinge.parent].inverse() @ frames[hinge.child]),
+        )
+        for hinge in hinges
+        if hinge.parent in links and hinge.child in links
+    ]
+    lost = [hinge for hinge in hinges if hinge.parent not in links or hinge.child not in links]
+    return moved, [*hung, *lost]
+
+
+def _moved(placed: Placed, to_frame: Pose) -> Link:
+    def shapes(found: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        return tuple(replace(one, pose=to_frame @ placed.pose @ one.pose) for one in found)
+
+    link = placed.link
+    return replace(link, visuals=shapes(link.visuals), collisions=shapes(link.collisions))

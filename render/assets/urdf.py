@@ -24,6 +24,7 @@ from sim2cam.render.assets.model import (
     Rgb,
     Shape,
     joint_name,
+    mesh_part,
     rgb_of,
     tree_of,
 )
@@ -31,7 +32,6 @@ from sim2cam.render.assets.raw_mesh import warn
 from sim2cam.render.assets.xml_file import (
     attribute,
     direction,
-    mesh_part,
     number,
     numbers,
     read_xml,

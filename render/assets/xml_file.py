@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError
 
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.poses import Vec3
-from sim2cam.render.assets.model import MeshPart
-from sim2cam.render.assets.reader import MESH_SUFFIXES
 
 _MOST_BYTES = 4 * 2**20
 _MOST_DEPTH = 64
 _MOST_ELEMENTS = 50_000
 
 
-def read_xml(path: Path) -> Element:
+def read_xml(path: Path, most_bytes: int = _MOST_BYTES) -> Element:
     """Returns the root of an XML file.
 
     Raises:
@@ -28,8 +25,8 @@ def read_xml(path: Path) -> Element:
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import iterparse
 
-    if path.stat().st_size > _MOST_BYTES:
-        raise InputError(path, f"larger than {_MOST_BYTES >> 20} MiB.")
+    if path.stat().st_size > most_bytes:
+        raise InputError(path, f"larger than {most_bytes >> 20} MiB.")
     # Bullet's own examples say version 0.0, of which no parser but its own knows
     text = re.sub(
         rb"\A\s*<\?xml\s+version\s*=\s*[\"']0\.0[\"']", b'<?xml version="1.0"', path.read_bytes()
@@ -51,6 +48,11 @@ def read_xml(path: Path) -> Element:
         ) from error
     assert root is not None  # an empty file is a ParseError
     return root
+
+
+def local_name(element: Element) -> str:
+    """Returns the name of an element without its namespace."""
+    return str(element.tag).rpartition("}")[2]
 
 
 def attribute(element: Element, name: str, path: Path) -> str:
@@ -103,39 +105,6 @@ def direction(text: str, where: str, path: Path) -> Vec3:
     if not 1e-9 < length < math.inf:
         raise InputError(path, f"{where} is '{text.strip()[:60]}', which points nowhere.")
     return x / length, y / length, z / length
-
-
-def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
-    """Returns the mesh file that a model names, which has to lie in the model's folder or below.
-
-    ``package://NAME/PLACE`` and ``model://NAME/PLACE`` are looked for as NAME/PLACE and as PLACE.
-
-    Raises:
-        InputError: it does not, is not there, or is of a kind that cannot be read.
-    """
-    scheme, sep, rest = name.partition("://")
-    places = [rest, rest.partition("/")[2]] if sep else [name]
-    root = Path(os.path.realpath(path.parent))
-    if sep and scheme not in ("package", "model"):
-        places = []
-    for place in filter(None, places):
-        found = Path(os.path.realpath(root / place)) if "\0" not in place else root
-        if found.is_relative_to(root) and found.is_file():
-            break
-    else:
-        raise InputError(
-            path,
-            f"the mesh '{name[:80]}', which it names, is not in its folder. Put it there; paths are "
-            "relative, or begin with package://.",
-        )
-    if found.suffix.lower() not in MESH_SUFFIXES:
-        raise InputError(
-            path,
-            f"the mesh '{name[:80]}' is of no kind that can be read ({', '.join(MESH_SUFFIXES)}).",
-        )
-    if not all(0 < abs(factor) < math.inf for factor in scale):
-        raise InputError(path, f"the mesh '{name[:80]}' has the scale {scale}.")
-    return MeshPart(found, scale)
 
 
 def refuse(element: Element, what: str, allowed: tuple[str, ...], path: Path) -> InputError:

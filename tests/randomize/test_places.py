@@ -99,7 +99,9 @@ def test_each_instance_has_a_distribution_of_its_own(cubes):
     ],
 )  # fmt: skip
 def test_what_all_have_in_common_is_not_of_each(cubes, group, values, place):
-    with pytest.raises(ValueError, match=f"^'{place}' is the same for all instances, so it cannot be"):
+    with pytest.raises(
+        ValueError, match=f"^'{place}' is the same for all instances, so it cannot be"
+    ):
         check_domain(changed(cubes, group, **values), (), ("blue",))
 
 
@@ -153,7 +155,9 @@ def test_things_lie_on_every_board_of_a_shelf(cubes, index):
 
 
 def test_a_shelf_needs_boards(cubes):
-    with pytest.raises(ValueError, match=r"be a shelf, and 'domain\.layout\.shelf_count' is missing"):
+    with pytest.raises(
+        ValueError, match=r"be a shelf, and 'domain\.layout\.shelf_count' is missing"
+    ):
         check_domain(changed(cubes, "layout", surface="shelf"), (), COLORS)
 
 
@@ -171,7 +175,7 @@ def test_things_are_let_go_clear_of_what_stands_fixed(cubes, arrangement, index)
         if body.is_fixed or not hasattr(body.asset, "size_m"):
             continue
         low, high = corners(body).min(axis=0), corners(body).max(axis=0)
-        for box in (BASE, np.array(BEAM) + (0, 0, 0.2)):
+        for box in (BASE, np.add(BEAM, (0, 0, 0.2))):
             meets = (low < np.array(box[1])).all() and (high > np.array(box[0])).all()
             assert not meets, body.name
 
@@ -195,5 +199,7 @@ def test_joints_are_drawn_each_for_itself_and_stand_in_the_scene(cubes):
 
 def test_a_joints_share_is_from_0_to_1(cubes):
     domain = with_gate(cubes, joints={"lift": Uniform(0.5, 1.5)})
-    with pytest.raises(ValueError, match=r"^'domain\.fixture\.joints\.lift' cannot be 1\.5\. Allowed: num"):
+    with pytest.raises(
+        ValueError, match=r"^'domain\.fixture\.joints\.lift' cannot be 1\.5\. Allowed: num"
+    ):
         check_domain(domain, ("gate.urdf",), COLORS)

@@ -19,12 +19,18 @@ BOX = ((-0.1, -0.2, 0.0), (0.1, 0.2, 0.5))
 def arm():
     """A shoulder that turns, an elbow that slides, and a finger that follows the elbow the other way."""
     joints = (
-        Joint("shoulder", "revolute", 0, Pose(QUARTER, (0.0, 0.0, 0.5)), (0.0, 0.0, 1.0), -1.0, 2.0),
-        Joint("elbow", "prismatic", 1, Pose((1, 0, 0, 0), (0.3, 0.0, 0.0)), (1.0, 0.0, 0.0), 0.1, 0.4),
+        Joint(
+            "shoulder", "revolute", 0, Pose(QUARTER, (0.0, 0.0, 0.5)), (0.0, 0.0, 1.0), -1.0, 2.0
+        ),
+        Joint(
+            "elbow", "prismatic", 1, Pose((1, 0, 0, 0), (0.3, 0.0, 0.0)), (1.0, 0.0, 0.0), 0.1, 0.4
+        ),
         Joint("finger", "prismatic", 1, Pose(), (0.0, 1.0, 0.0), 0, 1, Mimic("elbow", -2.0, 0.05)),
         Joint("weld", "fixed", 2, Pose((1, 0, 0, 0), (0.0, 0.0, 0.2))),
     )
-    return Articulation(("base", "upper", "lower", "tip", "nail"), joints, (BOX, None, BOX, None, None))
+    return Articulation(
+        ("base", "upper", "lower", "tip", "nail"), joints, (BOX, None, BOX, None, None)
+    )
 
 
 def test_links_stand_where_their_joints_put_them():
