@@ -87,12 +87,34 @@ def render_table(results: dict[str, Any] | None) -> str:
     return "\n\n".join(parts)
 
 
+def worlds_table(results: dict[str, Any] | None) -> str:
+    """Returns what the shipped recipes make, and how still their scenes lie, as Markdown.
+
+    Args:
+        results: the content of ``worlds.json``, None when it is not there.
+    """
+    made = [
+        "| recipe | samples | objects | problems found by `check` | drafts thrown away | mostly because | bins of factors without a draw | bent most |",
+        f"|{'---|' * 8}",
+    ]
+    still = [
+        "| let go again in MuJoCo for 1 s | scenes | bodies | floating | moved over 2 mm | moved, mm: median, 99 %, most | overlapping over 1 mm |",
+        f"|{'---|' * 7}",
+    ]
+    if not results:
+        return "\n".join([*made, f"| not run |{' |' * 7}", "", *still, f"| not run |{' |' * 6}"])
+    rest = results["at_rest"]["recipes"] | {"all": results["at_rest"]["all"]}
+    made += [_recipe_row(recipe) for recipe in results["recipes"]]
+    still += [_rest_row(name, found) for name, found in rest.items()]
+    return "\n".join([*made, "", *still])
+
+
 def with_tables(readme: str, results: Path) -> str:
     """Returns the text with every table renewed from the files in a folder.
 
     Args:
         readme: the text as it is.
-        results: where ``dice.json``, ``shipped.json`` and ``render.json`` lie.
+        results: where ``dice.json``, ``shipped.json``, ``render.json`` and ``worlds.json`` lie.
 
     Raises:
         ValueError: a marker is missing.
@@ -127,6 +149,28 @@ def _row(name: str, arm: dict[str, Any] | None) -> str:
 def _score(score: dict[str, Any]) -> str:
     low, high = score["ci95"]
     return f"{score['value']:.3f} ({low:.3f}–{high:.3f})"
+
+
+def _recipe_row(recipe: dict[str, Any]) -> str:
+    covered, reasons = recipe["coverage"], recipe["rejections"]
+    bent = covered["bent"]
+    cells = (
+        recipe["name"], f"{recipe['samples']:,}", f"{recipe['objects']:,}", len(recipe["problems"]),
+        f"{100 * recipe['rejected_share']:.1f} %", max(reasons, key=reasons.get) if reasons else "—",
+        f"{covered['empty']} of {covered['bins']}",
+        f"{bent['factor']} by {100 * bent['total_variation']:.0f} %",
+    )  # fmt: skip
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _rest_row(name: str, found: dict[str, Any]) -> str:
+    moved = found["moved_mm"]
+    cells = (
+        name, f"{found['scenes']:,}", f"{found['bodies']:,}", found["floating"],
+        found["moved_over_2_mm"], f"{moved['median']:.3f}, {moved['p99']:.3f}, {moved['max']:.1f}",
+        found["overlap_over_1_mm"],
+    )  # fmt: skip
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _renderers(results: dict[str, Any] | None) -> str:
@@ -235,7 +279,12 @@ def _replaced(text: str, name: str, table: str) -> str:
     return between.sub(lambda _: f"{begin}\n{table}\n{end}", text)
 
 
-TABLES = {"dice": dice_table, "shipped": shipped_table, "render": render_table}
+TABLES = {
+    "dice": dice_table,
+    "shipped": shipped_table,
+    "render": render_table,
+    "worlds": worlds_table,
+}
 
 
 if __name__ == "__main__":

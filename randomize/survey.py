@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -61,9 +61,20 @@ def survey(domain: Domain, seed: int, *, count: int, views: int) -> tuple[Factor
         count: of scenes.
         views: cameras of each.
     """
+    drafts = (draw(domain, seed, index, views=views).values for index in range(count))
+    return survey_of(domain, drafts)
+
+
+def survey_of(domain: Domain, scenes: Iterable[Mapping[str, Value]]) -> tuple[FactorSurvey, ...]:
+    """Returns what some scenes drew of every factor, in the order of the domain.
+
+    Args:
+        domain: the distributions.
+        scenes: what each drew, by path.
+    """
     found: dict[tuple[str, str], list[Value]] = defaultdict(list)
-    for index in range(count):
-        for path, value in draw(domain, seed, index, views=views).values.items():
+    for values in scenes:
+        for path, value in values.items():
             group, *_, factor = path.split("/")
             found[group, factor].append(value)
     return tuple(

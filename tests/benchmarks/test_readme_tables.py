@@ -17,9 +17,8 @@ SCORE = {"value": 0.5, "ci95": [0.45, 0.551]}
 ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE}
 SHIPPED = "<!-- shipped-results:begin -->\n<!-- shipped-results:end -->\n"
 RENDER = "<!-- render-results:begin -->\n<!-- render-results:end -->\n"
-README = (
-    f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{RENDER}"
-)
+WORLDS = "<!-- worlds-results:begin -->\n<!-- worlds-results:end -->\n"
+README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{RENDER}{WORLDS}"
 
 
 def test_the_readme_shows_the_committed_results():
@@ -49,7 +48,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 6
+    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 6 + 2
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
@@ -64,3 +63,32 @@ def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
 def test_a_readme_without_markers_is_refused(tmp_path):
     with pytest.raises(ValueError, match="dice-results:begin"):
         tables.with_tables("no table here", tmp_path)
+
+
+def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
+    bent = {"factor": "die/edge_m", "total_variation": 0.031}
+    recipe = {
+        "name": "dice",
+        "samples": 1000,
+        "objects": 12_000,
+        "problems": [],
+        "rejected_share": 0.125,
+        "rejections": {"a die leans by N degrees": 9, "still moving": 2},
+        "coverage": {"bins": 900, "empty": 1, "bent": bent},
+    }
+    rest = {
+        "scenes": 2000,
+        "bodies": 30_000,
+        "floating": 0,
+        "moved_over_2_mm": 3,
+        "moved_mm": {"median": 0.0123, "p99": 0.2, "max": 4.5},
+        "overlap_over_1_mm": 0,
+    }
+    found = {"recipes": [recipe], "at_rest": {"recipes": {"dice": rest}, "all": rest}}
+    (tmp_path / "worlds.json").write_text(json.dumps(found))
+    lines = tables.with_tables(README, tmp_path).splitlines()
+    reason = "a die leans by N degrees"
+    assert (
+        f"| dice | 1,000 | 12,000 | 0 | 12.5 % | {reason} | 1 of 900 | die/edge_m by 3 % |" in lines
+    )
+    assert "| all | 2,000 | 30,000 | 0 | 3 | 0.012, 0.200, 4.5 | 0 |" in lines

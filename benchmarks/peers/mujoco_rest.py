@@ -1,0 +1,96 @@
+"""Lets settled scenes go again in MuJoCo for a second: what moves did not lie still.
+
+    PYTHON -m peers.mujoco_rest SCENES.json OUT.json
+
+``SCENES.json`` holds bodies as ``settled/rest.py`` writes them. ``OUT.json`` gets, for each scene, how
+far the middle of a body's mass moved at most (``moved_m``), and how deep two bodies overlap at most
+before anything moves (``overlap_m``), both in metres.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+
+from peers import measure
+
+SECONDS = 1.0
+STEP_S = 0.001
+CURE = "pip install mujoco"
+
+
+def main(scenes: str, out: str) -> None:
+    """Lets every scene go."""
+    mujoco = measure.needed("mujoco", CURE)
+    bodies = json.loads(Path(scenes).read_text(encoding="utf-8"))["scenes"]
+    moved = [let_go(mujoco, scene) for scene in bodies]
+    Path(out).write_text(json.dumps({"scenes": moved}), encoding="utf-8")
+
+
+def let_go(mujoco: Any, bodies: list[dict[str, Any]]) -> dict[str, float]:
+    """Returns how far the bodies of a scene move, and how deep they overlap at first."""
+    model = mujoco.MjModel.from_xml_string(_model(bodies))
+    data = mujoco.MjData(model)
+    model.body_ipos[1:] = [body["center_m"] for body in bodies]
+    mujoco.mj_setConst(model, data)
+    mujoco.mj_forward(model, data)
+    overlap = max((-float(contact.dist) for contact in data.contact), default=0.0)
+    start = data.xipos.copy()
+    for _ in range(round(SECONDS / STEP_S)):
+        mujoco.mj_step(model, data)
+    moved = float(np.linalg.norm(data.xipos - start, axis=1).max())
+    if not math.isfinite(moved):
+        moved = 1e3
+    return {"moved_m": moved, "overlap_m": max(overlap, 0.0)}
+
+
+def _model(bodies: list[dict[str, Any]]) -> str:
+    """Returns a scene as MJCF.
+
+    Elliptic cones with much weight on friction keep bodies from creeping down slopes, which MuJoCo's
+    soft contacts otherwise do. Two bodies rub by the product of their frictions where they were
+    settled, and by the greater one here: what moves is given its own times the table's.
+    """
+    root = Xml.Element("mujoco")
+    Xml.SubElement(root, "compiler", angle="radian", inertiafromgeom="true")
+    Xml.SubElement(
+        root, "option", timestep=str(STEP_S), cone="elliptic", impratio="20", noslip_iterations="3"
+    )
+    assets, world = Xml.SubElement(root, "asset"), Xml.SubElement(root, "worldbody")
+    table = next((body["friction"] for body in bodies if body["kind"] == "plane"), 1.0)
+    for number, body in enumerate(bodies):
+        body["friction"] *= table if body["mass_kg"] else 0.0
+        frame = Xml.SubElement(
+            world, "body", pos=_text(body["position_m"]), quat=_text(body["rotation_wxyz"])
+        )
+        if body["mass_kg"]:
+            Xml.SubElement(frame, "freejoint")
+        _add_geoms(assets, frame, number, body)
+    return Xml.tostring(root, encoding="unicode")
+
+
+def _add_geoms(assets: Xml.Element, frame: Xml.Element, number: int, body: dict[str, Any]) -> None:
+    parts = body.get("parts_m", [])
+    touch = {"friction": f"{body['friction']:.9g}", "solref": "0.004 1"}
+    if body["mass_kg"]:
+        touch["mass"] = f"{body['mass_kg'] / max(len(parts), 1):.9g}"
+    if not parts:
+        Xml.SubElement(frame, "geom", touch, type=body["kind"], size=_text(body["half_m"]))
+    for index, part in enumerate(parts):
+        name = f"{number}-{index}"
+        Xml.SubElement(assets, "mesh", name=name, vertex=_text(part), inertia="convex")
+        Xml.SubElement(frame, "geom", touch, type="mesh", mesh=name)
+
+
+def _text(values: Any) -> str:
+    return " ".join(f"{v:.9g}" for v in np.ravel(values))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

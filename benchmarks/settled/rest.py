@@ -1,0 +1,162 @@
+"""Settled scenes, written for another engine, which lets them go again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rendering.commands import run
+
+from sim2cam.dataset.writer import write_json
+from sim2cam.errors import SceneError
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.scenes import SettledScene, settled_scene
+from sim2cam.render.assets.mesh_file import collider_of
+from sim2cam.render.physics.contacts import supports_in
+from sim2cam.scene.asset import Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.scene.scene import Body, Scene
+
+BLOCK = 50
+"""Scenes of a unit of work."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some scenes of a recipe, settled and let go again.
+
+    Attributes:
+        recipe: name of a shipped recipe.
+        seed: of the scenes.
+        number: scenes from ``number * BLOCK`` on.
+        python: interpreter that has MuJoCo.
+        work: folder of the results, one file a block.
+    """
+
+    recipe: str
+    seed: int
+    number: int
+    python: str
+    work: Path
+
+    @property
+    def result(self) -> Path:
+        """The file of what was found."""
+        return self.work / f"{self.recipe}-{self.number:04d}.json"
+
+
+def measure_block(block: Block) -> Path:
+    """Returns the file with what became of the scenes of a block; an earlier one is kept.
+
+    Raises:
+        SystemExit: the other engine failed.
+    """
+    if block.result.is_file():
+        return block.result
+    recipe, settled, starved = load_recipe(block.recipe), [], 0
+    for index in range(block.number * BLOCK, (block.number + 1) * BLOCK):
+        try:
+            settled.append(settled_scene(recipe, block.seed, index))
+        except SceneError:
+            starved += 1
+    scenes = block.result.with_suffix(".scenes.json")
+    write_json(scenes, {"scenes": [_neutral(one.scene) for one in settled]}, in_lines=False)
+    told = block.result.with_suffix(".moved.json")
+    ended = run(
+        [block.python, "-m", "peers.mujoco_rest", str(scenes.resolve()), str(told.resolve())]
+    )
+    if ended.code != 0:
+        raise SystemExit(f"MuJoCo could not let the scenes go:\n{ended.errors}")
+    moved = json.loads(told.read_text(encoding="utf-8"))["scenes"]
+    facts = [_facts(*pair) for pair in zip(settled, moved, strict=True)]
+    write_json(block.result, {"starved": starved, "scenes": facts}, in_lines=False)
+    scenes.unlink()
+    told.unlink()
+    return block.result
+
+
+def floating(settled: SettledScene) -> tuple[str, ...]:
+    """Returns the bodies that nothing fixed carries, by way of whatever others."""
+    supports = supports_in(settled.certificate.contacts)
+    held = {body.name for body in settled.scene.bodies if body.is_fixed}
+    while True:
+        more = {name for name, by in supports.items() if held.intersection(by)} - held
+        if not more:
+            return tuple(b.name for b in settled.scene.bodies if b.name not in held)
+        held |= more
+
+
+def summary(blocks: list[Path]) -> dict[str, Any]:
+    """Returns the figures of all blocks together."""
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in blocks]
+    scenes = [scene for block in read for scene in block["scenes"]]
+    moved = np.array([scene["moved_m"] for scene in scenes])
+    overlap = np.array([scene["overlap_m"] for scene in scenes])
+    thrown: Counter[str] = Counter()
+    for scene in scenes:
+        thrown.update(scene["rejections"])
+    return {
+        "scenes": len(scenes),
+        "starved": sum(block["starved"] for block in read),
+        "bodies": sum(scene["bodies"] for scene in scenes),
+        "rejected_share": thrown.total() / (thrown.total() + len(scenes)),
+        "floating": sum(len(scene["floating"]) for scene in scenes),
+        "moved_over_2_mm": int((moved > 2e-3).sum()),
+        "moved_mm": _percentiles(1e3 * moved),
+        "overlap_over_1_mm": int((overlap > 1e-3).sum()),
+        "overlap_mm": _percentiles(1e3 * overlap),
+    }
+
+
+def _percentiles(values: np.ndarray) -> dict[str, float]:
+    median, high, highest = np.percentile(values, [50, 99, 100])
+    return {"median": float(median), "p99": float(high), "max": float(highest)}
+
+
+def _facts(settled: SettledScene, moved: dict[str, float]) -> dict[str, Any]:
+    return {
+        "index": settled.index,
+        "bodies": sum(not body.is_fixed for body in settled.scene.bodies),
+        "rejections": list(settled.rejections),
+        "floating": list(floating(settled)),
+        **moved,
+    }
+
+
+def _neutral(scene: Scene) -> list[dict[str, Any]]:
+    """Returns the bodies of a scene as any engine can take them, metres and kilograms."""
+    return [
+        {
+            "name": body.name,
+            "position_m": body.pose.position_m,
+            "rotation_wxyz": body.pose.rotation_wxyz,
+            "mass_kg": 0.0 if body.is_fixed else body.mass_kg,
+            "friction": body.friction,
+            **_shape(body),
+        }
+        for body in scene.bodies
+    ]
+
+
+def _shape(body: Body) -> dict[str, Any]:
+    """Returns what a body collides as, and where its mass lies in its frame."""
+    center = np.array(body.mass_offset_m, np.float64)
+    match body.asset:
+        case Die():
+            shape: dict[str, Any] = {"kind": "box", "half_m": [body.asset.edge_m / 2] * 3}
+        case Sphere():
+            shape = {"kind": "sphere", "half_m": [body.asset.radius_m]}
+        case Cylinder():
+            shape = {"kind": "cylinder", "half_m": [body.asset.radius_m, body.asset.height_m / 2]}
+        case Ground():
+            shape = {"kind": "plane", "half_m": [body.asset.side_m / 2] * 2 + [0.1]}
+        case MeshFile():
+            collider = collider_of(body.asset)
+            center = center + collider.center
+            shape = {"kind": "parts", "parts_m": [part.tolist() for part in collider.parts]}
+        case _:
+            shape = {"kind": "box", "half_m": [side / 2 for side in body.asset.size_m]}
+    return {**shape, "center_m": center.tolist()}

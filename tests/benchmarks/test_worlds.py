@@ -1,0 +1,82 @@
+"""The benchmark of worlds: what counts as floating, as coverage, and what another engine is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from xml.etree import ElementTree as Xml
+
+import pytest
+from peers import mujoco_rest
+from settled import rest
+from settled.recipes import coverage
+
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.randomize.survey import FactorSurvey, survey
+
+SETTLED = settled_scene(load_recipe("cubes"), 5, 0)
+
+
+def factor(name, drawn, asked):
+    edges = tuple(range(len(drawn) + 1))
+    return FactorSurvey("die", name, "", (0, 1), sum(drawn), drawn, asked, edges)
+
+
+def test_what_was_asked_is_covered():
+    domain = load_recipe("dice").domain
+    found = coverage(survey(domain, 0, count=200, views=1))
+    assert found["empty"] == 0
+    assert found["bins"] > 500
+    assert found["bent"]["total_variation"] < 0.25
+
+
+def test_a_hole_and_a_bend_are_found():
+    even, bent = factor("even", (50, 50), (50.0, 50.0)), factor("bent", (100, 0), (50.0, 50.0))
+    unknown = replace(even, asked=None)
+    assert coverage((even, bent, unknown)) == {
+        "bins": 4,
+        "empty": 1,
+        "bent": {"factor": "die/bent", "total_variation": 0.5},
+    }
+
+
+def test_what_rests_on_nothing_floats():
+    assert rest.floating(SETTLED) == ()
+    moving = next(body.name for body in SETTLED.scene.bodies if not body.is_fixed)
+    kept = [c for c in SETTLED.certificate.contacts if moving not in (c.first, c.second)]
+    certificate = replace(SETTLED.certificate, contacts=tuple(kept))
+    assert moving in rest.floating(replace(SETTLED, certificate=certificate))
+
+
+def test_the_other_engine_is_given_the_same_bodies():
+    bodies = json.loads(json.dumps(rest._neutral(SETTLED.scene)))
+    root = Xml.fromstring(mujoco_rest._model(bodies))
+    frames = root.findall("worldbody/body")
+    assert len(frames) == len(SETTLED.scene.bodies)
+    for body, frame in zip(SETTLED.scene.bodies, frames, strict=True):
+        place = [float(v) for v in frame.get("pos").split()]
+        assert place == pytest.approx(body.pose.position_m, rel=1e-8)
+        assert (frame.find("freejoint") is None) == body.is_fixed
+        mass = sum(float(geom.get("mass", 0)) for geom in frame.findall("geom"))
+        assert mass == pytest.approx(0 if body.is_fixed else body.mass_kg, rel=1e-8)
+
+
+def test_blocks_are_summed_up(tmp_path):
+    lying = {"index": 0, "bodies": 3, "rejections": ["leans"], "floating": [], "moved_m": 1e-5}
+    files = []
+    for number, moved_m in enumerate((1e-5, 3e-3)):
+        files.append(tmp_path / f"{number}.json")
+        scene = lying | {"moved_m": moved_m, "overlap_m": 2e-3 * number}
+        files[-1].write_text(json.dumps({"starved": 1, "scenes": [scene]}))
+    found = rest.summary(files)
+    assert (found["scenes"], found["starved"], found["bodies"]) == (2, 2, 6)
+    assert (found["moved_over_2_mm"], found["overlap_over_1_mm"]) == (1, 1)
+    assert found["rejected_share"] == 0.5
+    assert found["moved_mm"]["max"] == pytest.approx(3)
+
+
+def test_what_was_measured_is_kept(tmp_path):
+    block = rest.Block("no such recipe", 0, 0, "python", tmp_path)
+    block.result.write_text("{}")
+    assert rest.measure_block(block) == block.result
