@@ -132,6 +132,11 @@ class Collider:
     links: tuple[LinkSolids, ...]
     center: Floats
 
+    @property
+    def parts(self) -> tuple[Floats, ...]:
+        """Corners (n, 3) of all convex solids, in the asset's own frame."""
+        return tuple(link.pose.apply(part) for link in self.links for part in link.parts)
+
 
 @functools.lru_cache(maxsize=64)
 def collider_of(asset: MeshFile) -> Collider:

@@ -216,9 +216,8 @@ def _is_fixed_file(body: Body) -> bool:
 def _lowest_m(body: Body) -> float:
     """Returns how high above the table the lowest point is of what a thing from a file collides as."""
     assert isinstance(body.asset, MeshFile)
-    links = collider_of(body.asset).links
-    parts = (body.pose.apply(link.pose.apply(part)) for link in links for part in link.parts)
-    return min(float(part[:, 2].min()) for part in parts)
+    parts = collider_of(body.asset).parts
+    return min(float(body.pose.apply(part)[:, 2].min()) for part in parts)
 
 
 def _add(client: BulletClient, body: Body) -> int:

@@ -77,8 +77,8 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     their sides (-x, +x, -y, ...), the ends of a cylinder by -z and +z, the sides of a card by front
     and back. A ball has none, and the ground is no object. A board has the inner corners of its
     squares, numbered as OpenCV does; one of markers alone has their corners, clockwise from the upper
-    left, the first of marker 7 as 7.0. A file's object has those that people gave it, inside it or on it, and
-    the origins of its joints that move.
+    left, the first of marker 7 as 7.0. A file's object has those that people gave it, inside it or on
+    it, and the origins of its joints that move.
     """
     match asset:
         case Die():
