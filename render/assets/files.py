@@ -58,8 +58,11 @@ def asset_names(folder: Path) -> tuple[str, ...]:
 
 def _is_mjcf(path: Path) -> bool:
     """Returns whether an XML file, which may be anything, begins as those of MuJoCo do."""
-    with path.open("rb") as file:
-        return b"<mujoco" in file.read(_BEGINNING)
+    try:
+        with path.open("rb") as file:
+            return b"<mujoco" in file.read(_BEGINNING)
+    except OSError:  # whose it may be
+        return False
 
 
 def _is_model(name: str) -> bool:

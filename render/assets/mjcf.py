@@ -157,14 +157,14 @@ def _steps(
         )
         return
     before: Vec3 = (0.0, 0.0, 0.0)
-    for number_, element in enumerate(joints):
+    for count, element in enumerate(joints):
         anchor = _anchor(element, context)
         step = Pose(position_m=vec3(np.subtract(anchor, before)))
-        pose = place @ step if number_ == 0 else step
-        is_last = number_ == len(joints) - 1
-        child = name if is_last else f"{name}/{number_}"
+        pose = place @ step if count == 0 else step
+        is_last = count == len(joints) - 1
+        child = name if is_last else f"{name}/{count}"
         link = _link(body, name, anchor, context) if is_last else Link(child)
-        yield Hinge(_joint(element, f"{name}_{number_}", pose, context), parent, child), link
+        yield Hinge(_joint(element, f"{name}_{count}", pose, context), parent, child), link
         parent, before = child, anchor
 
 

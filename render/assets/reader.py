@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.errors import InputError, did_you_mean
+from sim2cam.errors import InputError
+from sim2cam.render.assets.collada import upright
 from sim2cam.render.assets.decomposition import decomposer
 from sim2cam.render.assets.raw_mesh import GREY, RawMesh, warn
-from sim2cam.render.assets.xml_file import local_name, number, read_xml
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".dae")
 MODEL_SUFFIXES = (".urdf", ".sdf", ".mjcf", ".xml")
@@ -29,13 +28,6 @@ SUFFIXES = (*MESH_SUFFIXES, *MODEL_SUFFIXES)
 MAX_BYTES = 256 * 2**20
 """Larger files are not opened."""
 
-_MOST_COLLADA_BYTES = 64 * 2**20
-_LEAST_UNIT_M = 1e-6
-_UPRIGHT = {
-    "X_UP": ((0, -1, 0), (1, 0, 0), (0, 0, 1)),
-    "Y_UP": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
-    "Z_UP": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-}
 _BROKEN = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, OSError,
     RuntimeError, OverflowError, ImportError,
@@ -153,7 +145,7 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
     import trimesh
     from trimesh.resolvers import FilePathResolver
 
-    upright = _checked_collada(path) if path.suffix.lower() == ".dae" else np.eye(4)
+    turn = upright(path) if path.suffix.lower() == ".dae" else None
     missing: list[str] = []
     data, kind = path.read_bytes(), path.suffix[1:].lower()
     hashes = {path.name: hashlib.sha256(data).hexdigest()}
@@ -184,34 +176,11 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
         file = io.BytesIO(_as_utf8(data) if kind == "obj" else data)
         resolver = Resolver(str(path))
         scene = trimesh.load_scene(file, file_type=kind, resolver=resolver, process=False)
-    scene.apply_transform(upright)
+    if turn is not None:
+        scene.apply_transform(turn)
     for name in dict.fromkeys(missing):
         warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
     return scene, Sources(hashes, tuple(missing))
-
-
-def _checked_collada(path: Path) -> NDArray[np.float64]:
-    """Returns the way (4, 4) of a COLLADA file's numbers to metres with z up.
-
-    The file is read with all caution first: pycollada's parser follows whatever XML says.
-    """
-    if importlib.util.find_spec("collada") is None:
-        raise InputError(path, 'needs pycollada. Run pip install "sim2cam[assets]".')
-    asset = next(
-        (one for one in read_xml(path, _MOST_COLLADA_BYTES) if local_name(one) == "asset"), None
-    )
-    told = {local_name(one): one for one in asset if asset is not None} if asset is not None else {}
-    found = np.eye(4)
-    if "unit" in told:
-        metres = number(told["unit"].get("meter", "1"), "meter of its unit", path)
-        if not _LEAST_UNIT_M < metres < 1 / _LEAST_UNIT_M:
-            raise InputError(path, f"one unit of it is {metres:g} m.")
-        found[:3, :3] *= metres
-    up = (told["up_axis"].text or "").strip() if "up_axis" in told else "Y_UP"
-    if up not in _UPRIGHT:
-        raise InputError(path, f"up_axis is '{up[:20]}'. {did_you_mean(up, _UPRIGHT)}.")
-    found[:3, :3] = np.array(_UPRIGHT[up]) @ found[:3, :3]
-    return found
 
 
 def _as_utf8(text: bytes) -> bytes:

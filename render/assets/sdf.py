@@ -68,10 +68,7 @@ def read_sdf(path: Path) -> Model:
             path, f"has {len(models)} models. It takes one; write the others to files of their own."
         )
     for name in _UNKNOWN:
-        if (
-            models[0].find(name) is not None
-            or root.find(f"world/{name}[@name='{_WORLD}']") is not None
-        ):
+        if models[0].find(name) is not None:
             raise InputError(
                 path, f"<{name}> in a model is not known. Flatten it first (gz sdf -p)."
             )

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import hashlib
-import importlib.util
 import json
-import os
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -20,19 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
-from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
+from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
+from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_files
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.limits import check_domain
-from sim2cam.render.assets.files import asset_names
-from sim2cam.render.assets.importer import import_assets
-from sim2cam.scene.asset import DIE_FACES, LengthUnit
+from sim2cam.scene.asset import DIE_FACES
 from sim2cam.scene.asset_facts import AssetFacts
-
-CAPTURES_VARIABLE = "SIM2CAM_REAL"
-"""Names the folder of data sets that recipes and commands call by their names."""
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
@@ -117,24 +110,6 @@ class RenderOptions:
     def samples(self) -> int:
         """Pictures of each scene."""
         return self.views * self.frames
-
-
-@dataclass(frozen=True)
-class AssetFolder:
-    """Where the objects of a recipe lie, as its ``[assets]`` table says.
-
-    Attributes:
-        folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set; or
-            ``pybullet_data:``, what comes with the package of that name.
-        objects: categories of those that are used, by their names or by patterns of them as the
-            shell has them; without it all are, by their own categories.
-        unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
-            them do; guessed from their size without it.
-    """
-
-    folder: str
-    unit: LengthUnit | None = None
-    objects: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -265,44 +240,13 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(path, f"not TOML: {error}.") from error
     if isinstance(tables.get("assets"), dict) and "folder" in tables["assets"]:
-        tables["assets"]["folder"] = _assets_place(str(tables["assets"]["folder"]), path)
+        tables["assets"]["folder"] = assets_place(str(tables["assets"]["folder"]), path)
     base = tables.pop("base", None)
     if base is None:
         return tables
     beside = path.parent / str(base)
     found = beside if beside.is_file() else _find(str(base), "**/*.toml")
     return _overlaid(_with_base(found, seen | {path}), tables)
-
-
-def _assets_place(name: str, path: Path) -> str:
-    """Returns the folder of assets that a recipe names.
-
-    Raises:
-        RecipeError: it names a data set that is not there.
-    """
-    kind, _, data_set = name.partition(":")
-    if kind == "pybullet_data":
-        return str(_package_folder(kind, path) / data_set)
-    if kind != "bop" or not data_set:
-        return str((path.parent / name).absolute())
-    root = os.environ.get(CAPTURES_VARIABLE)
-    folder = Path(root or ".", data_set, "models").absolute()
-    if not (root and folder.is_dir()):
-        raise RecipeError(
-            path,
-            f"'assets.folder': {name} is not there. Unpack its models to {data_set}/models in a folder "
-            f"that {CAPTURES_VARIABLE} names.",
-        )
-    return str(folder)
-
-
-def _package_folder(name: str, path: Path) -> Path:
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:
-        raise RecipeError(
-            path, f"'assets.folder': {name} is not installed. Run pip install pybullet."
-        )
-    return Path(found.origin).parent
 
 
 def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -321,78 +265,14 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
             )
         return tables
     options = _FOLDERS.validate_python({"assets": tables["assets"]})["assets"]
-    facts = _imported(options, path)
+    facts = imported(options, path)
     categories = {one.mesh.category for one in facts}
     if domain and "die" in domain:
         categories |= DIE_FACES.keys()
     for group in ("object", "fixture"):
         if isinstance(domain, dict) and isinstance(domain.get(group), dict):
-            domain = domain | {group: _of_files(domain[group], facts, path, group)}
+            domain = domain | {group: of_files(domain[group], facts, path, group)}
     return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
-
-
-def _imported(options: AssetFolder, path: Path) -> tuple[AssetFacts, ...]:
-    """Returns what is known of the assets of a folder.
-
-    Raises:
-        RecipeError: there are none of those that are named.
-        InputError: one of them cannot be used.
-    """
-    folder = Path(options.folder)
-    categories = _chosen(asset_names(folder), options.objects, path)
-    found = list(import_assets(folder, list(categories), options.unit))
-    problems = [one.problem for one in found if one.problem]
-    if problems:
-        raise InputError(
-            folder,
-            f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
-            f"All of them: sim2cam assets {folder}",
-        )
-    facts = [one.facts for one in found if one.facts is not None]
-    return tuple(
-        replace(one, mesh=replace(one.mesh, category=categories[one.name] or one.mesh.category))
-        for one in facts
-    )
-
-
-def _chosen(names: Sequence[str], objects: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Returns the names of assets that are used, with their categories; empty for their own ones."""
-    if not objects:
-        return dict.fromkeys(names, "")
-    found: dict[str, str] = {}
-    for pattern, category in objects.items():
-        fitting = fnmatch.filter(names, pattern)
-        if not fitting:
-            raise RecipeError(
-                path, f"'assets.objects': there is no '{pattern}'. {did_you_mean(pattern, names)}"
-            )
-        found |= dict.fromkeys(fitting, category)
-    return dict(sorted(found.items()))
-
-
-def _of_files(
-    group: dict[str, Any], facts: Sequence[AssetFacts], path: Path, name: str
-) -> dict[str, Any]:
-    """Returns a group of things from files with what it leaves out: any asset, joints anywhere.
-
-    Raises:
-        RecipeError: it names a joint that none of the assets has.
-    """
-    joints = {
-        joint.name: {"kind": "uniform", "low": 0.0, "high": 1.0}
-        for one in facts
-        if one.articulation
-        for joint in one.articulation.free_joints
-    }
-    told = group.get("joints", {})
-    for joint in told:
-        if joint not in joints:
-            hint = did_you_mean(joint, joints)
-            raise RecipeError(
-                path, f"'domain.{name}.joints': no asset has a joint '{joint}'. {hint}"
-            )
-    any_of = {"kind": "choice", "options": [one.name for one in facts]}
-    return {"asset": any_of} | group | {"joints": joints | told}
 
 
 _FOLDERS: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
