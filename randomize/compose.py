@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
 from sim2cam.randomize.arrange import BOARD_THICKNESS_M, MAT_THICKNESS_M, arrange
 from sim2cam.randomize.draw import Draw
+from sim2cam.randomize.lights import environment_of
 from sim2cam.randomize.materials import material_of
 from sim2cam.randomize.things import distractors_of, fixtures_of, place_of, targets_of
 from sim2cam.scene.asset import Box, Ground
@@ -21,8 +22,8 @@ from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.camera import Camera, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
 from sim2cam.scene.glass import Defocus, Dirt, Droplets, FieldBlur, Glare, Glass, LateralColor
-from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
-from sim2cam.scene.material import Color, Material
+from sim2cam.scene.material import Material
+from sim2cam.scene.picture_facts import PictureFacts, SkyFacts
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
 
@@ -30,27 +31,35 @@ Part = TypeVar("Part")
 
 _GROUND_SIDE_M = 6.0
 _WALL_THICKNESS_M = 0.004
-_LEAST_PANEL_M = 0.005
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
 
 
-def compose(drawn: Draw, width: int, height: int, assets: Sequence[AssetFacts] = ()) -> Scene:
+def compose(
+    drawn: Draw,
+    width: int,
+    height: int,
+    assets: Sequence[AssetFacts] = (),
+    skies: Sequence[SkyFacts] = (),
+    pictures: Sequence[PictureFacts] = (),
+) -> Scene:
     """Returns the scene, not yet settled.
 
     Args:
         drawn: everything that chance decided.
         width, height: pixels of its cameras.
         assets: the objects from files that were drawn from.
+        skies, pictures: those of skies and of surfaces that were drawn from.
     """
+    drawn = replace(drawn, pictures={facts.name: facts for facts in pictures})
     targets, fixtures = targets_of(drawn, assets), fixtures_of(drawn, assets)
     fixed = [ball for thing in fixtures for ball in thing.balls()]
     loose = arrange(targets, distractors_of(drawn), drawn, _inner_limit(drawn), fixed)
     bodies = (*_supports(drawn), *(thing.body for thing in fixtures), *loose)
     length = float(np.median([thing.length_m for thing in targets or fixtures]))
     cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
-    return Scene(bodies, _environment(drawn), cameras)
+    return Scene(bodies, environment_of(drawn, skies), cameras)
 
 
 def _supports(drawn: Draw) -> list[Body]:
@@ -118,48 +127,6 @@ def _inner_limit(drawn: Draw) -> np.ndarray:
         return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
     side = drawn.number("layout/surface_side_m")
     return np.array([side, side * drawn.number("layout/aspect")]) / 2
-
-
-def _environment(drawn: Draw) -> Environment:
-    zenith = _tint(drawn.number("light/warmth"), drawn.number("light/sky_level"))
-    horizon = drawn.number("light/horizon")
-    lamps = tuple(_lamp(drawn, f"lamp/{i}") for i in range(drawn.count("light/lamp_count")))
-    near = drawn.count("light/near_count") if drawn.has("near_light") else 0
-    lights = tuple(_near_light(drawn, f"near_light/{i}") for i in range(near))
-    return Environment(zenith, vec3(np.multiply(zenith, horizon)), lamps, lights)
-
-
-def _near_light(drawn: Draw, path: str) -> LocalLight:
-    up, turn = drawn.number(f"{path}/elevation_rad"), drawn.number(f"{path}/azimuth_rad")
-    away, size = drawn.number(f"{path}/distance_m"), drawn.number(f"{path}/size_m")
-    towards = (math.cos(up) * math.cos(turn), math.cos(up) * math.sin(turn), math.sin(up))
-    place, axis = vec3(np.multiply(towards, away)), vec3(np.multiply(towards, -1))
-    tint = np.array(_tint(drawn.number(f"{path}/warmth"), drawn.number(f"{path}/level")))
-    intensity = vec3(tint * away**2)
-    match drawn.text(f"{path}/kind"):
-        case "point":
-            return PointLight(place, intensity, size / 2)
-        case "spot":
-            edge = drawn.number(f"{path}/cone_rad")
-            return SpotLight(place, axis, intensity, 0.8 * edge, edge, size / 2)
-        case _:
-            side = max(size, _LEAST_PANEL_M)
-            pose = Pose.looking_at(place, (0.0, 0.0, 0.0), 0.0)
-            return AreaLight(pose, side, side, vec3(tint * (away / side) ** 2))
-
-
-def _lamp(drawn: Draw, path: str) -> Lamp:
-    up, turn = drawn.number(f"{path}/elevation_rad"), drawn.number(f"{path}/azimuth_rad")
-    return Lamp(
-        (math.cos(up) * math.cos(turn), math.cos(up) * math.sin(turn), math.sin(up)),
-        drawn.number(f"{path}/radius_rad"),
-        _tint(drawn.number(f"{path}/warmth"), drawn.number(f"{path}/level")),
-    )
-
-
-def _tint(warmth: float, level: float) -> Color:
-    """Returns a light's linear colour: halving blue against red for one step of warmth."""
-    return level * 2 ** (0.35 * warmth), level, level * 2 ** (-0.65 * warmth)
 
 
 def _camera(drawn: Draw, view: int, width: int, height: int, length_m: float) -> Camera:

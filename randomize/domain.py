@@ -59,7 +59,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class Surface:
-    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern."""
+    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern.
+
+    Attributes:
+        material: a family of ``families``, whose distributions take the place of the others here, or
+            ``own`` for these.
+        metallic, emission, relief: see ``scene.material``; 0 when they are left out.
+        dust, scratches, stains, fingerprints: see ``scene.material.Wear``; 0 when they are left out.
+        picture: a name among the recipe's ``[pictures]``, in the place of colours and pattern, or
+            ``none``.
+        picture_m: how wide a picture is that does not say itself.
+    """
 
     family: Distribution
     hue: Distribution
@@ -74,6 +84,16 @@ class Surface:
     roughness: Distribution
     specular: Distribution
     seed: Distribution
+    material: Distribution | None = None
+    metallic: Distribution | None = None
+    emission: Distribution | None = None
+    relief: Distribution | None = None
+    dust: Distribution | None = None
+    scratches: Distribution | None = None
+    stains: Distribution | None = None
+    fingerprints: Distribution | None = None
+    picture: Distribution | None = None
+    picture_m: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -312,6 +332,9 @@ class Light:
         horizon: radiance of the horizon over that of the zenith.
         warmth: -1 blue to 1 orange.
         near_count: number of near lights; none when it is left out.
+        temperature_k: colour of the sky as of a black body, in place of its warmth.
+        white_k: that of light which is white to the camera; 6504 when it is left out.
+        flicker_hz, flicker_phase_rad: see ``scene.light.Flicker``; none when the first is left out or 0.
     """
 
     lamp_count: Distribution
@@ -319,17 +342,28 @@ class Light:
     horizon: Distribution
     warmth: Distribution
     near_count: Distribution | None = None
+    temperature_k: Distribution | None = None
+    white_k: Distribution | None = None
+    flicker_hz: Distribution | None = None
+    flicker_phase_rad: Distribution | None = None
 
 
 @dataclass(frozen=True)
 class LampPlace:
-    """One lamp of the light."""
+    """One lamp of the light.
+
+    Attributes:
+        temperature_k: its colour as of a black body, in place of its warmth.
+        flicker: see ``scene.light.Lamp``.
+    """
 
     level: Distribution
     elevation_rad: Distribution
     azimuth_rad: Distribution
     radius_rad: Distribution
     warmth: Distribution
+    temperature_k: Distribution | None = None
+    flicker: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -343,6 +377,7 @@ class NearLight:
         size_m: diameter of a point or spot, side of a square area.
         cone_rad: angle off its axis at which a spot ends; it shines fully up to four fifths of it.
         warmth: -1 blue to 1 orange.
+        temperature_k, flicker: as of a lamp.
     """
 
     kind: Distribution
@@ -353,6 +388,71 @@ class NearLight:
     size_m: Distribution
     cone_rad: Distribution
     warmth: Distribution
+    temperature_k: Distribution | None = None
+    flicker: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Sky:
+    """A photographed sky, in the place of that of the light and of its lamps.
+
+    Attributes:
+        turn_rad: how far it is turned about the vertical.
+        level: radiance of the even sky that would shed as much on the table.
+        picture: its name among the recipe's ``[skies]``, or ``none`` for the sky and the lamps of the
+            light; any of them when it is left out.
+        sun: whether its brightest spot is a lamp that casts shadows, where it is bright enough; it
+            is when this is left out.
+    """
+
+    turn_rad: Distribution
+    level: Distribution
+    picture: Distribution | None = None
+    sun: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window, through which a time of day shines on the table; see ``illuminants``.
+
+    The whole table lies in the sun when its middle sees the sun through the window.
+
+    Attributes:
+        hour: by the sun, 12 is noon.
+        day: of the year.
+        latitude_rad: of the place, north positive.
+        transmittance: of the air straight up: 0.75 on the clearest days, 0.4 and less overcast.
+        level: irradiance of the sun outside the air.
+        facing_rad: where one looks who looks out, from north over east.
+        azimuth_rad: where it is in the scene, from the middle of the table.
+        distance_m, sill_m: from there, and its lower edge above the table.
+        width_m, height_m: sides.
+    """
+
+    hour: Distribution
+    day: Distribution
+    latitude_rad: Distribution
+    transmittance: Distribution
+    level: Distribution
+    facing_rad: Distribution
+    azimuth_rad: Distribution
+    distance_m: Distribution
+    sill_m: Distribution
+    width_m: Distribution
+    height_m: Distribution
+
+
+@dataclass(frozen=True)
+class Haze:
+    """Air that scatters light; see ``scene.light.Haze``.
+
+    Attributes:
+        extinction_per_m: share of the light lost on a short way, over the way.
+        brightness: radiance of air without end over that of the horizon.
+    """
+
+    extinction_per_m: Distribution
+    brightness: Distribution
 
 
 @dataclass(frozen=True)
@@ -646,6 +746,9 @@ class Domain:
     card: CardShape | None = None
     card_surface: Surface | None = None
     near_light: NearLight | None = None
+    sky: Sky | None = None
+    window: Window | None = None
+    haze: Haze | None = None
     fisheye: Fisheye | None = None
     shutter: Shutter | None = None
     motion: Motion | None = None
@@ -684,5 +787,5 @@ def factor_at(domain: Domain, path: str) -> Distribution:
     return distribution
 
 
-ONCE = ("layout", "table", "mat", "wall", "light")
+ONCE = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze")
 """Groups that a scene has one of; all others are drawn for each instance."""

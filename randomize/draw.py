@@ -11,6 +11,7 @@ from sim2cam.randomize.change import NO_CHANGE, Change
 from sim2cam.randomize.distributions import Distribution
 from sim2cam.randomize.domain import ONCE, Domain, factor_at, factors_of
 from sim2cam.randomize.references import check_path
+from sim2cam.scene.picture_facts import PictureFacts
 from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
@@ -34,10 +35,12 @@ class Draw:
     Attributes:
         values: value of each factor by its path, as ``die/3/edge_m``.
         views: number of cameras.
+        pictures: what is known of the pictures of surfaces that were drawn from, by name.
     """
 
     values: Mapping[str, Value]
     views: int
+    pictures: Mapping[str, PictureFacts] = field(default_factory=dict)
 
     def number(self, path: str) -> float:
         """Returns a drawn number."""

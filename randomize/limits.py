@@ -12,6 +12,8 @@ from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.arrange import Arrangement
 from sim2cam.randomize.chance import Value
 from sim2cam.randomize.domain import DepthFactors, Domain, Glare, factor_at, factors_of
+from sim2cam.randomize.families import OWN, TRANSPARENT, families
+from sim2cam.randomize.materials import WEAR
 from sim2cam.randomize.references import check_path, check_references, extremes_of
 from sim2cam.scene.asset import (
     CARD_BACK,
@@ -26,6 +28,7 @@ from sim2cam.scene.glass import GLASS_BOUNDS
 from sim2cam.scene.glass import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.objects import TURNABLE_FACES
+from sim2cam.scene.picture_facts import NO_PICTURE
 from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
 
 MAX_OBJECTS = 128
@@ -57,7 +60,9 @@ _NEEDED = {
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
-_FLAGS = ("same_look", "mirrored", "held", "face_down", "labelled")
+_FINISHED_OTHERWISE = ("die_surface", "board_surface", "card_surface")
+_FINISH = ("material", "relief", *WEAR)
+_FLAGS = ("same_look", "mirrored", "held", "face_down", "labelled", "sun")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -136,6 +141,14 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sharpness": _SHARE,
     "roughness": (0.02, 1),
     "specular": (0, 0.2),
+    "metallic": _SHARE,
+    "emission": (0, 1000),
+    "relief": (0, 0.5),
+    "dust": _SHARE,
+    "scratches": _SHARE,
+    "stains": _SHARE,
+    "fingerprints": _SHARE,
+    "picture_m": (0.005, 10),
     "seed": (0, 2**63 - 1),
     "size_m": (0.002, 0.5),
     "flatness": (0, 5),
@@ -143,6 +156,21 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sky_level": _POSITIVE,
     "horizon": (0, 100),
     "level": (0, 1e6),
+    "sky.level": _POSITIVE,
+    "temperature_k": (1500, 20000),
+    "white_k": (2500, 10000),
+    "flicker_hz": (0, 1000),
+    "flicker": _SHARE,
+    "hour": (0, 24),
+    "day": (0, 366),
+    "latitude_rad": (-math.pi / 2, math.pi / 2),
+    "transmittance": (0.05, 0.8),
+    "window.distance_m": (0.3, 20),
+    "sill_m": (-1, 5),
+    "window.width_m": (0.05, 10),
+    "window.height_m": (0.05, 10),
+    "extinction_per_m": (0, 100),
+    "brightness": (0, 100),
     "elevation_rad": (0, math.pi / 2),
     "radius_rad": (1e-3, math.pi / 2),
     "die_px": _POSITIVE,
@@ -176,19 +204,26 @@ _JOINT = (
 """Numbers of a depth camera that bound one another."""
 
 
-def check_domain(domain: Domain, assets: Collection[str], categories: Collection[str] = ()) -> None:
+def check_domain(
+    domain: Domain,
+    assets: Collection[str],
+    categories: Collection[str] = (),
+    skies: Collection[str] = (),
+    pictures: Collection[str] = (),
+) -> None:
     """Refuses a distribution that can give what its factor cannot be.
 
     Args:
         domain: with all its distributions.
         assets: names of the objects from files that there are.
         categories: what things can be labelled as.
+        skies, pictures: names of those of skies and of surfaces that there are.
 
     Raises:
         ValueError: naming the factor, the value and what is allowed.
     """
     check_references(domain)
-    words = _words_of(assets, categories)
+    words = _words_of(assets, categories, skies, pictures)
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
             place = f"domain.{group.name}.{factor}"
@@ -197,6 +232,8 @@ def check_domain(domain: Domain, assets: Collection[str], categories: Collection
                 if problem:
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
     _check_presence(domain)
+    _check_finish(domain)
+    _check_lamps(domain)
     for kind, shown in shown_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
@@ -235,6 +272,8 @@ def check_settings(
     settings: Mapping[str, Value],
     assets: Collection[str],
     categories: Collection[str] = (),
+    skies: Collection[str] = (),
+    pictures: Collection[str] = (),
 ) -> None:
     """Refuses to set what the domain does not have, or to what it cannot be.
 
@@ -243,13 +282,14 @@ def check_settings(
         settings: values of factors, as a change has them.
         assets: names of the objects from files that there are.
         categories: what things can be labelled as.
+        skies, pictures: names of those of skies and of surfaces that there are.
 
     Raises:
         UsageError: naming it and what is allowed.
     """
     for name, value in settings.items():
         check_path(domain, name, UsageError)
-        problem = _problem(name, value, _words_of(assets, categories))
+        problem = _problem(name, value, _words_of(assets, categories, skies, pictures))
         if problem:
             raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
 
@@ -282,6 +322,21 @@ def _check_presence(domain: Domain) -> None:
                     raise ValueError(
                         f"'domain.{owner}.{factor}' asks for some, and 'domain.{needed}' is missing"
                     )
+
+
+def _check_finish(domain: Domain) -> None:
+    """Refuses relief and wear of what has printed or cut faces, which cannot show them."""
+    for name in _FINISHED_OTHERWISE:
+        given = [factor for factor, _ in factors_of(getattr(domain, name)) if factor in _FINISH]
+        if given:
+            raise ValueError(f"'domain.{name}.{given[0]}': its faces show none. Leave it out")
+
+
+def _check_lamps(domain: Domain) -> None:
+    """Refuses more lamps than leave room for the sun in a window."""
+    most = max(map(float, extremes_of(domain, domain.light.lamp_count, "domain.light.lamp_count")))
+    if domain.window is not None and most > _BOUNDS["lamp_count"][1] - 1:
+        raise ValueError(f"'domain.light.lamp_count' can be {most:g}: with a window 3 are the most")
 
 
 def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
@@ -320,15 +375,26 @@ def _check_glare(domain: Domain, group: Glare) -> None:
 
 
 def _words_of(
-    assets: Collection[str], categories: Collection[str]
+    assets: Collection[str],
+    categories: Collection[str],
+    skies: Collection[str],
+    pictures: Collection[str],
 ) -> Mapping[str, tuple[str, ...]]:
-    of_files = dict.fromkeys(("object.asset", "fixture.asset"), tuple(assets))
-    return _WORDS | of_files | {"block.category": tuple(categories)}
+    return _WORDS | {
+        "object.asset": tuple(assets),
+        "fixture.asset": tuple(assets),
+        "block.category": tuple(categories),
+        "sky.picture": (NO_PICTURE, *skies),
+        "picture": (NO_PICTURE, *pictures),
+        "material": (OWN, *families()),
+    }
 
 
 def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:
     group, *_, factor = path.split("/")
     allowed = words.get(f"{group}.{factor}") or words.get(factor)
+    if factor == "material" and value in TRANSPARENT:
+        return f"Nothing is transparent here: {did_you_mean(str(value), allowed or ())}"
     if allowed:
         return None if value in allowed else did_you_mean(str(value), allowed)
     if factor in _FLAGS:

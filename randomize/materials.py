@@ -5,12 +5,29 @@ from __future__ import annotations
 import colorsys
 
 from sim2cam.randomize.draw import Draw
-from sim2cam.scene.material import Color, Material, Texture
+from sim2cam.scene.material import Color, Material, Texture, Wear
+from sim2cam.scene.picture_facts import NO_PICTURE
+
+WEAR = ("dust", "scratches", "stains", "fingerprints")
+
+_PICTURE_M = 0.3
 
 
 def material_of(drawn: Draw, path: str, first: Color | None = None) -> Material:
     """Returns the material of a surface's group; ``first`` takes the place of its first colour."""
-    texture = Texture(
+    return Material(
+        _pictured(drawn, path) or _patterned(drawn, path, first),
+        drawn.number(f"{path}/roughness"),
+        drawn.number(f"{path}/specular"),
+        drawn.number_or(f"{path}/metallic", 0.0),
+        drawn.number_or(f"{path}/emission", 0.0),
+        drawn.number_or(f"{path}/relief", 0.0) or None,
+        _wear(drawn, path),
+    )
+
+
+def _patterned(drawn: Draw, path: str, first: Color | None) -> Texture:
+    return Texture(
         drawn.text(f"{path}/family"),  # type: ignore[arg-type]
         first or color_of(drawn, path, ""),
         color_of(drawn, path, "second_"),
@@ -19,7 +36,22 @@ def material_of(drawn: Draw, path: str, first: Color | None = None) -> Material:
         drawn.number(f"{path}/sharpness"),
         drawn.count(f"{path}/seed"),
     )
-    return Material(texture, drawn.number(f"{path}/roughness"), drawn.number(f"{path}/specular"))
+
+
+def _pictured(drawn: Draw, path: str) -> Texture | None:
+    """Returns the texture of the picture that was drawn; None where that is none."""
+    facts = drawn.pictures.get(str(drawn.values.get(f"{path}/picture", NO_PICTURE)))
+    if facts is None:
+        return None
+    width = facts.width_m or drawn.number_or(f"{path}/picture_m", _PICTURE_M)
+    return Texture("plain", facts.color, facts.color, width, 0.0, 0.0, 0, facts.file)
+
+
+def _wear(drawn: Draw, path: str) -> Wear | None:
+    amounts = {name: drawn.number_or(f"{path}/{name}", 0.0) for name in WEAR}
+    if not any(amounts.values()):
+        return None
+    return Wear(**amounts, seed=drawn.count(f"{path}/seed"))
 
 
 def color_of(drawn: Draw, path: str, prefix: str) -> Color:

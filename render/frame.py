@@ -17,6 +17,7 @@ from sim2cam.geometry.boxes import Box, box_of_mask
 from sim2cam.geometry.motion import STILL
 from sim2cam.render.camera.automatics import Earlier, Settings
 from sim2cam.render.camera.glass import through_glass
+from sim2cam.render.camera.haze import through_haze
 from sim2cam.render.camera.sensor import Photo, take
 from sim2cam.render.camera.shutter import Exposure, expose, truth_of
 from sim2cam.render.depth.depth_camera import sensor_depth
@@ -29,6 +30,7 @@ from sim2cam.render.stereo import right_eye, stereo_truth
 from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile
 from sim2cam.scene.camera import Camera
+from sim2cam.scene.light import Haze
 from sim2cam.scene.scene import Body, Scene
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
@@ -86,7 +88,7 @@ def shoot(
     """
     drawn = {*LABEL_CHANNELS, *(name for name in _DRAWN if name in wanted)}
     exposure = expose(scene, camera, rasterizer, drawn, with_coverage="coverage" in wanted)
-    photo = _photo(exposure, camera, earlier)
+    photo = _photo(exposure, scene.environment.haze, camera, earlier)
     shot = Shot(scene, camera, exposure.truth)
     ids = instance_ids(scene, shot.drawn["bodies"])
     objects = _objects(shot, ids, wanted)
@@ -139,9 +141,11 @@ def tracks_of(points_m: Mapping[str, NDArray[np.float64]], shot: Shot) -> Tracks
     )
 
 
-def _photo(exposure: Exposure, camera: Camera, earlier: Earlier | None) -> Photo:
-    light = through_glass(exposure.radiance, camera, exposure.truth["depth_m"])
-    return take(light, camera.sensor, earlier)
+def _photo(exposure: Exposure, haze: Haze | None, camera: Camera, earlier: Earlier | None) -> Photo:
+    light, depth_m = exposure.radiance, exposure.truth["depth_m"]
+    if haze is not None:
+        light = through_haze(light, haze, camera, depth_m)
+    return take(through_glass(light, camera, depth_m), camera.sensor, earlier)
 
 
 def _raw(photo: Photo) -> NDArray[np.uint16]:
@@ -191,7 +195,8 @@ def _right(
     """
     eye = right_eye(left.camera)
     exposure = expose(left.scene, eye, rasterizer, _SEEN)
-    jpeg = _photo(exposure, eye, Earlier(settings, 0.0)).jpeg
+    haze = left.scene.environment.haze
+    jpeg = _photo(exposure, haze, eye, Earlier(settings, 0.0)).jpeg
     if not ("disparity" in wanted or "shared" in wanted):
         return jpeg, {}
     truth = stereo_truth(left, Shot(left.scene, eye, exposure.truth))

@@ -7,6 +7,8 @@ truncated data where OpenCV returns a grey rest, and written with OpenCV, which 
 from __future__ import annotations
 
 import errno
+import hashlib
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +26,20 @@ MAX_PIXELS = 64_000_000
 TEXTURE_PX = 16384
 """Both sides of the largest texture that is opened."""
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+SKY_SUFFIXES = (".hdr", *SUFFIXES)
+LINEAR = np.array(
+    [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.arange(256) / 255],
+    np.float32,
+)
+"""Linear values of sRGB bytes (IEC 61966-2-1)."""
 
 _FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
 _ORIENTATION_TAG = 0x0112
 _TRANSPOSING = (5, 6, 7, 8)
+_MOST_BYTES = 4 * MAX_PIXELS + 2**16
+_RADIANCE_HEADER = re.compile(
+    rb"#\?(?:RADIANCE|RGBE)\n(?:[^\n]*\n){0,64}?\n-Y (\d{1,9}) \+X (\d{1,9})\n"
+)
 _BROKEN = (OSError, SyntaxError, ValueError)  # what Pillow raises on damaged files
 
 
@@ -62,6 +74,25 @@ def file_size(path: Path) -> int:
         return path.stat().st_size
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
+
+
+def digest_of(path: Path) -> str:
+    """Returns the SHA-256 of a file.
+
+    Raises:
+        InputError: there is none, or a larger one than any image.
+    """
+    return hashlib.sha256(_bytes_of(path)).hexdigest()
+
+
+def check_digest(path: Path, digest: str) -> None:
+    """Refuses a file that does not hold what it held when it was brought in.
+
+    Raises:
+        InputError: it does not, or is missing.
+    """
+    if digest_of(path) != digest:
+        raise InputError(path, "is not what it was when it was brought in. Start anew.")
 
 
 def read_rgb(path: Path) -> NDArray[np.uint8]:
@@ -111,6 +142,30 @@ def read_16bit(path: Path, *, planes: int = 1) -> NDArray[np.uint16]:
         wanted = "one channel" if planes == 1 else f"{planes} channels"
         raise InputError(path, f"expected a 16-bit image of {wanted}, found mode {found}.")
     return np.asarray(pixels if planes == 1 else pixels[..., ::-1], dtype=np.uint16)
+
+
+def read_radiance(path: Path) -> NDArray[np.float32]:
+    """Returns linear RGB float32 (height, width, 3): of a Radiance .hdr file, or of an ordinary one.
+
+    Raises:
+        InputError: the file is missing, damaged, no image, or larger than ``MAX_PIXELS``.
+    """
+    if path.suffix.lower() != ".hdr":
+        return np.asarray(LINEAR[read_rgb(path)])
+    data = _bytes_of(path)
+    header = _RADIANCE_HEADER.match(data)
+    if header is None:
+        raise InputError(path, "no Radiance picture with its rows from the top. Convert it.")
+    height, width = map(int, header.groups())
+    if not 0 < width * height <= MAX_PIXELS:
+        raise InputError(path, f"{width}x{height}: more than {MAX_PIXELS} pixels. Scale it down.")
+    try:
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    except cv2.error as error:
+        raise _not_whole(path, error) from error
+    if pixels is None or pixels.shape != (height, width, 3) or not np.isfinite(pixels).all():
+        raise InputError(path, "not a whole image. Copy the file again.")
+    return np.ascontiguousarray(pixels[..., ::-1], dtype=np.float32)
 
 
 @contextmanager
@@ -214,6 +269,12 @@ def _encode(suffix: str, pixels: NDArray[Any], options: list[int]) -> bytes:
     if not done:
         raise ValueError(f"cannot encode {pixels.dtype} {pixels.shape} as {suffix}")
     return bytes(data.tobytes())
+
+
+def _bytes_of(path: Path) -> bytes:
+    if file_size(path) > _MOST_BYTES:
+        raise InputError(path, f"larger than {_MOST_BYTES >> 20} MiB. Scale it down.")
+    return path.read_bytes()
 
 
 def _open(path: Path) -> Image.Image:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from dataclasses import fields
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -17,6 +18,7 @@ from sim2cam.geometry.poses import Vec3, quaternion
 from sim2cam.render.assets.reader import MODEL_SUFFIXES, SUFFIXES
 from sim2cam.scene.asset_facts import AssetCard
 from sim2cam.scene.objects import Symmetries
+from sim2cam.scene.picture_facts import PictureCard
 
 MODELS_INFO = "models_info.json"
 
@@ -30,8 +32,8 @@ _MOST_FILES = 5000
 _BEGINNING = 4096
 _MOST_TEXT_BYTES = 2**20
 _MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
-_CARD: TypeAdapter[AssetCard] = TypeAdapter(AssetCard)
-_CARD_KEYS = tuple(AssetCard.__dataclass_fields__)
+
+Card = TypeVar("Card", AssetCard, PictureCard)
 
 
 def asset_names(folder: Path) -> tuple[str, ...]:
@@ -74,9 +76,23 @@ def unread_names(folder: Path) -> tuple[str, ...]:
     return _names(folder, UNREAD)
 
 
+def picture_names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the pictures of these kinds in a folder and those in it, as ``asset_names`` does.
+
+    Raises:
+        InputError: there is no such folder, or no file or too many in it.
+    """
+    found = _names(folder, suffixes)
+    if not found:
+        raise InputError(
+            folder, f"holds no picture of a kind that is read ({', '.join(suffixes)})."
+        )
+    return found
+
+
 def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     if not folder.is_dir():
-        raise InputError(folder, "no such folder of assets. Check the path.")
+        raise InputError(folder, "no such folder. Check the path.")
     root = folder.resolve()
     found = []
     for place, folders, files in os.walk(root):
@@ -108,22 +124,33 @@ def read_card(path: Path) -> AssetCard:
     """
     beside, info = path.with_suffix(".toml"), path.with_name(MODELS_INFO)
     if beside.is_file():
-        return _of_toml(beside)
+        return _of_toml(beside, AssetCard)
     if info.is_file() and path.stem.startswith("obj_") and path.stem[4:].isdecimal():
         return _of_bop(info, path)
     return AssetCard()
 
 
-def _of_toml(path: Path) -> AssetCard:
+def read_picture_card(path: Path) -> PictureCard:
+    """Returns what is written beside a picture, in its TOML file.
+
+    Raises:
+        InputError: naming that file, and what is wrong in it.
+    """
+    beside = path.with_suffix(".toml")
+    return _of_toml(beside, PictureCard) if beside.is_file() else PictureCard()
+
+
+def _of_toml(path: Path, kind: type[Card]) -> Card:
     try:
         table = tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(path, f"not TOML: {error}.") from error
+    known = [field.name for field in fields(kind)]
     for key in table:
-        if key not in _CARD_KEYS:
-            raise InputError(path, f"unknown key '{key}'. {did_you_mean(key, _CARD_KEYS)}")
+        if key not in known:
+            raise InputError(path, f"unknown key '{key}'. {did_you_mean(key, known)}")
     try:
-        return _CARD.validate_python(table)
+        return TypeAdapter(kind).validate_python(table)
     except ValidationError as error:
         raise InputError(path, f"{_first(error)}.") from error
 

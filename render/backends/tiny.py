@@ -22,7 +22,7 @@ from sim2cam.render.lighting.shading import Lighting, Points, ShadowMap, shade
 from sim2cam.render.physics.bullet import silent_output
 from sim2cam.render.rasterizer import PinholeView, check_channels, cover_words, label_numbers
 from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.render.shapes.skin import Skin, skin_of
+from sim2cam.render.shapes.skin import Skin, has_finish, skin_of
 from sim2cam.render.shapes.table import Table
 from sim2cam.scene.asset import Ground
 from sim2cam.scene.scene import Scene
@@ -33,11 +33,6 @@ _NEAR_M, _FAR_M = 0.02, 20.0
 _LIGHT_DISTANCE_M = 20.0  # far enough to be parallel, near enough for 32-bit depth
 _SHADOW_PX = 512
 _SUPERSAMPLING = 2
-_LINEAR = np.array(
-    [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.arange(256) / 255],
-    np.float32,
-)
-"""Linear values of sRGB bytes."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,22 @@ class TinyRasterizer:
         return frozenset({"radiance", "depth_m", "bodies", "cover"})
 
     def load(self, scene: Scene) -> None:
-        """Hands bodies to pybullet and draws the shadow maps of a settled scene."""
+        """Hands bodies to pybullet and draws the shadow maps of a settled scene.
+
+        Raises:
+            BackendError: its light is a picture, or a body has relief or wear.
+        """
+        for body in scene.bodies:
+            if has_finish(body.material):
+                raise BackendError(
+                    f"the rasterizer '{self.name}' has no relief and no wear, as '{body.name}' has. "
+                    "Use one with OpenGL (SIM2CAM_BACKEND=egl), or leave them out."
+                )
+        if scene.environment.picture is not None:
+            raise BackendError(
+                f"the rasterizer '{self.name}' has no skies from pictures. Use one with OpenGL "
+                "(SIM2CAM_BACKEND=egl), or leave out [domain.sky]."
+            )
         if self._client >= 0:  # Bullet keeps every texture until its client goes
             self._bullet.disconnect(physicsClientId=self._client)
         self._client = self._bullet.connect(self._bullet.DIRECT)
@@ -140,7 +150,7 @@ class TinyRasterizer:
             colors = np.where(on_it, table.colors_at(places, view.pose), colors)
         which = _by_pixel(drawn.which)  # (h, w, 4)
         within = (which == which[..., :1]).all(axis=-1)
-        sampled = (places, normals, _LINEAR[colors])
+        sampled = (places, normals, images.LINEAR[colors])
         mixed = [_averaged(a) for a in sampled]
         result = self._shade(which[..., 0].ravel(), [a.reshape(-1, 3) for a in mixed], view.pose)
         result = result.reshape(*within.shape, 3)

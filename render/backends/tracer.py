@@ -12,7 +12,7 @@ from sim2cam.errors import BackendError
 from sim2cam.render.backends.emitters import emitters_of
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.render.shapes.skin import skin_of
+from sim2cam.render.shapes.skin import Skin, skin_of
 from sim2cam.scene.material import Material
 from sim2cam.scene.scene import Body, Scene
 
@@ -106,10 +106,16 @@ def _sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
 
 def _shape(mi: Any, body: Body) -> Any:
     """Returns a body as a mesh in the world, with its colours and relief."""
-    mesh, skin = mesh_of(body.asset), skin_of(body)
-    look = _look(body.material, _picture(mi, skin.colors, is_color=True))
+    mesh, skin = mesh_of(body.asset), _unfolded(skin_of(body))
+    wrap = "mirror" if skin.finish is None else "repeat"
+    look = _look(body.material, _picture(mi, skin.colors, is_color=True, wrap=wrap))
+    if skin.finish is not None:
+        for name, level in zip(
+            ("roughness", "metallic"), np.moveaxis(skin.finish, -1, 0), strict=True
+        ):
+            look[name] = _picture(mi, level[..., None], is_color=False, wrap=wrap)
     if skin.normals is not None:
-        relief = _picture(mi, skin.normals, is_color=False)
+        relief = _picture(mi, skin.normals, is_color=False, wrap=wrap)
         look = {"type": "normalmap", "normalmap": relief, "bsdf": look}
     properties = mi.Properties()
     properties["bsdf"] = mi.load_dict(look)
@@ -123,10 +129,27 @@ def _shape(mi: Any, body: Body) -> Any:
     buffers["vertex_positions"] = body.pose.apply(mesh.vertices_m).astype(np.float32).ravel()
     turned = body.pose.rotation().apply(mesh.normals)
     buffers["vertex_normals"] = turned.astype(np.float32).ravel()
-    buffers["vertex_texcoords"] = (mesh.uvs * skin.turns).astype(np.float32).ravel()
+    buffers["vertex_texcoords"] = (mesh.uvs * skin.turns + skin.shift).astype(np.float32).ravel()
     buffers["faces"] = mesh.faces.astype(np.uint32).ravel()
     buffers.update()
     return shape
+
+
+def _unfolded(skin: Skin) -> Skin:
+    """Returns a skin with its mirrored copies beside it, their slopes mirrored, if it has a finish."""
+    if skin.finish is None or skin.normals is None:
+        return skin
+    colors, finish = _with_mirrored(skin.colors), _with_mirrored(skin.finish)
+    normals = _with_mirrored(skin.normals)
+    rows, columns = skin.normals.shape[:2]
+    normals[:, columns:, 0] = 255 - normals[:, columns:, 0]
+    normals[rows:, :, 1] = 255 - normals[rows:, :, 1]
+    return Skin(colors, normals, skin.turns / 2, skin.shift / 2, finish)
+
+
+def _with_mirrored(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    wide = np.concatenate([picture, picture[:, ::-1]], axis=1)
+    return np.concatenate([wide, wide[::-1]])
 
 
 def _look(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
@@ -147,10 +170,12 @@ def _glow(mi: Any, colors: NDArray[np.uint8], emission: float) -> dict[str, Any]
     return {"type": "area", "radiance": radiance}
 
 
-def _picture(mi: Any, pixels: NDArray[Any], *, is_color: bool) -> dict[str, Any]:
+def _picture(
+    mi: Any, pixels: NDArray[Any], *, is_color: bool, wrap: str = "mirror"
+) -> dict[str, Any]:
     return {
         "type": "bitmap",
         "bitmap": mi.Bitmap(np.ascontiguousarray(pixels)),
         "raw": not is_color,
-        "wrap_mode": "mirror",
+        "wrap_mode": wrap,
     }

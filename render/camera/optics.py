@@ -205,14 +205,14 @@ def _cube(field: _Field, pose: Pose) -> tuple[Face, ...]:
 
 
 def _field(camera: Camera) -> _Field:
-    rays = _rays(camera.lens, camera.width, camera.height).reshape(3, -1)
+    rays = rays_of(camera.lens, camera.width, camera.height).reshape(3, -1)
     picture = rays.astype(np.float32).reshape(3, camera.height, camera.width)
     across, down = (step.reshape(3, -1) for step in np.gradient(picture, axis=(2, 1), edge_order=2))
     depth = np.ones_like(rays[2]) if camera.lens.depth_along == "ray" else rays[2]
     return _Field(rays, across, down, depth)
 
 
-def _rays(lens: Lens, width: int, height: int) -> Floats:
+def rays_of(lens: Lens, width: int, height: int) -> Floats:
     """Returns the unit rays (3, h, w) of all pixels.
 
     A smooth lens is asked at nodes, between which cubic splines are as good: at pixels half-way

@@ -132,7 +132,32 @@ def expose(
     truth = _truth(stage, _bands(camera, speed), wanted)
     slices = _slices(camera, speed)
     radiance, coverage = _gathered(stage, slices, truth["bodies"], with_coverage)
-    return Exposure(radiance, truth, coverage)
+    return Exposure(_with_flicker(radiance, stage, slices), truth, coverage)
+
+
+def _with_flicker(
+    radiance: NDArray[np.float32], stage: _Stage, slices: list[_Slice]
+) -> NDArray[np.float32]:
+    """Returns the radiance (h, w, 3) with what flickering lights add to each row over their mean.
+
+    Light adds up: they are drawn once more, alone, and each row takes them as they are on the mean of
+    its exposure.
+    """
+    light, camera = stage.scene.environment, stage.camera
+    alone = light.unsteady()
+    if light.flicker is None or alone is None:
+        return radiance
+    exposure_s = camera.shutter.exposure_s if camera.shutter else 0.0
+    cycles = light.flicker.hertz * camera.row_seconds()
+    level = np.cos(2 * math.pi * cycles + light.flicker.phase_rad)
+    level *= np.sinc(light.flicker.hertz * exposure_s)
+    dull = tuple(replace(b, material=replace(b.material, emission=0.0)) for b in stage.scene.bodies)
+    lit = replace(stage, scene=replace(stage.scene, bodies=dull, environment=alone))
+    lit.rasterizer.load(lit.scene)
+    unseen = np.zeros((camera.height, camera.width), np.uint32)
+    most, _ = _gathered(lit, slices, unseen, False)
+    stage.rasterizer.load(stage.scene)
+    return np.asarray(radiance + most * level[:, None, None], np.float32)
 
 
 def truth_of(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.spiral import GOLDEN_ANGLE_RAD, spiral
+from sim2cam.render.lighting import skies
 from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
 from sim2cam.scene.scene import Body, Scene
@@ -157,7 +158,12 @@ def turned(view: ShadowView, quarters: int) -> ShadowView:
 
 
 def sky_radiance(environment: Environment, heights: Floats) -> Floats:
-    """Returns the sky's linear RGB (n, 3) for the z (n,) of unit directions, lamps left out."""
+    """Returns the linear RGB (n, 3) of a sky that is no picture, lamps left out.
+
+    Args:
+        environment: its zenith and horizon.
+        heights: z (n,) of unit directions.
+    """
     level = np.clip(heights, 0, 1)[:, None]
     horizon, zenith = np.array(environment.horizon), np.array(environment.zenith)
     return np.asarray((1 - level) * horizon + level * zenith)
@@ -208,6 +214,11 @@ def _top_below(body: Body, point: Floats) -> float | None:
 
 def sky_harmonics(environment: Environment) -> Floats:
     """Returns what ``harmonic_irradiance`` knows of a sky, (9, 3)."""
+    if environment.picture is not None:
+        around, light, solid = skies.upper_light(environment.picture)
+        return np.asarray(
+            _HARMONIC_SCALES[:, None] * (_harmonics(around).T @ (light * solid[:, None]))
+        )
     directions = _hemisphere(_SKY_POINTS)
     radiance = sky_radiance(environment, directions[:, 2])
     share = 2 * math.pi / _SKY_POINTS
@@ -257,11 +268,26 @@ def falloffs(beam: Beam, cosines: NDArray[Any]) -> NDArray[Any]:
 def _dome(environment: Environment) -> tuple[Beam, ...]:
     """Returns the sky as beams from all around, each for the same solid angle."""
     directions = _hemisphere(DOME_BEAMS)
-    power = sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
+    power = dome_powers(environment)[0]
     if not power.any():
         return ()
     beams = (_parallel(d, p) for d, p in zip(directions, power, strict=True))
     return tuple(replace(beam, is_sky=True) for beam in beams)
+
+
+def dome_powers(environment: Environment) -> Floats:
+    """Returns what each beam of the sky stands for, in each of its turns (turns, beams, 3)."""
+    directions = _hemisphere(DOME_BEAMS)
+    if environment.picture is None:
+        power = sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
+        return np.broadcast_to(power, (DOME_TURNS, *power.shape))
+    around, light, solid = skies.upper_light(environment.picture)
+    powers = []
+    for turn in range(DOME_TURNS):
+        beams = skies.turned(directions, turn * math.pi / 2)
+        is_near = np.eye(DOME_BEAMS)[(around @ beams.T).argmax(axis=1)] * solid[:, None]
+        powers.append(is_near.T @ light / is_near.sum(axis=0)[:, None])
+    return np.array(powers) * (2 * math.pi / DOME_BEAMS)
 
 
 def _cone(lamp: Lamp, count: int) -> Floats:

@@ -11,6 +11,7 @@ from sim2cam.render.assets.mesh_file import content_of
 from sim2cam.render.shapes.boards import board_print
 from sim2cam.render.shapes.cards import card_prints
 from sim2cam.render.shapes.dice import die_maps
+from sim2cam.render.shapes.finish import finish_of
 from sim2cam.render.shapes.mesh import extent_of
 from sim2cam.render.shapes.printing import Print
 from sim2cam.render.shapes.textures import encode_srgb, paint, plane_map
@@ -26,7 +27,7 @@ from sim2cam.scene.asset import (
     MeshFile,
     Sphere,
 )
-from sim2cam.scene.material import Texture
+from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body
 
 _MAX_SPAN_M = 0.48
@@ -40,11 +41,27 @@ class Skin:
         colors: sRGB uint8 (h, w, 3).
         normals: in tangent space, uint8 (h, w, 3); None for a smooth surface.
         turns: what the mesh's uvs are multiplied by.
+        shift: what is added then; one that starts amid a body shows no symmetry there.
+        finish: roughness and metalness of each texel of the colours, uint8 (h, w, 2); None where the
+            material's hold everywhere. With it the slopes of mirrored copies are mirrored, too.
     """
 
     colors: NDArray[np.uint8]
     normals: NDArray[np.uint8] | None
     turns: float
+    shift: float = 0.0
+    finish: NDArray[np.uint8] | None = None
+
+
+def skin_key(body: Body) -> tuple[Asset, Material | Texture]:
+    """Returns what a body's skin follows from."""
+    material = body.material
+    return body.asset, material if has_finish(material) else material.texture
+
+
+def has_finish(material: Material) -> bool:
+    """Returns whether a material has relief or wear."""
+    return bool(material.relief) or material.wear is not None
 
 
 def skin_of(body: Body) -> Skin:
@@ -61,6 +78,9 @@ def skin_of(body: Body) -> Skin:
     if isinstance(body.asset, Card):
         return _printed(body.asset, texture, *card_prints(body.asset))
     span = _span_m(body.asset)
+    if has_finish(body.material):
+        colors, normals, finish = finish_of(body.material, span).encoded()
+        return Skin(colors, normals, 1 / span, 0.5, finish)
     return Skin(plane_map(texture, span), None, 1 / span)
 
 

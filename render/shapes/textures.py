@@ -11,14 +11,18 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates
 from scipy.spatial import cKDTree
 
+from sim2cam import images
 from sim2cam.scene.material import Texture
+from sim2cam.scene.picture import PictureFile
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +35,7 @@ Pattern = Callable[[Coordinates], Floats]
 _LATTICE = 32  # cells after which value noise repeats, along each axis
 _TEXELS_PER_M = 1600
 _MAX_TEXELS = 768
+_MAX_PICTURE_PX = 4096
 _SRGB_STEPS = 65535
 
 
@@ -40,28 +45,87 @@ def plane_map(texture: Texture, span_m: float) -> NDArray[np.uint8]:
 
     Row 0 is y = 0, column 0 is x = 0; it covers ``span_m`` metres both ways.
     """
-    n = int(np.clip(span_m * _TEXELS_PER_M, 16, _MAX_TEXELS))
-    if texture.family == "plain":
+    n = texels_across(span_m)
+    if texture.family == "plain" and texture.picture is None:
         n = 1
+    return encode_srgb(paint(texture)(plane_points(n, span_m)))
+
+
+def texels_across(span_m: float) -> int:
+    """Returns how many texels a picture of so many metres has."""
+    return int(np.clip(span_m * _TEXELS_PER_M, 16, _MAX_TEXELS))
+
+
+def plane_points(n: int, span_m: float) -> Coordinates:
+    """Returns the middles of n by n texels on the plane z = 0, row 0 at y = 0."""
     line = (np.arange(n) + 0.5) / n * span_m
-    return encode_srgb(paint(texture)((line, line[:, None], np.zeros(1))))
+    return line, line[:, None], np.zeros(1)
 
 
 def paint(texture: Texture) -> Callable[[Coordinates], Floats]:
     """Returns the function from points in metres to linear colours (..., 3) of a solid pattern."""
-    pattern = _PATTERNS[texture.family](np.random.default_rng(texture.seed))
-    width = max(1e-3, 1 - texture.sharpness)
+    if texture.picture is not None:
+        return pictured(texture.picture, texture.scale_m)
+    level_at = levels(texture)
     a, b = np.array(texture.color_a), np.array(texture.color_b)
 
     def colors(points_m: Coordinates) -> Floats:
-        x, y, z = points_m
-        scale = texture.scale_m
-        level = pattern((x / scale, y / scale, z / scale))
-        level = np.clip((level - 0.5) / width + 0.5, 0, 1)
+        level = level_at(points_m)
         level = texture.contrast * level * level * (3 - 2 * level)
         return np.asarray(a + level[..., None] * (b - a))
 
     return colors
+
+
+def levels(texture: Texture) -> Pattern:
+    """Returns the function from points in metres to the levels, 0 to 1, of a solid pattern."""
+    pattern = _PATTERNS[texture.family](np.random.default_rng(texture.seed))
+    width = max(1e-3, 1 - texture.sharpness)
+
+    def level_at(points_m: Coordinates) -> Floats:
+        x, y, z = points_m
+        scale = texture.scale_m
+        level = pattern((x / scale, y / scale, z / scale))
+        return np.asarray(np.clip((level - 0.5) / width + 0.5, 0, 1))
+
+    return level_at
+
+
+def pictured(file: PictureFile, width_m: float) -> Callable[[Coordinates], Floats]:
+    """Returns the function from points in metres to the linear colours (h, w, 3) of a picture.
+
+    It lies on the plane z = 0 and goes on through space aslant, so that on planes across the axes it
+    keeps its scale.
+
+    Raises:
+        InputError: the picture is missing, damaged, or not what it was.
+    """
+    pixels = _shrunk(file, int(np.clip(width_m * _TEXELS_PER_M, 1, _MAX_PICTURE_PX)))
+    per_m = pixels.shape[1] / width_m
+
+    def colors(points_m: Coordinates) -> Floats:
+        x, y, z = points_m
+        across, up = np.broadcast_arrays(x + z, y + z)
+        column = (across * per_m - 0.5).astype(np.float32)
+        row = (len(pixels) - 0.5 - up * per_m).astype(np.float32)
+        # as textures that repeat, every second time mirrored
+        found = cv2.remap(pixels, column, row, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+        return np.asarray(found, np.float64)
+
+    return colors
+
+
+@functools.lru_cache(maxsize=8)
+def _shrunk(file: PictureFile, width_px: int) -> NDArray[np.float32]:
+    """Returns the linear colours (h, w, 3) of a picture at most so wide."""
+    path = Path(file.path)
+    images.check_digest(path, file.digest)
+    pixels = images.read_radiance(path)
+    height, width = pixels.shape[:2]
+    if width <= width_px:
+        return pixels
+    size = (width_px, max(1, round(height * width_px / width)))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.float32)
 
 
 @functools.cache
@@ -237,6 +301,30 @@ def _gradient(rng: np.random.Generator) -> Pattern:
     return lambda p: np.asarray(0.5 + 0.5 * np.sin(p[0] * c + p[1] * s + 0 * p[2]))
 
 
+def _weave(rng: np.random.Generator) -> Pattern:
+    """Returns threads over and under each other, two of each way in a unit."""
+    slack = _value_noise(rng)
+
+    def level(points: Coordinates) -> Floats:
+        bent = 0.15 * (slack(_scaled(points, 0.7)) - 0.5)
+        x, y = 2 * points[0] + bent + 0 * points[2], 2 * points[1] + bent + 0 * points[2]
+        is_warp = (np.floor(x) + np.floor(y)) % 2 > 0
+        return np.asarray(np.abs(np.sin(np.pi * np.where(is_warp, x, y))))
+
+    return level
+
+
+def _brushed(rng: np.random.Generator) -> Pattern:
+    """Returns fine streaks along x, as long as a unit."""
+    broad, fine = _value_noise(rng), _value_noise(rng)
+
+    def level(points: Coordinates) -> Floats:
+        streaks = 0.6 * broad(_scaled(points, 1.0, 12.0, 12.0))
+        return np.asarray(streaks + 0.4 * fine(_scaled(points, 2.0, 29.0, 29.0)))
+
+    return level
+
+
 def _plain(_rng: np.random.Generator) -> Pattern:
     return lambda p: np.zeros(np.broadcast_shapes(*(c.shape for c in p)))
 
@@ -260,4 +348,6 @@ _PATTERNS: dict[str, Callable[[np.random.Generator], Pattern]] = {
     "stains": _stains,
     "checker": _checker,
     "gradient": _gradient,
+    "weave": _weave,
+    "brushed": _brushed,
 }

@@ -178,6 +178,8 @@ class _Record:
                 name = str(body.asset.get("path", body.asset.get("kind")))
                 made = UNKNOWN_LICENCE if "path" in body.asset else BUILT_IN
                 self.assets[name] = licences.get(name) or made
+            for name in scene.scene.pictures():
+                self.assets[name] = licences.get(name) or UNKNOWN_LICENCE
 
 
 def _licences(folder: Path) -> dict[str, str]:

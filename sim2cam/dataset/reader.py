@@ -39,11 +39,19 @@ class RawSample:
 @dataclass(frozen=True)
 class _RecordedBody:
     asset: dict[str, Any]
+    material: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _RecordedScene:
     bodies: tuple[_RecordedBody, ...] = ()
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    def pictures(self) -> list[str]:
+        """Returns the names of the pictures that it is made of."""
+        sky = self.environment.get("picture", {}).get("file")
+        surfaces = (body.material.get("texture", {}).get("picture") for body in self.bodies)
+        return [str(file["path"]) for file in (sky, *surfaces) if file]
 
 
 @dataclass(frozen=True)

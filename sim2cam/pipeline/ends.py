@@ -14,7 +14,6 @@ from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.chance import Value
 from sim2cam.randomize.change import Change
-from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import draw
 from sim2cam.randomize.survey import FactorSurvey
 from sim2cam.render.camera.optics import blind_spot
@@ -86,7 +85,7 @@ def _picture(
 ) -> NDArray[np.uint8] | None:
     """Returns the picture, also of bodies that physics would reject: a look, not a sample."""
     drawn = draw(recipe.domain, seed, index, views=1, attempt=attempt, change=change)
-    draft = compose(drawn, recipe.render.width, recipe.render.height, recipe.assets)
+    draft = recipe.composed(drawn)
     if blind_spot(draft) is not None:
         return None
     scene, _ = settle(draft)

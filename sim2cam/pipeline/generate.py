@@ -180,6 +180,7 @@ def _header(recipe: Recipe, seed: int, change: Change) -> dict[str, Any]:
         "categories": recipe.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
         **({"change": change} if change else {}),
+        **({"licences": recipe.licences()} if recipe.licences() else {}),
     } | _symmetries(recipe)
 
 
@@ -346,15 +347,14 @@ def _known(**facts: object) -> dict[str, object]:
 
 
 def _scene_facts(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
-    """Returns what is recorded of a scene; files go by their names among the recipe's assets."""
-    names = {facts.mesh.path: facts.name for facts in recipe.assets}
+    """Returns what is recorded of a scene; files go by their names in the recipe."""
     facts: dict[str, Any] = {
         "scene_index": settled.index,
         "attempt": settled.attempt,
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
         "drawn": dict(settled.drawn.values),
-        "scene": settled.scene.with_paths(names),
+        "scene": settled.scene.with_paths(recipe.file_names()),
     }
     if settled.counterfactual:
         facts["counterfactual"] = settled.counterfactual

@@ -21,11 +21,17 @@ from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_files
 from sim2cam.pipeline.requirements import Requirement, check_requirement
+from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
+from sim2cam.randomize.draw import Draw
+from sim2cam.randomize.families import with_families
 from sim2cam.randomize.limits import check_domain
+from sim2cam.render.assets.pictures import import_pictures, import_skies
 from sim2cam.scene.asset import DIE_FACES
 from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.scene.picture_facts import PictureFacts, SkyFacts
+from sim2cam.scene.scene import Scene
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
@@ -113,6 +119,17 @@ class RenderOptions:
 
 
 @dataclass(frozen=True)
+class PictureFolder:
+    """Where pictures of a recipe lie, as its ``[skies]`` and ``[pictures]`` tables say.
+
+    Attributes:
+        folder: of files, beside the recipe.
+    """
+
+    folder: str
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that is decided about a run.
 
@@ -125,6 +142,8 @@ class Recipe:
         adapt: the translator's training.
         train: the detector's training.
         require: what every scene must be, by names of one's own.
+        skies: photographed light from all around; a file names its folder alone.
+        pictures: of surfaces; a file names their folder alone.
     """
 
     name: str
@@ -135,6 +154,8 @@ class Recipe:
     adapt: TranslatorConfig = field(default_factory=TranslatorConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     require: Mapping[str, Requirement] = field(default_factory=dict)
+    skies: tuple[SkyFacts, ...] = ()
+    pictures: tuple[PictureFacts, ...] = ()
 
     def __post_init__(self) -> None:
         missing = sorted(DIE_FACES.keys() - set(self.categories))
@@ -159,12 +180,33 @@ class Recipe:
         bends = [d for name, d in factors_of(self.domain.lens) if name in _BENDS]
         return all(isinstance(d, Constant) and d.value == 0 for d in bends)
 
+    def composed(self, drawn: Draw) -> Scene:
+        """Returns the scene of a draw, not yet settled."""
+        size = (self.render.width, self.render.height)
+        return compose(drawn, *size, self.assets, self.skies, self.pictures)
+
+    def file_names(self) -> dict[str, str]:
+        """Returns how records call the files that scenes are made of, by their paths."""
+        assets = {one.mesh.path: one.name for one in self.assets}
+        skies = {one.file.path: f"skies/{one.name}" for one in self.skies}
+        return assets | skies | {one.file.path: f"pictures/{one.name}" for one in self.pictures}
+
+    def licences(self) -> dict[str, str]:
+        """Returns those that are known of the files that scenes are made of, by ``file_names``."""
+        names = self.file_names()
+        known = {one.mesh.path: one.licence for one in self.assets}
+        known |= {one.file.path: one.licence for one in self.skies}
+        known |= {one.file.path: one.licence for one in self.pictures}
+        return {names[path]: licence for path, licence in known.items() if licence}
+
     def rendering_facts(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
         whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
-        optional = [key for key in ("assets", "require") if getattr(self, key)]
+        optional = [key for key in ("assets", "require", "skies", "pictures") if getattr(self, key)]
         for facts in whole["assets"]:
             del facts["mesh"]["path"]  # where a file lies decides nothing, what it holds does
+        for facts in (*whole["skies"], *whole["pictures"]):
+            del facts["file"]["path"]
         return {key: whole[key] for key in (*_RENDERING, *optional)}
 
     def digest(self) -> str:
@@ -201,14 +243,16 @@ def load_recipe(name_or_path: str) -> Recipe:
     tables = _with_base(path, set())
     _refuse_unknown(tables, Recipe, path, "")
     try:
-        recipe = _ADAPTER.validate_python(_with_assets(tables, path))
+        recipe = _ADAPTER.validate_python(_with_pictures(_with_assets(tables, path), path))
     except ValidationError as error:
         raise RecipeError(path, _explain(error)) from error
     except UsageError as error:
         raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
     try:
         names = [facts.name for facts in recipe.assets]
-        check_domain(recipe.domain, names, recipe.categories)
+        skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
+        check_domain(recipe.domain, names, recipe.categories, skies, pictures)
+        recipe = dataclasses.replace(recipe, domain=with_families(recipe.domain))
         for name, requirement in recipe.require.items():
             check_requirement(name, requirement, recipe.domain, recipe.categories)
     except ValueError as error:
@@ -241,6 +285,10 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
         raise RecipeError(path, f"not TOML: {error}.") from error
     if isinstance(tables.get("assets"), dict) and "folder" in tables["assets"]:
         tables["assets"]["folder"] = assets_place(str(tables["assets"]["folder"]), path)
+    for section in ("skies", "pictures"):
+        table = tables.get(section)
+        if isinstance(table, dict) and "folder" in table:
+            table["folder"] = str((path.parent / str(table["folder"])).absolute())
     base = tables.pop("base", None)
     if base is None:
         return tables
@@ -273,6 +321,32 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
         if isinstance(domain, dict) and isinstance(domain.get(group), dict):
             domain = domain | {group: of_files(domain[group], facts, path, group)}
     return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
+
+
+def _with_pictures(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns the tables with what is known of each sky and picture, instead of the folders of all.
+
+    Raises:
+        RecipeError: skies are drawn, and no folder of them is named.
+        InputError: one of them cannot be used.
+    """
+    domain = tables.get("domain")
+    draws = isinstance(domain, dict) and isinstance(domain.get("sky"), dict)
+    if draws and "skies" not in tables:
+        raise RecipeError(path, "there is no sky to draw. Name a folder of pictures in [skies].")
+    if "pictures" in tables:
+        tables = tables | {"pictures": import_pictures(_folder_of(tables["pictures"]))}
+    if "skies" not in tables:
+        return tables
+    facts = import_skies(_folder_of(tables["skies"]))
+    if domain and draws:
+        any_of = {"kind": "choice", "options": [one.name for one in facts]}
+        domain = domain | {"sky": {"picture": any_of} | domain["sky"]}
+    return tables | {"skies": facts, "domain": domain}
+
+
+def _folder_of(table: Any) -> Path:
+    return Path(TypeAdapter(PictureFolder).validate_python(table).folder)
 
 
 _FOLDERS: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
@@ -335,7 +409,7 @@ def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
         for key, value in table.items():
             if key not in types:
                 raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
-            kind = AssetFolder if types[key] == tuple[AssetFacts, ...] else types[key]
+            kind = _WRITTEN.get(types[key], types[key])
             _refuse_unknown(value, kind, path, f"{place}{key}.")
 
 
@@ -347,6 +421,12 @@ def _entries_of(owner: Any, count: int) -> list[Any]:
     return [*kinds[:count], *[None] * (count - len(kinds))]
 
 
+_WRITTEN: dict[Any, type] = {
+    tuple[AssetFacts, ...]: AssetFolder,
+    tuple[SkyFacts, ...]: PictureFolder,
+    tuple[PictureFacts, ...]: PictureFolder,
+}
+"""What a file has in the place of what is known of each of its files."""
 _KINDS = {
     get_args(get_type_hints(kind)["kind"])[0]: kind for kind in get_args(get_args(Distribution)[0])
 }

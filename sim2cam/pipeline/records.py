@@ -85,7 +85,7 @@ def read_settled(root: Path, recipe: Recipe, index: int) -> SettledScene:
     shard = index * recipe.render.samples // SAMPLES_PER_SHARD
     path = shard_folder(root, shard) / "scenes.jsonl"
     record = read_record(path, index)
-    scene = record.scene.with_paths({one.name: one.mesh.path for one in recipe.assets})
+    scene = record.scene.with_paths({name: path for path, name in recipe.file_names().items()})
     try:
         film = _film(recipe, replace(record, scene=scene))
     except KeyError as error:
@@ -114,7 +114,7 @@ def check_scenes(root: Path, recipe: Recipe, seed: int, change: Change) -> None:
     for key, value in wanted.items():
         if header.get(key) != value:
             raise _other(root, key, header.get(key), value)
-    for key in ("domain", "assets", "require"):
+    for key in ("domain", "assets", "skies", "pictures", "require"):
         if found.get(key) != facts.get(key):
             raise InputError(root, f"its recipe has another [{key}]. Settle the scenes anew.")
     for key in ("width", "height", "views", "film"):

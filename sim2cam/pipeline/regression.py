@@ -27,7 +27,6 @@ from sim2cam.geometry.boxes import Box
 from sim2cam.pipeline.records import read_record
 from sim2cam.render.frame import Frame, shoot
 from sim2cam.render.rasterizer import rasterizer
-from sim2cam.scene.asset import MeshFile
 from sim2cam.scene.scene import Scene
 
 MAX_BYTES = 64_000_000
@@ -186,9 +185,9 @@ def _write_case(path: Path, case: Case) -> None:
 
 def _refuse_files(scene: Scene, path: Path) -> None:
     """Refuses what lies outside the case: it would be lost, or lead anywhere."""
-    named = [body.name for body in scene.bodies if isinstance(body.asset, MeshFile)]
+    named = scene.file_paths()
     if named:
-        raise InputError(path, f"'{named[0]}' is from a file, which a case cannot hold.")
+        raise InputError(path, f"'{Path(named[0]).name}' is a file, which a case cannot hold.")
 
 
 def _raw_sample(sample: Path) -> RawSample:

@@ -11,7 +11,6 @@ from sim2cam.errors import SceneError, UsageError
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.requirements import Requirement, labels_seen, measured
 from sim2cam.randomize.change import NO_CHANGE, Change
-from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import Draw, draw, draw_beside
 from sim2cam.randomize.limits import check_settings
 from sim2cam.randomize.references import check_path
@@ -142,7 +141,8 @@ def check_change(recipe: Recipe, change: Change) -> None:
     for name in change.redraws:
         check_path(recipe.domain, name, UsageError, whole=False)
     names = [facts.name for facts in recipe.assets]
-    check_settings(recipe.domain, change.settings, names, recipe.categories)
+    skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
+    check_settings(recipe.domain, change.settings, names, recipe.categories, skies, pictures)
 
 
 def _redrawn(trial: _Trial) -> Iterator[_Trial]:
@@ -178,7 +178,7 @@ def _tried(trial: _Trial) -> SettledScene | _Rejection:
     failed = _failed_by_values(trial)
     if failed:
         return failed
-    draft = compose(drawn, recipe.render.width, recipe.render.height, recipe.assets)
+    draft = recipe.composed(drawn)
     problem = blind_spot(draft)
     if problem is not None:
         return _Rejection(None, problem)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.material import Color
+from sim2cam.scene.picture import PictureFile
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,13 @@ class Lamp:
         direction: unit vector towards it.
         radius_rad: angular radius at which its radiance has fallen to 1/e; small is hard light.
         irradiance: what it sheds on a surface that faces it.
+        flicker: by which share of it it goes up and down with the mains; None for one that is steady.
     """
 
     direction: Vec3
     radius_rad: float
     irradiance: Color
+    flicker: float | None = None
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,13 @@ class PointLight:
         intensity: radiant intensity; a surface that faces it receives this over the squared
             distance.
         radius_m: of the ball; larger ones have softer shadows.
+        flicker: see ``Lamp``.
     """
 
     position_m: Vec3
     intensity: Color
     radius_m: float = 0.0
+    flicker: float | None = None
     kind: Literal["point"] = "point"
 
 
@@ -53,6 +58,7 @@ class SpotLight:
         intensity: radiant intensity on the axis.
         full_rad, edge_rad: angles off the axis up to which it shines fully, and at which it ends.
         radius_m: of the ball.
+        flicker: see ``Lamp``.
     """
 
     position_m: Vec3
@@ -61,6 +67,7 @@ class SpotLight:
     full_rad: float
     edge_rad: float
     radius_m: float = 0.0
+    flicker: float | None = None
     kind: Literal["spot"] = "spot"
 
 
@@ -72,16 +79,63 @@ class AreaLight:
         pose: its middle and its axes in the world.
         width_m, height_m: along its x and y axes.
         radiance: of its surface.
+        flicker: see ``Lamp``.
     """
 
     pose: Pose
     width_m: float
     height_m: float
     radiance: Color
+    flicker: float | None = None
     kind: Literal["area"] = "area"
 
 
 LocalLight = Annotated[PointLight | SpotLight | AreaLight, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True)
+class SkyPicture:
+    """Light from all around as it was photographed: an equirectangular picture of linear radiance.
+
+    Its top row looks up, its left edge along the world's y axis, and to the right it goes on over x.
+
+    Attributes:
+        file: Radiance's .hdr, or an ordinary picture, whose light ends at white.
+        turn_rad: how far it is turned about the vertical, from x to y.
+        level: what its radiance is multiplied by.
+        sun_apart: whether its brightest spot is left out, as a lamp stands for it.
+    """
+
+    file: PictureFile
+    turn_rad: float = 0.0
+    level: float = 1.0
+    sun_apart: bool = False
+
+
+@dataclass(frozen=True)
+class Flicker:
+    """How lights on the mains go up and down, all together and as a cosine.
+
+    Attributes:
+        hertz: how often, twice the frequency of the mains: 100 or 120.
+        phase_rad: in the middle of the exposure of the picture's middle.
+    """
+
+    hertz: float
+    phase_rad: float = 0.0
+
+
+@dataclass(frozen=True)
+class Haze:
+    """Air that scatters light, alike everywhere.
+
+    Attributes:
+        extinction_per_m: share of the light lost on a short way, over the way.
+        airlight: radiance of air without end.
+    """
+
+    extinction_per_m: float
+    airlight: Color
 
 
 @dataclass(frozen=True)
@@ -92,9 +146,42 @@ class Environment:
         zenith, horizon: radiance straight up and level.
         lamps: the brightest lights of the sky.
         lights: lights in the room.
+        picture: takes the place of zenith and horizon.
+        flicker: of those lights that are not steady; None when all are.
+        haze: between the scene and its cameras; None for clear air.
     """
 
     zenith: Color
     horizon: Color
     lamps: tuple[Lamp, ...]
     lights: tuple[LocalLight, ...] = ()
+    picture: SkyPicture | None = None
+    flicker: Flicker | None = None
+    haze: Haze | None = None
+
+    def unsteady(self) -> Environment | None:
+        """Returns the light that goes up and down at its most alone; None where all is steady."""
+        dark = (0.0, 0.0, 0.0)
+        lamps = tuple(_scaled(lamp, lamp.flicker) for lamp in self.lamps if lamp.flicker)
+        lights = tuple(_scaled(light, light.flicker) for light in self.lights if light.flicker)
+        if self.flicker is None or not (lamps or lights):
+            return None
+        return Environment(dark, dark, lamps, lights)
+
+
+_Shining = TypeVar("_Shining", bound=Lamp | PointLight | SpotLight | AreaLight)
+
+
+def _scaled(light: _Shining, share: float) -> _Shining:
+    """Returns a light with so large a share of its power."""
+    name = _POWERS[type(light)]
+    power: dict[str, Any] = {name: tuple(share * level for level in getattr(light, name))}
+    return replace(light, **power)
+
+
+_POWERS: dict[type, str] = {
+    Lamp: "irradiance",
+    PointLight: "intensity",
+    SpotLight: "intensity",
+    AreaLight: "radiance",
+}

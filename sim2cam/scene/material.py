@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from sim2cam.scene.picture import PictureFile
+
 Color = tuple[float, float, float]
 
 TextureFamily = Literal[
     "plain", "value", "perlin", "fbm", "worley", "marble", "wood", "speckle", "scratches", "stains",
-    "checker", "gradient",
+    "checker", "gradient", "weave", "brushed",
 ]  # fmt: skip
 TEXTURE_FAMILIES: tuple[str, ...] = get_args(TextureFamily)
 
 
 @dataclass(frozen=True)
 class Texture:
-    """A procedural colour pattern between two colours.
+    """A procedural colour pattern between two colours, or a picture.
 
     Attributes:
         family: the kind of pattern.
@@ -25,6 +27,8 @@ class Texture:
         contrast: 0 shows ``color_a`` alone, 1 the full way to ``color_b``.
         sharpness: 0 soft transitions, 1 hard edges.
         seed: which of the family's patterns.
+        picture: takes the place of the pattern, as wide as ``scale_m``; ``color_a`` is then its mean.
+            Beside each copy lies a mirrored one.
     """
 
     family: TextureFamily
@@ -34,6 +38,26 @@ class Texture:
     contrast: float
     sharpness: float
     seed: int
+    picture: PictureFile | None = None
+
+
+@dataclass(frozen=True)
+class Wear:
+    """What use has left on a surface; each number is 0 for nothing to 1 for much.
+
+    Attributes:
+        dust: a grey film in drifts, matt, also on metal.
+        scratches: fine bright lines, mostly one way.
+        stains: patches of what was spilt, darker and smoother.
+        fingerprints: greasy prints, seen on what shines.
+        seed: where they are.
+    """
+
+    dust: float = 0.0
+    scratches: float = 0.0
+    stains: float = 0.0
+    fingerprints: float = 0.0
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +71,9 @@ class Material:
         metallic: 0 dielectric, 1 metal (then the colour tints the reflection).
         emission: radiance that it sends out by itself, over its colour. What it sheds on others is
             left out: put a light where that matters.
+        relief: height of the texture's pattern over its scale; None for a smooth surface.
+        wear: what use has left on it. Relief and wear lie on boxes, cylinders, balls, blocks, tables,
+            and on meshes without a picture of their own.
     """
 
     texture: Texture
@@ -54,3 +81,5 @@ class Material:
     specular: float = 0.04
     metallic: float = 0.0
     emission: float = 0.0
+    relief: float | None = None
+    wear: Wear | None = None

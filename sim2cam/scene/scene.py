@@ -14,6 +14,7 @@ from sim2cam.scene.asset import Asset, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
+from sim2cam.scene.picture import PictureFile
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,17 @@ class Scene:
         return replace(self, bodies=tuple(body.after(seconds) for body in self.bodies))
 
     def with_paths(self, paths: Mapping[str, str]) -> Scene:
-        """Returns the scene with other paths of mesh files, by those that they have."""
-        return replace(self, bodies=tuple(_with_path(body, paths) for body in self.bodies))
+        """Returns the scene with other paths of files, by those that they have."""
+        bodies = tuple(_with_path(body, paths) for body in self.bodies)
+        return replace(self, bodies=bodies, environment=_sky_with_path(self.environment, paths))
+
+    def file_paths(self) -> tuple[str, ...]:
+        """Returns the paths of all files that it is made of."""
+        meshes = [body.asset.path for body in self.bodies if isinstance(body.asset, MeshFile)]
+        pictures = [body.material.texture.picture for body in self.bodies]
+        sky = self.environment.picture
+        files = (*pictures, sky.file if sky else None)
+        return (*meshes, *(file.path for file in files if file is not None))
 
     def to_json(self) -> str:
         """Returns the scene as JSON; ``from_json`` gives an equal one back."""
@@ -92,10 +102,24 @@ class Scene:
 
 
 def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
-    asset = body.asset
-    if not isinstance(asset, MeshFile):
+    asset, texture = body.asset, body.material.texture
+    if isinstance(asset, MeshFile):
+        body = replace(body, asset=replace(asset, path=paths.get(asset.path, asset.path)))
+    if texture.picture is None:
         return body
-    return replace(body, asset=replace(asset, path=paths.get(asset.path, asset.path)))
+    there = replace(texture, picture=_with_other_path(texture.picture, paths))
+    return replace(body, material=replace(body.material, texture=there))
+
+
+def _with_other_path(file: PictureFile, paths: Mapping[str, str]) -> PictureFile:
+    return replace(file, path=paths.get(file.path, file.path))
+
+
+def _sky_with_path(light: Environment, paths: Mapping[str, str]) -> Environment:
+    if light.picture is None:
+        return light
+    file = _with_other_path(light.picture.file, paths)
+    return replace(light, picture=replace(light.picture, file=file))
 
 
 _ADAPTER: TypeAdapter[Scene] = TypeAdapter(Scene)

@@ -51,7 +51,7 @@ def test_what_rests_on_nothing_floats():
 
 def test_the_other_engine_is_given_the_same_bodies():
     bodies = json.loads(json.dumps(rest._neutral(SETTLED.scene)))
-    root = Xml.fromstring(mujoco_rest._model(bodies))
+    root = Xml.fromstring(mujoco_rest._model(bodies, 1e-3))
     frames = root.findall("worldbody/body")
     assert len(frames) == len(SETTLED.scene.bodies)
     for body, frame in zip(SETTLED.scene.bodies, frames, strict=True):

@@ -41,15 +41,15 @@ def test_a_distribution_is_replaced_whole(tmp_path):
 
 BAD = [
     # (text, exact message after the path)
-    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, assets, categories, domain, name, render, require, train"),
-    ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: horizon, lamp_count, near_count, sky_level, warmth"),
+    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, assets, categories, domain, name, pictures, render, require, skies, train"),
+    ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: flicker_hz, flicker_phase_rad, horizon, lamp_count, near_count, sky_level, temperature_k, warmth, white_k"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=2.0\nhigh=1.0", "'domain.light.warmth.uniform': uniform needs low <= high, not 2.0 > 1.0"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),
     ("base = 'dice'\n[domain.light.warmth]\nkind='gauss'\nlow=0.0", "'domain.light.warmth': unknown kind 'gauss'. Allowed: choice, clip, column, constant, curve, each, given, integers, log_uniform, normal, power, product, quota, rounded, same, schedule, shared, sum, uniform"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=0.0\nhihg=1.0", "unknown key 'domain.light.warmth.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
     ("base = 'dice'\n[domain.layout.die_count]\nkind='constant'\nvalue='three'", "'domain.layout.die_count' cannot be 'three'. Allowed: numbers from 1 to 128."),
     ("base = 'dice'\n[domain.layout.die_count]\nkind='integers'\nlow=1\nhigh=500", "'domain.layout.die_count' cannot be 500. Allowed: numbers from 1 to 128."),
-    ("base = 'dice'\n[domain.table.family]\nkind='choice'\noptions=['wood', 'marbel']", "'domain.table.family' cannot be 'marbel'. Did you mean 'marble'? Allowed: checker, "),
+    ("base = 'dice'\n[domain.table.family]\nkind='choice'\noptions=['wood', 'marbel']", "'domain.table.family' cannot be 'marbel'. Did you mean 'marble'? Allowed: brushed, checker, "),
     ("base = 'dice'\n[domain.layout.surface]\nkind='constant'\nvalue='floor'", "'domain.layout.surface' cannot be 'floor'. Allowed: bin, mat, shelf, table, tray."),
     ("base = 'dice'\n[domain.view.fov_rad]\nkind='constant'\nvalue=0.0", "'domain.view.fov_rad' cannot be 0.0. Allowed: numbers from 0.05 to 3."),
     ("base = 'dice'\n[domain.die.mirrored]\nkind='constant'\nvalue='yes'", "'domain.die.mirrored' cannot be 'yes'. Allowed: true, false."),

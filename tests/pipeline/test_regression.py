@@ -179,7 +179,7 @@ BROKEN = [
     (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=10**6)), "sim-000003.json: a picture of 1000000x96: 4096 is the most."),
     (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].pop("asset")), "sim-000003.json: not a case: scene.bodies[0].asset is missing."),
     (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=64)), "sim-000003.jpg: 128x96 pixels, and its scene has other ones."),
-    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'table' is from a file, which a case cannot hold."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'passwd' is a file, which a case cannot hold."),
     (lambda p: p.with_suffix(".jpg").unlink(), "sim-000003.jpg: no such image."),
     (lambda p: p.unlink(), "holds no case. Keep one with sim2cam scenes add."),
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.asset import Cylinder
 from sim2cam.scene.light import AreaLight, Environment, Lamp, PointLight, SpotLight
-from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture
+from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture, Wear
 from sim2cam.scene.scene import Scene
 
 FOLDER = Path(__file__).with_name("golden")
@@ -134,9 +134,24 @@ def patches(make):
             make.body(family, make.sphere(0.012), (0.03 * (i % 4 - 1.5), 0.03 * (i // 4 - 1), 0.012)),
             material=textured(family, 0.008),
         )
-        for i, family in enumerate(TEXTURE_FAMILIES)
+        for i, family in enumerate(TEXTURE_FAMILIES[:12])
     ]  # fmt: skip
     return make.scene(*balls, cameras=[camera(make)])
+
+
+def worn(make):
+    """Cloth and brushed metal in relief, under lamps, new and with each kind of wear."""
+    wears = (None, Wear(dust=0.6), Wear(scratches=0.8), Wear(stains=0.5, fingerprints=0.8))
+    cloth, metal = textured("weave", 0.006), replace(textured("brushed", 0.02), metallic=1.0)
+    balls = [
+        replace(
+            make.body(f"{row}/{column}", make.sphere(0.012), (0.03 * (column - 1.5), 0.04 * row, 0.012)),
+            material=replace(look, relief=relief, wear=wear, roughness=0.3),
+        )
+        for row, (look, relief) in enumerate(((cloth, 0.1), (metal, 0.005)))
+        for column, wear in enumerate(wears)
+    ]  # fmt: skip
+    return replace(surfaces(make), bodies=(make.ground(), *balls))
 
 
 def surfaces(make):
@@ -213,6 +228,7 @@ def features(make, still):
         "dice": replace(still, cameras=(replace(of, sensor=replace(of.sensor, **SENSOR)),)),
         "textures": patches(make),
         "surfaces": surfaces(make),
+        "worn": worn(make),
         "glow": replace(lit(still), bodies=tuple(glowing(body, 2.0) for body in still.bodies)),
     }
     scenes |= {f"light-{name}": lit(still, light) for name, light in LIGHTS.items()}
@@ -226,7 +242,7 @@ def features(make, still):
 
 
 NAMES = (
-    *("dice", "textures", "surfaces", "glow", "cover", *CHANNELS),
+    *("dice", "textures", "surfaces", "worn", "glow", "cover", *CHANNELS),
     *(f"light-{name}" for name in LIGHTS),
     *(f"lens-{name}" for name in LENSES),
 )

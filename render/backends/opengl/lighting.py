@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sim2cam.errors import BackendError
 from sim2cam.render.backends.opengl.program import Program
 from sim2cam.render.backends.opengl.sampling import interpolate
 from sim2cam.render.backends.opengl.shadows import SHADOW_PX, shadow_matrix
+from sim2cam.render.backends.opengl.store import DeviceCube, Store, upload_cube
 from sim2cam.render.lighting.beams import (
     DOME_TURNS,
     MAX_LAMPS,
@@ -19,6 +21,7 @@ from sim2cam.render.lighting.beams import (
     MAX_PLACED,
     Beam,
     ShadowView,
+    dome_powers,
     ground_color,
     ground_irradiance,
     lamp_parts,
@@ -30,6 +33,7 @@ from sim2cam.render.lighting.beams import (
     turned,
 )
 from sim2cam.render.lighting.microfacets import TABLE_SIZE, split_sum
+from sim2cam.render.lighting.skies import LEVELS, mirrored_cube
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
@@ -37,7 +41,8 @@ from sim2cam.scene.scene import Scene
 Floats = NDArray[np.float64]
 
 _PARALLEL = np.dtype([(axis, np.float32, 4) for axis in ("x", "y", "z")])
-_SPLIT_SUM_UNIT = 5  # of textures, as ``light.frag`` has it
+_SPLIT_SUM_UNIT, _SKY_UNIT = 5, 6  # of textures, as ``light.frag`` has it
+_SKY_BYTES = 64 << 20
 _PLACED = np.dtype(
     [
         *((name, np.float32, 4) for name in ("place", "power", "axis", "cone")),
@@ -55,6 +60,8 @@ _LIGHT = np.dtype(
         ("parallel", _PARALLEL, MAX_PARALLEL),
         ("placed", _PLACED, MAX_PLACED),
         ("lamps", _LAMP, MAX_LAMPS),
+        ("turn", np.float32, 4),
+        ("dome", np.float32, (MAX_PARALLEL, DOME_TURNS)),
     ]
 )
 """``Light`` in ``light.frag``, as std140 lays it out."""
@@ -74,6 +81,8 @@ class Light:
         self._split_sum = _upload_table(gl, split_sum())
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._counts: dict[str, int] = {}
+        self._skies: Store[DeviceCube] = Store(gl, _SKY_BYTES)
+        self._sky: DeviceCube | None = None
 
     def load(self, scene: Scene, centre: Floats, radius: float) -> list[Floats]:
         """Uploads the light of a scene and returns world to clip (4, 4) of each shadow map.
@@ -94,6 +103,7 @@ class Light:
         block = np.zeros(1, _LIGHT)
         light = block[0]
         _fill_sky(light, environment, ground_color(scene, centre))
+        self._sky = self._load_picture(light, environment)
         light["sphere"] = (*centre, 1 / map_radius(radius))
         for slot, beam, view in zip(light["parallel"], parallel, views, strict=False):
             _fill_parallel(slot, beam, view)
@@ -110,12 +120,27 @@ class Light:
             "N_PLACED": len(placed),
             "N_LAMPS": len(environment.lamps),
             "LAMP_PARTS": lamp_parts(environment.lamps),
+            **({"PICTURED": 1, "SKY_LEVELS": LEVELS} if self._sky else {}),
         }
         dome, rest = views[: self._counts["N_DOME"]], views[self._counts["N_DOME"] :]
         skies = [turned(view, quarters) for quarters in range(DOME_TURNS) for view in dome]
         placed_from = len(skies) + len(parallel) - len(dome)
         shown = enumerate((*skies, *rest))
         return [shadow_matrix(view, is_placed=i >= placed_from) for i, view in shown]
+
+    def _load_picture(self, light: Any, environment: Environment) -> DeviceCube | None:
+        """Returns a pictured sky on the device, and fills in how it is turned and where it is bright."""
+        picture = environment.picture
+        if picture is None:
+            return None
+        turn = picture.turn_rad
+        light["turn"][:3] = math.cos(turn), math.sin(turn), picture.level
+        powers = dome_powers(environment).sum(axis=-1).T
+        light["dome"][: len(powers)] = powers
+        still = replace(picture, turn_rad=0.0, level=1.0)
+        found = self._skies.get(still, lambda: upload_cube(self._gl, mirrored_cube(still)))
+        self._skies.trim(1)
+        return found
 
     def shed(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
         """Writes the radiance of a view to the bound framebuffer, from the bound attributes.
@@ -129,6 +154,9 @@ class Light:
         to_world = np.asarray(np.linalg.inv(to_clip))
         gl.glActiveTexture(gl.GL_TEXTURE0 + _SPLIT_SUM_UNIT)
         gl.glBindTexture(gl.GL_TEXTURE_2D, self._split_sum)
+        if self._sky is not None:
+            gl.glActiveTexture(gl.GL_TEXTURE0 + _SKY_UNIT)
+            gl.glBindTexture(gl.GL_TEXTURE_CUBE_MAP, self._sky.texture)
         gl.glDisable(gl.GL_CULL_FACE)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glDepthFunc(gl.GL_ALWAYS)

@@ -36,7 +36,7 @@ from sim2cam.render.rasterizer import (
     label_numbers,
 )
 from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.render.shapes.skin import skin_of
+from sim2cam.render.shapes.skin import skin_key, skin_of
 from sim2cam.scene.asset import Ground
 from sim2cam.scene.scene import Body, Scene
 
@@ -67,7 +67,7 @@ class OpenGLRasterizer:
         self._shadow_maps = ShadowMaps(gl)
         self._outputs = _outputs(gl)
         self._look = _look(gl)
-        self._surfaces: dict[tuple[bool, bool], Program] = {}
+        self._surfaces: dict[tuple[bool, bool, bool], Program] = {}
         # most scenes have few labelled bodies: a quarter of the memory is moved
         self._narrow_cover = Attachment(
             0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
@@ -165,18 +165,21 @@ class OpenGLRasterizer:
         # where nothing is, light asks for nothing but the kind of surface
         cleared = (*outputs, *look[-1:])
         textures = self._begin((*outputs, *look), samples, view, cleared=cleared)
-        program = self._surface_program(bool(truth), with_look)
-        program.use()
-        program.matrix("world_to_camera", view.pose.inverse().matrix())
-        program.matrix("world_to_clip", clip_matrix(view))
+        program = None
         for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
+            fitting = self._surface_program(bool(truth), with_look, batch.skin.is_finished)
+            if fitting is not program:
+                program = fitting
+                program.use()
+                program.matrix("world_to_camera", view.pose.inverse().matrix())
+                program.matrix("world_to_clip", clip_matrix(view))
             if with_look:
                 self._dress(program, batch)
             batch.draw(self._gl)
         return textures
 
-    def _surface_program(self, with_truth: bool, with_look: bool) -> Program:
-        key = with_truth, with_look
+    def _surface_program(self, with_truth: bool, with_look: bool, is_finished: bool) -> Program:
+        key = with_truth, with_look, with_look and is_finished
         if key not in self._surfaces:
             self._surfaces[key] = Program(
                 self._gl,
@@ -184,6 +187,7 @@ class OpenGLRasterizer:
                 "surface.frag",
                 N_TRUTH=int(with_truth),
                 N_LOOK=int(with_look),
+                N_FINISH=int(with_look and is_finished),
             )
         return self._surfaces[key]
 
@@ -192,7 +196,8 @@ class OpenGLRasterizer:
         material = batch.bodies[0].material
         look = (material.roughness, material.specular, material.metallic)
         program.vector("surface", (*look, material.emission))
-        program.vector("turns", (batch.skin.turns,) * 4)
+        skin = batch.skin
+        program.vector("turns", (skin.turns, skin.turns, skin.shift, skin.shift))
         _bind_texture(self._gl, 0, batch.skin.colors, self._gl.GL_TEXTURE_2D)
         _bind_texture(self._gl, 1, batch.skin.normals, self._gl.GL_TEXTURE_2D)
 
@@ -254,9 +259,7 @@ class OpenGLRasterizer:
     def _make_batch(self, bodies: list[tuple[Body, int, int]]) -> Batch:
         body = bodies[0][0]
         mesh = self._meshes.get(body.asset, lambda: upload_mesh(self._gl, mesh_of(body.asset)))
-        skin = self._skins.get(
-            (body.asset, body.material.texture), lambda: upload_skin(self._gl, skin_of(body))
-        )
+        skin = self._skins.get(skin_key(body), lambda: upload_skin(self._gl, skin_of(body)))
         return make_batch(self._gl, bodies, mesh, skin)
 
     def _cast_shadows(self) -> None:

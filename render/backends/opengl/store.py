@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -90,18 +90,38 @@ class DeviceSkin:
 
     Attributes:
         colors, normals: OpenGL's names of the textures.
-        turns: what uvs are multiplied by.
+        turns, shift: what uvs are multiplied by, and what is added then.
+        is_finished: whether colours hold roughness, and normals metalness, as their fourth channel.
         nbytes: memory.
     """
 
     colors: int
     normals: int
     turns: float
+    shift: float
+    is_finished: bool
     nbytes: int
 
     def release(self, gl: Any) -> None:
         """Gives the memory back."""
         gl.glDeleteTextures([self.colors, self.normals])
+
+
+@dataclass(frozen=True)
+class DeviceCube:
+    """Light from all around on the device.
+
+    Attributes:
+        texture: OpenGL's name of it.
+        nbytes: memory.
+    """
+
+    texture: int
+    nbytes: int
+
+    def release(self, gl: Any) -> None:
+        """Gives the memory back."""
+        gl.glDeleteTextures([self.texture])
 
 
 VERTEX = np.dtype(
@@ -139,14 +159,39 @@ def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
 
 def upload_skin(gl: Any, skin: Skin) -> DeviceSkin:
     """Returns a skin on the device. Colours are averaged as light, not as bytes."""
-    normals = _FLAT_NORMAL if skin.normals is None else skin.normals
-    size = 4 * (skin.colors.shape[0] * skin.colors.shape[1] + normals.shape[0] * normals.shape[1])
+    colors, normals = skin.colors, _FLAT_NORMAL if skin.normals is None else skin.normals
+    size = 4 * (colors.shape[0] * colors.shape[1] + normals.shape[0] * normals.shape[1])
+    stored = (gl.GL_SRGB8, gl.GL_RGB8)
+    if skin.finish is not None:
+        colors, normals = (
+            np.concatenate([picture, skin.finish[..., [i]]], axis=-1)
+            for i, picture in enumerate((colors, normals))
+        )
+        stored = (gl.GL_SRGB8_ALPHA8, gl.GL_RGBA8)
     return DeviceSkin(
-        _upload_texture(gl, skin.colors, gl.GL_SRGB8),
-        _upload_texture(gl, normals, gl.GL_RGB8),
+        _upload_texture(gl, colors, stored[0]),
+        _upload_texture(gl, normals, stored[1]),
         skin.turns,
+        skin.shift,
+        skin.finish is not None,
         size * 4 // 3,  # with the smaller copies
     )
+
+
+def upload_cube(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCube:
+    """Returns a cube on the device, of levels of detail (6, n, n, 3) with half the side each."""
+    texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_CUBE_MAP
+    gl.glBindTexture(kind, texture)
+    for number, faces in enumerate(levels):
+        for face, pixels in enumerate(np.ascontiguousarray(faces)):
+            target, side = gl.GL_TEXTURE_CUBE_MAP_POSITIVE_X + face, len(pixels)
+            gl.glTexImage2D(
+                target, number, gl.GL_RGB16F, side, side, 0, gl.GL_RGB, gl.GL_FLOAT, pixels
+            )
+    gl.glTexParameteri(kind, gl.GL_TEXTURE_MAX_LEVEL, len(levels) - 1)
+    interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE, shrunk=gl.GL_LINEAR_MIPMAP_LINEAR)
+    gl.glEnable(gl.GL_TEXTURE_CUBE_MAP_SEAMLESS)
+    return DeviceCube(texture, sum(faces.size for faces in levels) * 2)
 
 
 def _upload_texture(gl: Any, picture: NDArray[np.uint8], stored: int) -> int:
@@ -156,7 +201,8 @@ def _upload_texture(gl: Any, picture: NDArray[np.uint8], stored: int) -> int:
     gl.glBindTexture(kind, texture)
     height, width = picture.shape[:2]
     pixels = np.ascontiguousarray(picture)
-    gl.glTexImage2D(kind, 0, stored, width, height, 0, gl.GL_RGB, gl.GL_UNSIGNED_BYTE, pixels)
+    layout = gl.GL_RGB if picture.shape[2] == 3 else gl.GL_RGBA
+    gl.glTexImage2D(kind, 0, stored, width, height, 0, layout, gl.GL_UNSIGNED_BYTE, pixels)
     gl.glGenerateMipmap(kind)
     interpolate(gl, kind, wrap=gl.GL_MIRRORED_REPEAT, shrunk=gl.GL_LINEAR_MIPMAP_LINEAR)
     return texture

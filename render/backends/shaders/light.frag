@@ -29,6 +29,9 @@ layout(binding = 2) uniform Samples matters;
 layout(binding = 3) uniform Samples depths;
 layout(binding = 4) uniform sampler2DArrayShadow shadow_maps;
 layout(binding = 5) uniform sampler2D split_sum;
+#ifdef PICTURED
+layout(binding = 6) uniform samplerCube sky_picture;  // a level of detail for each roughness
+#endif
 
 struct Parallel {
     vec4 x, y, z;  // xyz: axes of its shadow map, z away from it; w: irradiance facing it
@@ -54,6 +57,8 @@ layout(std140) uniform Light {
     Parallel parallel[PARALLEL_LIMIT];
     Placed placed[PLACED_LIMIT];
     Lamp lamps[LAMPS_LIMIT];
+    vec4 turn;          // xy: cosine and sine by which a pictured sky is turned; z: its level
+    vec4 dome[PARALLEL_LIMIT];  // power of each of its beams, in each of the four skies
 };
 uniform mat4 clip_to_world;
 uniform vec4 eye;   // where it is
@@ -127,9 +132,14 @@ vec3 turned_back(vec3 v) {
 }
 
 // Adds what of a part of the sky arrives, and what would if all were open.
-void add_dome(int i, vec3 normal, vec3 at, inout vec2 dome) {
+void add_dome(int i, vec3 normal, vec3 at, inout vec2 open) {
+#ifdef PICTURED
+    float level = dome[i][quarter()] * facing(i, normal);
+#else
     vec3 light = power(i) * facing(i, normal);
-    dome += (light.r + light.g + light.b) * vec2(reached(i, i + N_DOME * quarter(), at), 1.0);
+    float level = light.r + light.g + light.b;
+#endif
+    open += level * vec2(reached(i, i + N_DOME * quarter(), at), 1.0);
 }
 
 // Mean of a block's pixels, of those next to each other that show the same body.
@@ -177,30 +187,41 @@ vec3 from_sky(vec3 n) {
 #define UP_TO_4(f) f(0) f(1) f(2) f(3)
 #define UP_TO_12(f) UP_TO_4(f) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
 #define UP_TO_24(f) UP_TO_12(f) f(12) f(13) f(14) f(15) f(16) f(17) f(18) f(19) f(20) f(21) f(22) f(23)
-#define ADD_PARALLEL(i) if (i < N_DOME) add_dome(i, sky_normal, sky_at, dome); \
+#define ADD_PARALLEL(i) if (i < N_DOME) add_dome(i, sky_normal, sky_at, sky_open); \
     else if (i < N_PARALLEL) add_lamp(i, s, at, irradiance, seen[LAMP_OF(i)]);
 #define LAMP_OF(i) clamp((i - N_DOME) / LAMP_PARTS, 0, LAMPS_LIMIT - 1)
 #define ADD_PLACED(i) if (i < N_PLACED) add_placed(i, s, irradiance, shine);
 #define ADD_SHINE(i) if (i < N_LAMPS) \
     shine += lamps[i].power.rgb * seen[i] * glint(s, lamps[i].place.xyz, lamps[i].place.w);
 
+#ifdef PICTURED
+vec3 pictured(vec3 d, float roughness) {
+    vec3 at = vec3(turn.x * d.x + turn.y * d.y, turn.x * d.y - turn.y * d.x, d.z);
+    return textureLod(sky_picture, at, roughness * (SKY_LEVELS - 1.0)).rgb * turn.z;
+}
+#endif
+
 // Radiance of sky and table from direction r, blurred by the roughness.
 vec3 around(Surface s, vec3 r) {
+#ifdef PICTURED
+    vec3 sky = pictured(r, s.roughness);
+#else
     vec3 sky = mix(horizon.rgb, zenith.rgb, clamp(r.z, 0.0, 1.0));
+#endif
     return mix(ground_radiance.rgb, sky, smoothstep(-0.1 - s.alpha, 0.1 + s.alpha, r.z));
 }
 
 vec3 lit(Surface s) {
     vec3 at = (s.place - sphere.xyz) * sphere.w + s.normal * TEXEL;
     vec3 sky_at = turned_back(at), sky_normal = turned_back(s.normal);
-    vec2 dome = vec2(1e-6);
+    vec2 sky_open = vec2(1e-6);
     float seen[LAMPS_LIMIT];
     for (int i = 0; i < LAMPS_LIMIT; ++i) seen[i] = 0.0;
     vec3 irradiance = vec3(0.0), shine = vec3(0.0);
     UP_TO_12(ADD_PARALLEL)
     UP_TO_24(ADD_PLACED)
     UP_TO_4(ADD_SHINE)
-    float open = dome.x / dome.y;
+    float open = sky_open.x / sky_open.y;
 #ifndef REST
     open = block_mean(open, s.body);
 #endif
@@ -248,7 +269,11 @@ vec3 radiance_of(int one, uint members, ivec2 at) {
     s.body = matter.z;
     s.emission = relief.w;
     s.f0 = mix(vec3(matter.x * MOST_SPECULAR), s.color, s.metallic);
+#ifdef PICTURED
+    return matter.z == 0.0 ? pictured(-s.to_eye, 0.0) : lit(s);
+#else
     return matter.z == 0.0 ? horizon.rgb : lit(s);
+#endif
 }
 
 // Most pixels show one surface: what more a pixel shows is added by a second pass, compiled with

@@ -31,22 +31,35 @@ layout(location = 5) out vec4 matter;   // specular / MOST_SPECULAR, metallic; k
 layout(binding = 0) uniform sampler2D color_map;
 layout(binding = 1) uniform sampler2D normal_map;
 uniform vec4 surface;  // roughness, specular, metallic, emission
-uniform vec4 turns;    // what uvs are multiplied by
+uniform vec4 turns;    // xy: what uvs are multiplied by; zw: what is added where there is a finish
 
 const float MOST_SPECULAR = 0.25;
 
 void tell_look() {
+#if N_FINISH
+    vec2 at = texture_uv * turns.xy + turns.zw;
+#else
     vec2 at = texture_uv * turns.xy;
+#endif
     vec3 n = normalize(world_normal);
     vec3 t = normalize(world_tangent - n * dot(world_tangent, n));
+#if N_FINISH
+    vec4 color = texture(color_map, at), lie = texture(normal_map, at);
+    float roughness = color.a, metallic = lie.a;
+    vec3 bump = lie.xyz * 2.0 - 1.0;
+    bump.xy *= 1.0 - 2.0 * mod(floor(at), 2.0);  // every second copy is mirrored
+    coat = vec4(sqrt(color.rgb), roughness);
+#else
+    float metallic = surface.z;
     vec3 bump = texture(normal_map, at).xyz * 2.0 - 1.0;
     coat = vec4(sqrt(texture(color_map, at).rgb), surface.x);
+#endif
     vec3 bumped = normalize(bump.x * t + bump.y * cross(n, t) + bump.z * n);
     relief = vec4(bumped, surface.w);
     // An odd number of bins, so that what is level or upright lies in the middle of one.
     vec3 bin = floor((bumped + 1.0) * 2.499);
     float body = float(1u + (body_and_part.x - 1u) % 255u);
-    matter = vec4(surface.y / MOST_SPECULAR, surface.z, body / 255.0, dot(bin, vec3(1, 5, 25)) / 255.0);
+    matter = vec4(surface.y / MOST_SPECULAR, metallic, body / 255.0, dot(bin, vec3(1, 5, 25)) / 255.0);
 }
 #endif
 

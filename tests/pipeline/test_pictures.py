@@ -1,0 +1,113 @@
+"""Recipes whose surfaces show pictures from a folder."""
+
+import json
+import re
+
+import cv2
+import numpy as np
+import pytest
+
+from sim2cam.dataset.reader import read_header
+from sim2cam.errors import InputError
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import Recipe, load_recipe
+from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.render.assets.pictures import import_pictures
+from sim2cam.render.shapes.textures import _shrunk, paint
+from sim2cam.scene.material import Texture
+from sim2cam.scene.picture import PictureFile
+
+TEXT = """\
+base = "dice"
+name = "on-photos"
+[pictures]
+folder = "photos"
+[render]
+width = 96
+height = 80
+views = 1
+[domain.layout]
+die_count = 3
+surface = "table"
+[domain.table]
+picture = { kind = "choice", options = ["none", "oak.png"] }
+picture_m = 0.5
+"""
+
+
+def quarters():
+    """Red, green, blue and white, from the top left on, 40 x 20 pixels."""
+    pixels = np.zeros((20, 40, 3), np.uint8)
+    pixels[:10, :20, 0] = pixels[:10, 20:, 1] = pixels[10:, :20, 2] = pixels[10:, 20:] = 255
+    return cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1]))[1].tobytes()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos/oak.png").write_bytes(quarters())
+    (tmp_path / "photos/oak.toml").write_text('licence = "CC-BY-4.0"\n')
+    (tmp_path / "mine.toml").write_text(TEXT)
+    return tmp_path
+
+
+def test_a_picture_lies_upright_and_as_wide_as_told(folder):
+    (facts,) = import_pictures(folder / "photos")
+    assert facts.color == pytest.approx((0.5, 0.5, 0.5))
+    color_at = paint(Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file))
+    x, y = np.array([0.1, 0.3, 0.5]), np.array([0.05, 0.15, 0.25])
+    found = color_at((x, y[:, None], np.zeros(1)))
+    red, green, blue, white = [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]
+    assert found[0] == pytest.approx(np.array([blue, white, white]))  # mirrored beyond its edge
+    assert found[1] == pytest.approx(np.array([red, green, green]))
+    assert found[2] == pytest.approx(found[1])
+
+
+def test_each_scene_has_its_picture_or_its_pattern(folder):
+    recipe = load_recipe(str(folder / "mine.toml"))
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    seen = set()
+    for index in range(6):
+        settled = settled_scene(recipe, 1, index)
+        texture = settled.scene.bodies[0].material.texture
+        name = settled.drawn.text("table/picture")
+        assert (texture.picture is None) == (name == "none")
+        if texture.picture:
+            assert texture.scale_m == 0.5
+            assert settled.scene.file_paths() == (str(folder / "photos/oak.png"),)
+        seen.add(name)
+    assert seen == {"none", "oak.png"}
+
+
+def test_a_width_beside_the_picture_counts(folder):
+    (folder / "photos/oak.toml").write_text("width_m = 0.9\n")
+    (folder / "mine.toml").write_text(TEXT.replace('options = ["none", ', "options = ["))
+    scene = settled_scene(load_recipe(str(folder / "mine.toml")), 0, 0).scene
+    assert scene.bodies[0].material.texture.scale_m == 0.9
+
+
+def test_a_data_set_names_the_picture_and_its_licence(folder):
+    (folder / "mine.toml").write_text(TEXT.replace('options = ["none", ', "options = ["))
+    recipe = load_recipe(str(folder / "mine.toml"))
+    options = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
+    generate(recipe, folder / "sim", count=1, seed=0, **options)
+    assert read_header(folder / "sim")["licences"] == {"pictures/oak.png": "CC-BY-4.0"}
+    text = (folder / "sim/shards/000000/scenes.jsonl").read_text()
+    assert str(folder) not in text + json.dumps(read_header(folder / "sim"))
+    assert "| pictures/oak.png | CC-BY-4.0 |" in (folder / "sim/card.md").read_text()
+    again = generate(recipe, folder / "again", count=1, seed=0, scenes=folder / "sim", **options)
+    assert (
+        again.samples[0].rgb.read_bytes()
+        == (folder / "sim/shards/000000/rgb/000000.jpg").read_bytes()
+    )
+
+
+def test_a_picture_that_changed_is_refused(folder):
+    (facts,) = import_pictures(folder / "photos")
+    (folder / "photos/oak.png").write_bytes(quarters() + b"more")
+    _shrunk.cache_clear()
+    texture = Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)
+    with pytest.raises(InputError, match="is not what it was when it was brought in"):
+        paint(texture)
+    with pytest.raises(ValueError, match=re.escape("'../../etc' is no SHA-256")):
+        PictureFile("x.png", "../../etc")
