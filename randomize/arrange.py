@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,15 +19,20 @@ from sim2cam.scene.scene import Body
 
 Floats = NDArray[np.float64]
 
-Arrangement = Literal["throw", "pile", "stack", "scatter"]
+Ball = tuple[Floats, float]
+"""A place (3,) and a radius."""
+Arrangement = Literal["throw", "pile", "stack", "scatter", "placed"]
 """How things that are to be found are let go.
 
 ``throw``: each over its place, with the layout's speed and spin. ``pile``: one after another over
 about the same place, at rest. ``stack``: flat on each other, the largest lowest. ``scatter``: flat,
-side by side as far as there is room. Stacked and scattered things lie on the side that was lowest.
+side by side as far as there is room. ``placed``: at rest where ``x_m``, ``y_m`` and ``z_m`` say.
+Stacked and scattered things lie on the side that was lowest. In a shelf all are scattered, on one
+board after another.
 """
 
 MAT_THICKNESS_M = 0.002
+BOARD_THICKNESS_M = 0.01
 
 _GAP_M = 0.001
 _STACK_GAP_M = 2e-4  # so little that a tower does not fall when it is let go
@@ -35,6 +40,22 @@ _PILE_SHARE = 0.1  # of their way from the middle
 _STACK_SHARE = 0.15  # of their radius: so far off the stack's middle
 _MAX_PUSHES = 300
 _PUSH_BEYOND_M = 1e-5
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Where things may be put.
+
+    Attributes:
+        limit_m: half sides (2,) of what they may not leave.
+        floor_m: height of what they lie on.
+        fixed: balls around the parts of what stands fixed; things are let go above those in their
+            way, but for placed ones.
+    """
+
+    limit_m: Floats
+    floor_m: float
+    fixed: tuple[Ball, ...]
 
 
 def arrange(things: Things, drawn: Draw, limit_m: Floats) -> list[Body]:
@@ -45,9 +66,13 @@ def arrange(things: Things, drawn: Draw, limit_m: Floats) -> list[Body]:
         drawn: everything that chance decided.
         limit_m: half sides (2,) of what they may not leave.
     """
+    is_shelf = drawn.text("layout/surface") == "shelf"
     low = [cable for cable in things.cables if cable.radius_m < limit_m.min()]
-    cables, floor_m = _on_the_floor(low, limit_m)
-    loose = _arranged(things.targets, things.distractors, drawn, limit_m, floor_m)
+    floor_m = BOARD_THICKNESS_M if is_shelf else MAT_THICKNESS_M
+    cables, floor_m = _on_the_floor(low, limit_m, floor_m)
+    fixed = tuple(ball for thing in things.fixtures for ball in thing.balls())
+    room = _Room(limit_m, floor_m, fixed)
+    loose = (_shelved if is_shelf else _arranged)(things.targets, things.distractors, drawn, room)
     reach = {
         thing.body.name: thing.radius_m + math.hypot(*thing.center_m)
         for thing in (*things.targets, *things.distractors)
@@ -58,39 +83,61 @@ def arrange(things: Things, drawn: Draw, limit_m: Floats) -> list[Body]:
 
 
 def _arranged(
-    targets: Sequence[Thing],
-    distractors: Sequence[Thing],
-    drawn: Draw,
-    limit_m: Floats,
-    floor_m: float,
+    targets: Sequence[Thing], distractors: Sequence[Thing], drawn: Draw, room: _Room
 ) -> list[Body]:
-    """Returns distractors and targets as the layout's arrangement has them, above a height."""
+    """Returns distractors and targets as the layout's arrangement has them."""
     match drawn.values.get("layout/arrangement", "throw"):
         case "pile":
             piled = [_at_rest(_moved(thing, _PILE_SHARE)) for thing in targets]
-            return _lifted_apart([*distractors, *piled], drawn, limit_m, floor_m)
+            return _lifted_apart([*distractors, *piled], drawn, room)
         case "stack":
             tower = sorted((_laid(thing) for thing in targets), key=_reach_m, reverse=True)
-            groups = [*([thing] for thing in distractors), tower]
-            return _side_by_side(groups, drawn, limit_m, floor_m)
+            return _side_by_side([*([thing] for thing in distractors), tower], drawn, room)
         case "scatter":
             alone = [[_laid(thing)] for thing in targets]
-            groups = [*([thing] for thing in distractors), *alone]
-            return _side_by_side(groups, drawn, limit_m, floor_m)
+            return _side_by_side([*([thing] for thing in distractors), *alone], drawn, room)
+        case "placed":
+            placed = [_placed(_at_rest(thing), drawn) for thing in targets]
+            balls = (ball for thing in placed for ball in thing.balls())
+            beside = replace(room, fixed=(*room.fixed, *balls))
+            return [*_lifted_apart(distractors, drawn, beside), *(thing.body for thing in placed)]
         case _:
-            return _lifted_apart([*distractors, *targets], drawn, limit_m, floor_m)
+            return _lifted_apart([*distractors, *targets], drawn, room)
 
 
-def _on_the_floor(cables: Sequence[Thing], limit_m: Floats) -> tuple[list[Body], float]:
+def _placed(thing: Thing, drawn: Draw) -> Thing:
+    x, y, z = (drawn.number_or(f"{thing.body.name}/{axis}_m", 0.0) for axis in "xyz")
+    lowest = float(_corners(thing)[:, 2].min())
+    return replace(thing, body=_with_origin(thing, np.array([x, y, z + _GAP_M - lowest])))
+
+
+def _shelved(
+    targets: Sequence[Thing], distractors: Sequence[Thing], drawn: Draw, room: _Room
+) -> list[Body]:
+    """Puts things on the boards of a shelf, one after another."""
+    count = drawn.count("layout/shelf_count")
+    things = [*distractors, *map(_laid, targets)]
+    found = []
+    for board in range(count):
+        groups = [[thing] for thing in things[board::count]]
+        height_m = room.floor_m + board * drawn.number("layout/wall_m")
+        if groups:
+            found += _side_by_side(groups, drawn, replace(room, floor_m=height_m, fixed=()))
+    return found
+
+
+def _on_the_floor(
+    cables: Sequence[Thing], limit_m: Floats, floor_m: float
+) -> tuple[list[Body], float]:
     """Returns cables that lie, one above the other, below all else, and the height of what they take."""
-    bodies, floor = [], MAT_THICKNESS_M
+    bodies = []
     for cable in cables:
         x, y = np.clip(
             cable.body.pose.position_m[:2], cable.radius_m - limit_m, limit_m - cable.radius_m
         )
-        bodies.append(_with_origin(cable, np.array([x, y, floor + _GAP_M - cable.low_m[2]])))
-        floor += _GAP_M + cable.high_m[2] - cable.low_m[2]
-    return bodies, floor
+        bodies.append(_with_origin(cable, np.array([x, y, floor_m + _GAP_M - cable.low_m[2]])))
+        floor_m += _GAP_M + cable.high_m[2] - cable.low_m[2]
+    return bodies, floor_m
 
 
 def _over_all(covers: Sequence[Thing], top_m: float) -> list[Body]:
@@ -103,33 +150,30 @@ def _over_all(covers: Sequence[Thing], top_m: float) -> list[Body]:
     return bodies
 
 
-def _lifted_apart(
-    things: Sequence[Thing], drawn: Draw, limit_m: Floats, floor_m: float
-) -> list[Body]:
+def _lifted_apart(things: Sequence[Thing], drawn: Draw, room: _Room) -> list[Body]:
     """Lifts things so that no bounding spheres overlap when they are let go.
 
     Targets that do not fall come first, just above the distractors.
     """
-    placed: list[tuple[Floats, float]] = []
+    placed = sorted(room.fixed, key=_height_m)
     lifted: list[Body] = []
     for thing in sorted(things, key=lambda thing: thing.body.is_target and not thing.body.is_fixed):
         radius = thing.radius_m
-        x, y = np.clip(thing.body.pose.position_m[:2], -limit_m + radius, limit_m - radius)
+        side = room.limit_m - radius
+        x, y = np.clip(thing.body.pose.position_m[:2], -side, side)
         floor = drawn.number("layout/drop_height_m") if thing.body.is_target else 0.0
         if thing.body.is_fixed:
-            z = floor + _top(placed, x, y, radius, floor_m) - _corners(thing)[:, 2].min()
+            z = floor + _top(placed, x, y, radius, room.floor_m) - _corners(thing)[:, 2].min()
         else:
-            z = _above(placed, x, y, floor + radius + floor_m + _GAP_M, radius)
+            z = _above(placed, x, y, floor + radius + room.floor_m + _GAP_M, radius)
         centre = np.array([x, y, z])
         placed.append((centre, radius))
-        placed.sort(key=lambda p: float(p[0][2]))
+        placed.sort(key=_height_m)
         lifted.append(_at(thing, centre))
     return lifted
 
 
-def _above(
-    placed: Sequence[tuple[Floats, float]], x: float, y: float, z: float, radius: float
-) -> float:
+def _above(placed: Sequence[Ball], x: float, y: float, z: float, radius: float) -> float:
     """Returns the height from z on at which a ball overlaps none of those placed, lowest first."""
     for centre, other in placed:
         gap = (radius + other + _GAP_M) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
@@ -138,9 +182,7 @@ def _above(
     return z
 
 
-def _top(
-    placed: Sequence[tuple[Floats, float]], x: float, y: float, radius: float, floor_m: float
-) -> float:
+def _top(placed: Sequence[Ball], x: float, y: float, radius: float, floor_m: float) -> float:
     """Returns a height below which nothing is left of those placed, as far as they are near."""
     tops = (
         float(centre[2]) + other
@@ -150,16 +192,14 @@ def _top(
     return max(tops, default=floor_m) + _GAP_M
 
 
-def _side_by_side(
-    groups: Sequence[Sequence[Thing]], drawn: Draw, limit_m: Floats, floor_m: float
-) -> list[Body]:
+def _side_by_side(groups: Sequence[Sequence[Thing]], drawn: Draw, room: _Room) -> list[Body]:
     """Puts the things of each group on each other, and the groups beside one another.
 
     A group for which there is no room lies above those that it covers.
     """
     radii = np.array([max(map(_reach_m, group)) * (1 + _STACK_SHARE) for group in groups])
     starts = np.array([group[0].body.pose.position_m[:2] for group in groups])
-    places = _pushed_apart(starts, radii + _GAP_M / 2, limit_m)
+    places = _pushed_apart(starts, radii + _GAP_M / 2, room.limit_m)
     tops: list[float] = []
     bodies: list[Body] = []
     for group, place, radius in zip(groups, places, radii, strict=True):
@@ -168,7 +208,9 @@ def _side_by_side(
             for top, other, reach in zip(tops, places, radii, strict=False)
             if math.dist(place, other) < radius + reach
         ]
-        top = max(near, default=floor_m + _GAP_M)
+        top = max(near, default=room.floor_m + _GAP_M)
+        if room.fixed:
+            top = _over(room.fixed, group, place, top)
         for thing in group:
             off = _off_middle(thing, drawn) if len(group) > 1 else 0.0
             low, high = np.array([_corners(thing).min(axis=0), _corners(thing).max(axis=0)])
@@ -177,6 +219,18 @@ def _side_by_side(
             top += float(high[2] - low[2]) + _STACK_GAP_M
         tops.append(top + _GAP_M)
     return bodies
+
+
+def _over(fixed: Sequence[Ball], group: Sequence[Thing], place: Floats, top: float) -> float:
+    """Returns the height from ``top`` on at which things on each other touch nothing that is fixed."""
+    half = sum(float(np.ptp(_corners(thing)[:, 2])) + _STACK_GAP_M for thing in group) / 2
+    radius = math.hypot(half, max(map(_reach_m, group)))
+    balls = sorted(fixed, key=_height_m)
+    return _above(balls, float(place[0]), float(place[1]), top + half, radius) - half
+
+
+def _height_m(ball: Ball) -> float:
+    return float(ball[0][2])
 
 
 def _pushed_apart(places: Floats, radii: Floats, limit_m: Floats) -> Floats:

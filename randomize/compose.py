@@ -12,7 +12,7 @@ import numpy as np
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
-from sim2cam.randomize.arrange import MAT_THICKNESS_M, arrange
+from sim2cam.randomize.arrange import BOARD_THICKNESS_M, MAT_THICKNESS_M, arrange
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.lights import environment_of
 from sim2cam.randomize.materials import material_of
@@ -55,8 +55,10 @@ def compose(
     drawn = replace(drawn, pictures={facts.name: facts for facts in pictures})
     things = things_of(drawn, assets)
     loose = arrange(things, drawn, _inner_limit(drawn))
-    bodies = (*_supports(drawn), *loose, *hands_of(drawn))
-    length = float(np.median([thing.length_m for thing in things.targets]))
+    fixtures = (thing.body for thing in things.fixtures)
+    bodies = (*_supports(drawn), *fixtures, *loose, *hands_of(drawn))
+    lengths = [thing.length_m for thing in things.targets or things.fixtures]
+    length = float(np.median(lengths))
     cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
     return Scene(bodies, environment_of(drawn, skies), cameras)
 
@@ -70,11 +72,13 @@ def _supports(drawn: Draw) -> list[Body]:
         return [ground]
     side = drawn.number("layout/surface_side_m")
     size = (side, side * drawn.number("layout/aspect"))
+    if surface == "shelf":
+        return [ground, *_shelf(drawn, size)]
     mat = _slab(
         "mat",
         (*size, MAT_THICKNESS_M),
         (0.0, 0.0, MAT_THICKNESS_M / 2),
-        material_of(drawn, "mat"),
+        material_of(drawn, "wall" if surface == "bin" else "mat"),
     )
     return [ground, mat] if surface == "mat" else [ground, mat, *_walls(drawn, size)]
 
@@ -92,13 +96,35 @@ def _walls(drawn: Draw, size: tuple[float, float]) -> list[Body]:
     ]
 
 
+def _shelf(drawn: Draw, size: tuple[float, float]) -> list[Body]:
+    """Returns the boards, the sides and the back of a shelf on the table."""
+    count, gap, thick = (
+        drawn.count("layout/shelf_count"),
+        drawn.number("layout/wall_m"),
+        BOARD_THICKNESS_M,
+    )
+    material, (width, depth) = material_of(drawn, "wall"), size
+    height = count * gap + thick
+    x, y, z = (width + thick) / 2, (depth + thick) / 2, height / 2
+    boards = [
+        _slab(f"shelf/{k}", (width, depth, thick), (0.0, 0.0, k * gap + thick / 2), material)
+        for k in range(count + 1)
+    ]
+    return [
+        *boards,
+        _slab("wall/0", (width + 2 * thick, thick, height), (0.0, y, z), material),
+        _slab("wall/1", (thick, depth, height), (x, 0.0, z), material),
+        _slab("wall/2", (thick, depth, height), (-x, 0.0, z), material),
+    ]
+
+
 def _slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) -> Body:
     return Body(name, Box(size_m), material, Pose(_UPRIGHT, position_m), is_fixed=True)
 
 
 def _inner_limit(drawn: Draw) -> np.ndarray:
-    """Returns the half sides (2,) inside which bodies are let go: those of the tray, if there is one."""
-    if drawn.text("layout/surface") != "tray":
+    """Returns the half sides (2,) inside which bodies are let go: those of what has walls."""
+    if drawn.text("layout/surface") in ("table", "mat"):
         return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
     side = drawn.number("layout/surface_side_m")
     return np.array([side, side * drawn.number("layout/aspect")]) / 2
@@ -113,9 +139,10 @@ def _camera(drawn: Draw, view: int, width: int, height: int, length_m: float) ->
     distance = focal_px * known_m / (known_px * width / _REFERENCE_WIDTH_PX)
     tilt, turn = drawn.number(f"{path}/tilt_rad"), drawn.number(f"{path}/azimuth_rad")
     x, y, _ = place_of(drawn, path, "aim_radius", "aim_angle_rad")
+    z = drawn.number_or(f"{path}/aim_height_m", 0.0)
     reach = distance * math.sin(tilt)
-    eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), distance * math.cos(tilt))
-    pose = Pose.looking_at(eye, (x, y, 0.0), drawn.number(f"{path}/roll_rad"))
+    eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), z + distance * math.cos(tilt))
+    pose = Pose.looking_at(eye, (x, y, z), drawn.number(f"{path}/roll_rad"))
     return Camera(
         pose=pose,
         width=width,

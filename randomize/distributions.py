@@ -419,6 +419,26 @@ class Given(Term):
 
 
 @dataclass(frozen=True)
+class Each(Term):
+    """One distribution for each instance of a group, by its number; the last one for all further ones."""
+
+    of: tuple[Distribution, ...]
+    kind: Literal["each"] = "each"
+
+    def __post_init__(self) -> None:
+        _require(len(self.of) > 0, "each needs at least one instance")
+
+    def draw(self, chance: Chance) -> Value:
+        """Returns the draw of that of the instance's number."""
+        number = int(chance.number or 0)
+        return self.of[min(number, len(self.of) - 1)].draw(chance)
+
+    def extremes(self, look: Look) -> Values:
+        """Returns those of all instances."""
+        return tuple(value for part in self.of for value in part.extremes(look))
+
+
+@dataclass(frozen=True)
 class Column(Term):
     """One column of a table whose rows are drawn whole, as the numbers of one measured camera.
 
@@ -510,7 +530,7 @@ def as_distribution(value: Any) -> Any:
 Distribution = Annotated[
     Constant | Uniform | LogUniform | Normal | Curve | Integers | Choice
     | Sum | Product | Power | Clip | Rounded
-    | Same | Shared | Given | Column | Quota | Schedule,
+    | Same | Shared | Given | Each | Column | Quota | Schedule,
     Field(discriminator="kind"),
     BeforeValidator(as_distribution),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ redrawing a group changes nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -20,18 +20,21 @@ class Layout:
 
     Attributes:
         distractor_count: number of things that are not to be found.
-        surface: ``table``, ``mat`` (on the table) or ``tray`` (with walls).
+        surface: ``table``, ``mat`` (on the table), ``tray`` (with walls), ``bin`` (floor and walls of
+            one stuff) or ``shelf`` (boards above each other, open towards -y, with things on each).
         region_m: radius in which the objects are dropped.
         drop_height_m: height of the lowest one.
         speed_m_s, spin_rad_s: how fast they are thrown, sideways and around.
-        surface_side_m: side of mat or tray.
+        surface_side_m: side of mat, tray, bin or shelf.
         aspect: its other side, over the first.
-        wall_m: height of the tray's walls.
+        wall_m: height of the walls of tray or bin, and from board to board of a shelf.
+        shelf_count: boards of the shelf on which things lie.
         object_count: number of objects from files; none when it is left out.
         die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, bolt_count,
             nut_count: number of each; none when it is left out.
         cable_count, paper_count, hand_count: number of each, which are in the way; none when it is left
             out.
+        fixture_count: number of things that stand fixed; none when it is left out.
         same_look: whether all dice look like the first one.
         arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
             left out.
@@ -60,6 +63,8 @@ class Layout:
     cable_count: Distribution | None = None
     paper_count: Distribution | None = None
     hand_count: Distribution | None = None
+    fixture_count: Distribution | None = None
+    shelf_count: Distribution | None = None
     arrangement: Distribution | None = None
 
 
@@ -112,6 +117,8 @@ class Thrown:
         mass_offset_x, mass_offset_y, mass_offset_z: how far the centre of its mass is off the middle,
             over its sides along its own axes; 0 when it is left out.
         drag, spin_drag: share of velocity and spin that it loses in a second; 0 when it is left out.
+        x_m, y_m, z_m: where a ``placed`` layout lets it go: its origin, and its lowest point above the
+            table; 0 when it is left out.
     """
 
     throw_angle_rad: Distribution
@@ -123,6 +130,9 @@ class Thrown:
     mass_offset_z: Distribution | None = field(default=None, kw_only=True)
     drag: Distribution | None = field(default=None, kw_only=True)
     spin_drag: Distribution | None = field(default=None, kw_only=True)
+    x_m: Distribution | None = field(default=None, kw_only=True)
+    y_m: Distribution | None = field(default=None, kw_only=True)
+    z_m: Distribution | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -131,11 +141,13 @@ class Tumbling(Thrown):
 
     Attributes:
         rotation_a, rotation_b, rotation_c: three numbers of 0 to 1 that make a uniform rotation.
+        yaw_rad: instead, how it is turned about the vertical, standing as its own frame has it.
     """
 
     rotation_a: Distribution
     rotation_b: Distribution
     rotation_c: Distribution
+    yaw_rad: Distribution | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -194,12 +206,36 @@ class FileObject(Tumbling):
         mass_share, friction_share, restitution_share: how far within the interval of each asset, 0
             to 1; the asset says the interval.
         asset: its name, as ``sim2cam assets`` lists it; when left out all are alike.
+        joints: for each joint of an asset, by its name, how far it is on its way from its lower (0) to
+            its upper limit (1); those left out stand anywhere there.
     """
 
     mass_share: Distribution
     friction_share: Distribution
     restitution_share: Distribution
     asset: Distribution | None = None
+    joints: Mapping[str, Distribution] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """A thing of the recipe's ``[assets]`` that stands fixed: a robot, a piece of furniture.
+
+    Attributes:
+        x_m, y_m, z_m: where its origin is, from the middle of the table.
+        yaw_rad: how it is turned about the vertical.
+        labelled: whether it is to be found.
+        friction_share, asset, joints: as an object has them.
+    """
+
+    x_m: Distribution
+    y_m: Distribution
+    z_m: Distribution
+    yaw_rad: Distribution
+    labelled: Distribution
+    friction_share: Distribution
+    asset: Distribution | None = None
+    joints: Mapping[str, Distribution] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -655,6 +691,7 @@ class View:
         tilt_rad: angle off the vertical.
         azimuth_rad, roll_rad: direction it looks from; turn of the image.
         aim_radius, aim_angle_rad: the point looked at, the radius over that of the objects.
+        aim_height_m: how high above the table it is; 0 when it is left out.
         die_px: side of a 16 mm die in the middle of a picture 640 pixels wide; sets the distance.
         object_px: the same for the longest side of the middle one, by size, of the objects that the
             scene has. Either this one or ``die_px`` is there.
@@ -668,6 +705,7 @@ class View:
     aim_angle_rad: Distribution
     die_px: Distribution | None = None
     object_px: Distribution | None = None
+    aim_height_m: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -913,7 +951,7 @@ class Domain:
     cubes, tins, cartons, bolts, nuts, or several.
 
     ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
-    no colours), ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
+    no colours), ``fixture``, ``fixture_surface``, ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
     ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
     ``twisty_surface`` (its bare plastic), ``tin``, ``tin_label``, ``tin_surface`` (its bare ends),
     ``carton``, ``carton_label``, ``carton_surface`` (how it shines),
@@ -944,6 +982,8 @@ class Domain:
     die_surface: Surface | None = None
     object: FileObject | None = None
     object_surface: Surface | None = None
+    fixture: Fixture | None = None
+    fixture_surface: Surface | None = None
     block: BlockShape | None = None
     block_surface: Surface | None = None
     board: BoardShape | None = None
@@ -991,18 +1031,25 @@ class Domain:
 
 
 def factors_of(group: Any) -> Iterator[tuple[str, Distribution]]:
-    """Yields the factors of a group and their distributions, without those that are left out."""
+    """Yields the factors of a group and their distributions, without those that are left out.
+
+    What a factor has for each of several names is a factor each: ``joints.elbow``.
+    """
     for factor in fields(group) if group is not None else ():
-        distribution = getattr(group, factor.name)
-        if distribution is not None:
-            yield factor.name, distribution
+        found = getattr(group, factor.name)
+        if isinstance(found, Mapping):
+            yield from ((f"{factor.name}.{name}", one) for name, one in found.items())
+        elif found is not None:
+            yield factor.name, found
 
 
 def factor_at(domain: Domain, path: str) -> Distribution:
     """Returns the distribution of the factor that a path (``die/3/edge_m``) leads to."""
     group, *_, factor = path.split("/")
-    found: Distribution = getattr(getattr(domain, group), factor)
-    return found
+    name, _, key = factor.partition(".")
+    found = getattr(getattr(domain, group), name)
+    distribution: Distribution = found[key] if key else found
+    return distribution
 
 
 ONCE = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze")

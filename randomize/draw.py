@@ -16,6 +16,7 @@ from sim2cam.seeds import stream
 
 PER_DIE = ("die", "die_color", "die_surface")
 PER_OBJECT = ("object", "object_surface")
+PER_FIXTURE = ("fixture", "fixture_surface")
 PER_BLOCK = ("block", "block_surface")
 PER_BOARD = ("board", "board_surface")
 PER_CARD = ("card", "card_surface")
@@ -69,6 +70,15 @@ class Draw:
         """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
         return any(path.startswith(f"{group}/") for path in self.values)
 
+    def named(self, path: str) -> dict[str, float]:
+        """Returns the drawn numbers of a factor that has one for each of several names."""
+        head = f"{path}."
+        return {
+            key.removeprefix(head): float(value)
+            for key, value in self.values.items()
+            if key.startswith(head)
+        }
+
     def flag(self, path: str) -> bool:
         """Returns a drawn yes or no."""
         return bool(self.values[path])
@@ -112,6 +122,7 @@ def draw(
     repeats = (
         (PER_DIE, values.get("layout/die_count", 0)),
         (PER_OBJECT, values.get("layout/object_count", 0)),
+        (PER_FIXTURE, values.get("layout/fixture_count", 0)),
         (PER_BLOCK, values.get("layout/block_count", 0)),
         (PER_BOARD, values.get("layout/board_count", 0)),
         (PER_CARD, values.get("layout/card_count", 0)),

@@ -37,7 +37,7 @@ from sim2cam.scene.twisty import SCRAMBLES
 MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
 _WORDS: dict[str, tuple[str, ...]] = {
-    "surface": ("table", "mat", "tray"),
+    "surface": ("table", "mat", "tray", "bin", "shelf"),
     "family": TEXTURE_FAMILIES,
     "pip_shape": get_args(PipShape),
     "body_tone": _TONES,
@@ -57,6 +57,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 _NEEDED = {
     "die_count": ("layout.same_look", "die", "die_color", "die_surface"),
     "object_count": ("object", "object_surface"),
+    "fixture_count": ("fixture", "fixture_surface"),
     "block_count": ("block", "block_surface"),
     "board_count": ("board", "board_surface"),
     "card_count": ("card", "card_surface"),
@@ -79,12 +80,19 @@ _FINISH = ("material", "relief", *WEAR)
 _BESIDES = ("cable_count", "paper_count", "hand_count", "near_count")
 """Counts of what is not to be found."""
 _PRINTED = ("tin.category", "carton.category", "paper.heading")
-_FLAGS = ("pointing", "left", "same_look", "mirrored", "held", "face_down", "sun")
+_FLAGS = ("pointing", "left", "same_look", "mirrored", "held", "face_down", "labelled", "sun")
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
     "die_count": (1, MAX_OBJECTS),
     "object_count": (1, MAX_OBJECTS),
+    "fixture_count": (1, 16),
+    "joints": _SHARE,
+    "shelf_count": (1, 8),
+    "aim_height_m": (0, 10),
+    "x_m": (-10, 10),
+    "y_m": (-10, 10),
+    "z_m": (-10, 10),
     "block_count": (1, MAX_OBJECTS),
     "board_count": (1, MAX_OBJECTS),
     "card_count": (1, MAX_OBJECTS),
@@ -364,6 +372,10 @@ def _check_presence(domain: Domain) -> None:
             "die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, "
             "bolt_count, nut_count"
         )
+    if layout.shelf_count is None and "shelf" in _all_of(domain, "layout/surface"):
+        raise ValueError(
+            "'domain.layout.surface' can be a shelf, and 'domain.layout.shelf_count' is missing"
+        )
     if (view.die_px is None) == (view.object_px is None):
         raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
     given: dict[str, Any] = {
@@ -437,6 +449,7 @@ def _words_of(
 ) -> Mapping[str, tuple[str, ...]]:
     return _WORDS | {
         "object.asset": tuple(assets),
+        "fixture.asset": tuple(assets),
         "category": tuple(categories),
         "sky.picture": (NO_PICTURE, *skies),
         "picture": (NO_PICTURE, *pictures),
@@ -458,6 +471,7 @@ def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> s
         return did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
+    factor = factor.partition(".")[0]
     low, high = _BOUNDS.get(name) or _BOUNDS.get(factor, _ANY)
     is_inside = not isinstance(value, bool | str) and low <= value <= high and math.isfinite(value)
     return None if is_inside else f"Allowed: numbers from {low:g} to {high:g}"

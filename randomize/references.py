@@ -8,6 +8,7 @@ from sim2cam.errors import did_you_mean
 from sim2cam.randomize.distributions import (
     Column,
     Distribution,
+    Each,
     Given,
     Quota,
     Same,
@@ -51,6 +52,8 @@ def check_parts(domain: Domain, distribution: Distribution, place: str, *, numbe
         raise ValueError(f"'{place}' has more than one quota, which would move together")
     shared = {id(part) for part in parts if isinstance(part, Shared) for part in parts_of(part)}
     for part in parts:
+        if isinstance(part, Each) and (not numbered or id(part) in shared):
+            raise ValueError(f"'{place}' is the same for all instances, so it cannot be of each")
         if isinstance(part, Same | Given):
             check_path(domain, part.factor, ValueError, place=place)
             if "*" in part.factor and (not numbered or id(part) in shared):

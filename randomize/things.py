@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
@@ -38,6 +39,7 @@ class Thing:
         center_m: of a ball around it, in its own frame.
         radius_m: of the ball.
         low_m, high_m: opposite corners of its box, in its own frame.
+        parts: a ball around each of its parts, in its own frame; none of a thing of one.
     """
 
     body: Body
@@ -45,6 +47,12 @@ class Thing:
     radius_m: float
     low_m: Vec3
     high_m: Vec3
+    parts: tuple[tuple[Vec3, float], ...] = ()
+
+    def balls(self) -> list[tuple[NDArray[np.float64], float]]:
+        """Returns balls around its parts where it stands: places (3,) and radii."""
+        found = self.parts or ((self.center_m, self.radius_m),)
+        return [(self.body.pose.apply(np.array([place]))[0], radius) for place, radius in found]
 
     @property
     def length_m(self) -> float:
@@ -61,12 +69,14 @@ class Things:
         distractors: solids that are not.
         cables: which lie below both.
         papers: which are dropped on all.
+        fixtures: which stand fixed.
     """
 
     targets: Sequence[Thing]
     distractors: Sequence[Thing] = ()
     cables: Sequence[Thing] = ()
     papers: Sequence[Thing] = ()
+    fixtures: Sequence[Thing] = ()
 
 
 def things_of(drawn: Draw, assets: Sequence[AssetFacts]) -> Things:
@@ -80,7 +90,8 @@ def things_of(drawn: Draw, assets: Sequence[AssetFacts]) -> Things:
     distractors, cables, papers = (
         [make(drawn, i) for i in range(counts[name])] for name, make in _IN_THE_WAY.items()
     )
-    return Things(_targets_of(drawn, assets), distractors, cables, papers)
+    targets, fixtures = _targets_of(drawn, assets), _fixtures_of(drawn, assets)
+    return Things(targets, distractors, cables, papers, fixtures)
 
 
 def hands_of(drawn: Draw) -> list[Body]:
@@ -89,10 +100,9 @@ def hands_of(drawn: Draw) -> list[Body]:
 
 
 def _targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
-    by_name = {facts.name: facts for facts in assets}
     makers: dict[str, Callable[[Draw, int], Thing]] = {
         "die": _die,
-        "object": lambda drawn, i: _object(drawn, i, by_name[drawn.text(f"object/{i}/asset")]),
+        "object": lambda drawn, i: _object(drawn, i, _facts(drawn, f"object/{i}", assets)),
         "block": _block,
         "board": _board,
         "card": _card,
@@ -107,6 +117,11 @@ def _targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
         for group, make in makers.items()
         for i in range(int(drawn.number_or(f"layout/{group}_count", 0)))
     ]
+
+
+def _fixtures_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
+    count = int(drawn.number_or("layout/fixture_count", 0))
+    return [_fixture(drawn, i, _facts(drawn, f"fixture/{i}", assets)) for i in range(count)]
 
 
 def place_of(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
@@ -138,6 +153,29 @@ def _die(drawn: Draw, i: int) -> Thing:
     sides = (edge, edge, edge)
     solid = _solid(drawn, shape, asset, sides, edge**3, _tumbled(drawn, shape), surface)
     return _centred(solid, sides, edge * math.sqrt(3) / 2)
+
+
+def _facts(drawn: Draw, path: str, assets: Sequence[AssetFacts]) -> AssetFacts:
+    """Returns the asset that was drawn, with its joints as they were."""
+    (facts,) = (one for one in assets if one.name == drawn.text(f"{path}/asset"))
+    return facts.posed(drawn.named(f"{path}/joints"))
+
+
+def _fixture(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
+    path = f"fixture/{i}"
+    place = tuple(drawn.number(f"{path}/{axis}_m") for axis in "xyz")
+    body = Body(
+        path,
+        facts.mesh,
+        material_of(drawn, f"fixture_surface/{i}"),
+        Pose(_turned(drawn.number(f"{path}/yaw_rad")), vec3(np.array(place))),
+        is_fixed=True,
+        friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
+        is_target=drawn.flag(f"{path}/labelled"),
+    )
+    return Thing(
+        body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m, facts.balls_of_links()
+    )
 
 
 def _object(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
@@ -414,7 +452,9 @@ def _centred(body: Body, size_m: Vec3, radius_m: float) -> Thing:
 
 
 def _tumbled(drawn: Draw, path: str) -> Quaternion:
-    """Returns a uniform rotation from three uniform numbers (Shoemake 1992)."""
+    """Returns a uniform rotation from three uniform numbers (Shoemake 1992), or one about the vertical."""
+    if f"{path}/yaw_rad" in drawn.values:
+        return _turned(drawn.number(f"{path}/yaw_rad"))
     a, b, c = (drawn.number(f"{path}/rotation_{name}") for name in "abc")
     outer, inner = math.sqrt(a), math.sqrt(1 - a)
     b, c = 2 * math.pi * b, 2 * math.pi * c

@@ -262,7 +262,7 @@ BAD = {
         recipe('[domain.layout]\naspect = {kind = "unifrom", low = 0.5, high = 1.0}'),
         read_recipe,
         "/mine.toml: 'domain.layout.aspect': unknown kind 'unifrom'. Did you mean 'uniform'? "
-        "Allowed: choice, clip, column, constant, curve, given, integers, log_uniform, normal, power, product, quota, rounded, same, schedule, shared, sum, uniform",
+        "Allowed: choice, clip, column, constant, curve, each, given, integers, log_uniform, normal, power, product, quota, rounded, same, schedule, shared, sum, uniform",
     ),
     "wrong type": (
         recipe('[render]\nwidth = "wide"'),

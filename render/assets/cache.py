@@ -10,7 +10,7 @@ from pathlib import Path
 VARIABLE = "SIM2CAM_CACHE"
 """Names the folder of caches; by default ``sim2cam`` in the user's."""
 
-_VERSION = "assets-1"  # counts up when assets are brought in differently
+_VERSION = "assets-2"  # counts up when assets are brought in differently
 
 
 def folder() -> Path:

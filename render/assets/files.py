@@ -6,7 +6,7 @@ import json
 import os
 import tomllib
 from dataclasses import fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.poses import Vec3, quaternion
-from sim2cam.render.assets.reader import SUFFIXES
+from sim2cam.render.assets.reader import MODEL_SUFFIXES, SUFFIXES
 from sim2cam.scene.asset_facts import AssetCard
 from sim2cam.scene.objects import Symmetries
 from sim2cam.scene.picture_facts import PictureCard
@@ -23,12 +23,13 @@ from sim2cam.scene.picture_facts import PictureCard
 MODELS_INFO = "models_info.json"
 
 UNREAD = (
-    ".3ds", ".3mf", ".blend", ".dae", ".fbx", ".mjcf", ".off", ".sdf", ".step", ".stp", ".urdf", ".usd",
+    ".3ds", ".3mf", ".blend", ".fbx", ".off", ".step", ".stp", ".usd",
     ".usda", ".usdc", ".usdz", ".wrl", ".x3d",
 )  # fmt: skip
 """Files of shapes that cannot be brought in."""
 
-_MOST_FILES = 2000
+_MOST_FILES = 5000
+_BEGINNING = 4096
 _MOST_TEXT_BYTES = 2**20
 _MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
 
@@ -38,7 +39,8 @@ Card = TypeVar("Card", AssetCard, PictureCard)
 def asset_names(folder: Path) -> tuple[str, ...]:
     """Returns the files of all assets in a folder and those in it, as relative paths, sorted.
 
-    Hidden ones and links that lead out of the folder are left out.
+    Hidden ones and links that lead out of the folder are left out, and meshes beside or below a model
+    (a URDF), which are its parts.
 
     Raises:
         InputError: there is no such folder, or no file or too many in it.
@@ -50,7 +52,23 @@ def asset_names(folder: Path) -> tuple[str, ...]:
         raise InputError(
             folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}){hint}."
         )
-    return found
+    homes = {PurePosixPath(name).parent for name in found if _is_model(name)}
+    return tuple(
+        name for name in found if _is_model(name) or homes.isdisjoint(PurePosixPath(name).parents)
+    )
+
+
+def _is_mjcf(path: Path) -> bool:
+    """Returns whether an XML file, which may be anything, begins as those of MuJoCo do."""
+    try:
+        with path.open("rb") as file:
+            return b"<mujoco" in file.read(_BEGINNING)
+    except OSError:  # whose it may be
+        return False
+
+
+def _is_model(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in MODEL_SUFFIXES
 
 
 def unread_names(folder: Path) -> tuple[str, ...]:
@@ -82,6 +100,8 @@ def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
         for name in files:
             path = Path(place, name)
             if path.suffix.lower() not in suffixes or name.startswith(".") or not path.is_file():
+                continue
+            if path.suffix.lower() == ".xml" and not _is_mjcf(path):
                 continue
             if Path(os.path.realpath(path)).is_relative_to(root):
                 found.append(path.relative_to(root).as_posix())

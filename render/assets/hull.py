@@ -48,6 +48,8 @@ def hull_of(vertices: Floats) -> Hull:
 
 def taken_apart(content: MeshContent) -> MeshContent:
     """Returns a content with the parts as which it collides, if it is concave enough to need them."""
+    if content.parts:
+        return content
     vertices = content.mesh.vertices_m
     hull = hull_of(vertices)
     if hull.volume == 0 or (content.is_closed and content.volume() > _SOLID * hull.volume):
@@ -55,4 +57,5 @@ def taken_apart(content: MeshContent) -> MeshContent:
     places, place = np.unique(vertices, axis=0, return_inverse=True)
     faces = place.ravel()[content.mesh.faces]
     once = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]
-    return replace(content, parts=decompose(places, faces[np.sort(once)], hull.points))
+    parts = decompose(places, faces[np.sort(once)], hull.points)
+    return replace(content, parts=parts, links=(1,) * len(parts))

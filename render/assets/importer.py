@@ -29,13 +29,14 @@ from sim2cam.render.assets.content import packed
 from sim2cam.render.assets.decomposition import center_of, decomposer
 from sim2cam.render.assets.files import category_of, read_card
 from sim2cam.render.assets.hull import hull_of, taken_apart
-from sim2cam.render.assets.mesh_file import parse_mesh_file
-from sim2cam.render.assets.reader import MAX_BYTES, Sources
+from sim2cam.render.assets.mesh_file import parse_file
+from sim2cam.render.assets.reader import MAX_BYTES, MODEL_SUFFIXES, Sources
+from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
 
 MOST_SECONDS = 15.0
-"""Time that reading one file is given; the first one of a child more."""
+"""Time of a core that reading one file is given; the first one of a child more."""
 MOST_BYTES = 4 * 2**30
 """Memory that a child is given."""
 
@@ -44,8 +45,11 @@ SIZES_M = (0.001, 3.0)
 
 _START_SECONDS = 20.0
 _APART_SECONDS = 120.0  # for what is read well, and concave
+_WAITS = 4  # by the clock, for a process that is given half a core, or waits for a disk
+_LOOK_SECONDS = 0.1
 _READ = b"read"
-_UNIT_OF_GLTF: LengthUnit = "m"  # by its specification
+_METRIC: LengthUnit = "m"
+_METRIC_SUFFIXES = (".glb", ".gltf", ".dae", *MODEL_SUFFIXES)  # by their specifications
 _LARGEST_IN_METRES = 3.0  # numbers beyond are millimetres, as scans and CAD have them
 _DENSITIES_KG_M3 = (300.0, 1500.0)  # hollow plastic to filled
 _FRICTION = Interval(0.3, 0.8, ASSUMED)
@@ -87,6 +91,8 @@ class _Measures:
         is_closed: whether it is the skin of a solid.
         parts: convex solids as which it collides.
         repairs: what was repaired.
+        mass_kg: 0 when the file does not say.
+        articulation: links and joints, always in metres; None of a mesh.
     """
 
     sources: Sources
@@ -99,6 +105,8 @@ class _Measures:
     is_closed: bool
     parts: int
     repairs: tuple[str, ...]
+    mass_kg: float
+    articulation: Articulation | None
 
 
 @dataclass(frozen=True)
@@ -156,19 +164,26 @@ def _imported(
         InputError: it is too small or too large.
     """
     longest = max(high - low for low, high in zip(found.low, found.high, strict=True))
-    told = card.unit or (_UNIT_OF_GLTF if path.suffix.lower() in (".glb", ".gltf") else unit)
+    suffix = path.suffix.lower()
+    told = card.unit or (_METRIC if suffix in _METRIC_SUFFIXES else unit)
+    if found.articulation and told != _METRIC:
+        raise InputError(path.with_suffix(".toml"), f"unit: a {suffix[1:].upper()} is in metres.")
     known = told or _guessed_unit(longest)
     metres = METRES[known]
     _check_size(path, longest * metres, known)
-    keypoints = tuple((key, _times(metres, point)) for key, point in card.keypoints.items())
+    joints = found.articulation.rest() if found.articulation else ()
+    points = {key: _times(metres, point) for key, point in card.keypoints.items()}
+    if found.articulation:
+        points |= found.articulation.origins(joints)
     facts = AssetFacts(
         name=name,
         mesh=MeshFile(
             str(path),
             category_of(name, card),
             metres,
-            keypoints=keypoints,
+            keypoints=tuple(points.items()),
             digest=found.sources.digest(),
+            joints=joints,
         ),
         low_m=_times(metres, found.low),
         high_m=_times(metres, found.high),
@@ -177,11 +192,12 @@ def _imported(
         faces=found.faces,
         is_closed=found.is_closed,
         parts=found.parts,
-        mass_kg=card.mass_kg or _assumed_mass(found.volume * metres**3),
+        mass_kg=card.mass_kg or _mass(path, found, metres),
         friction=card.friction or _FRICTION,
         restitution=card.restitution or _RESTITUTION,
         symmetries=card.symmetries,
         licence=card.licence,
+        articulation=found.articulation,
     )
     doubts = list(found.repairs)
     if min(facts.size_m) < _THIN_M:
@@ -210,7 +226,10 @@ def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
         )
 
 
-def _assumed_mass(volume_m3: float) -> Interval:
+def _mass(path: Path, found: _Measures, metres: float) -> Interval:
+    if found.mass_kg > 0:
+        return Interval(found.mass_kg, found.mass_kg, path.name)
+    volume_m3 = found.volume * metres**3
     low, high = (max(_LEAST_MASS_KG, volume_m3 * density) for density in _DENSITIES_KG_M3)
     return Interval(
         low, high, f"{ASSUMED}: {_DENSITIES_KG_M3[0]:g} to {_DENSITIES_KG_M3[1]:g} kg/m3"
@@ -218,7 +237,9 @@ def _assumed_mass(volume_m3: float) -> Interval:
 
 
 def _remembered(path: Path) -> _Measures | None:
-    """Returns the measures of a file in the cache, if all that it was read from is as it was."""
+    """Returns the measures of a file in the cache, if all that it was read from is as it was, and
+    nothing is there that was missing.
+    """
     data = cache.read(_entry(path))
     if data is None:
         return None
@@ -227,7 +248,16 @@ def _remembered(path: Path) -> _Measures | None:
     except ValidationError:
         return None
     same = all(_hash(path.parent / name) == sha for name, sha in found.sources.hashes.items())
-    return found if same and not found.sources.missing else None
+    came = any(_is_there(path.parent, name) for name in found.sources.missing)
+    return found if same and not came else None
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    try:
+        place = (folder / name).resolve()
+        return place.is_relative_to(folder.resolve()) and place.exists()
+    except (OSError, ValueError):  # no name of a file
+        return False
 
 
 def _remember(path: Path, measures: _Measures) -> None:
@@ -306,21 +336,33 @@ class _Children:
         """Returns the next line; None when the process ended without one.
 
         Raises:
-            TimeoutError: there is none after so many seconds.
+            TimeoutError: there is none after so many seconds of work, or a few times as many by the
+                clock, which run on while other processes are at work.
         """
         assert self._process is not None
         assert self._process.stdout is not None
-        pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
+        pipe, pid = self._process.stdout.fileno(), self._process.pid
+        worked, deadline = _worked_s(pid), time.monotonic() + _WAITS * seconds
         while b"\n" not in self._rest:
-            left = max(0.0, deadline - time.monotonic())
-            if not select.select([pipe], [], [], left)[0]:
-                raise TimeoutError
+            if not select.select([pipe], [], [], _LOOK_SECONDS)[0]:
+                if _worked_s(pid) - worked > seconds or time.monotonic() > deadline:
+                    raise TimeoutError
+                continue
             more = os.read(pipe, 65536)
             if not more:
                 return None
             self._rest += more
         line, self._rest = self._rest.split(b"\n", 1)
         return line
+
+
+def _worked_s(pid: int) -> float:
+    """Returns how long a process has been at work; by the clock where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return time.monotonic()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # as user, and as system
 
 
 def _last_line(words: IO[bytes]) -> str:
@@ -361,13 +403,14 @@ def _measure(path: Path, when_read: Callable[[], None]) -> _Measures:
     """Returns the measures of a file, and puts its cleaned mesh into the cache."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RepairWarning)
-        content, sources = parse_mesh_file(path, MeshFile.max_faces)
+        parsed = parse_file(path, MeshFile.max_faces)
         when_read()
-        content = taken_apart(content)
+        content, sources = taken_apart(parsed.content), parsed.sources
     cache.write(f"{sources.digest()}.npz", packed(content))
-    vertices = content.mesh.vertices_m
+    states = content.articulation.rest() if content.articulation else ()
+    vertices = content.posed(states).mesh.vertices_m
     hull = hull_of(vertices)
-    center = center_of(content.parts) if content.parts else hull.center
+    center = center_of(content.solids(states)) if content.parts else hull.center
     return _Measures(
         sources,
         vec3(vertices.min(axis=0)),
@@ -379,10 +422,12 @@ def _measure(path: Path, when_read: Callable[[], None]) -> _Measures:
         content.is_closed,
         max(1, len(content.parts)),
         tuple(
-            str(one.message).removeprefix(f"{path}: ")
+            str(one.message).removeprefix(f"{path}: ").removeprefix(f"{path.parent}{os.sep}")
             for one in caught
             if issubclass(one.category, RepairWarning)
         ),
+        parsed.mass_kg,
+        content.articulation,
     )
 
 

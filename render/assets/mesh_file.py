@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
+from sim2cam.geometry.poses import Pose
 from sim2cam.render.assets import cache
+from sim2cam.render.assets.assembly import assembled
 from sim2cam.render.assets.content import MeshContent, unpacked
 from sim2cam.render.assets.decomposition import center_of
 from sim2cam.render.assets.hull import hull_of, taken_apart
-from sim2cam.render.assets.raw_mesh import weld
-from sim2cam.render.assets.reader import Sources, read_raw
+from sim2cam.render.assets.raw_mesh import RawMesh, weld
+from sim2cam.render.assets.reader import MODEL_SUFFIXES, Sources, check_file, read_raw
 from sim2cam.render.assets.repair import check_raw, smoothed, turned_outwards, without_slivers
 from sim2cam.render.assets.unwrap import painted, pictured, tangents_of, wrapped
 from sim2cam.render.shapes.surface import Mesh
@@ -26,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @functools.lru_cache(maxsize=64)
 def read_mesh_file(asset: MeshFile) -> MeshContent:
-    """Returns the content of a mesh file; the last ones that were read are remembered.
+    """Returns the content of a file, with all joints at 0; the last ones that were read are remembered.
 
     Warns with a ``RepairWarning`` of what was repaired: no normals, faces inside out, faces without
     an area, textures that are missing or too large.
@@ -36,7 +38,8 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     """
     content = unpacked(cache.read(f"{asset.digest}.npz")) if asset.digest else None
     if content is None:
-        content, sources = parse_mesh_file(Path(asset.path), asset.max_faces)
+        parsed = parse_file(Path(asset.path), asset.max_faces)
+        content, sources = parsed.content, parsed.sources
         if asset.digest:
             content = taken_apart(content)
         if asset.digest not in ("", sources.digest()):
@@ -44,18 +47,51 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     return content.scaled(asset.unit_m)
 
 
-def parse_mesh_file(path: Path, max_faces: int) -> tuple[MeshContent, Sources]:
-    """Returns the content of a mesh file in its own unit, and what it was read from.
+def content_of(asset: MeshFile) -> MeshContent:
+    """Returns the content of a file, with its joints as they stand; raises as ``read_mesh_file``."""
+    return read_mesh_file(replace(asset, joints=(), keypoints=())).posed(asset.joints)
+
+
+@dataclass(frozen=True, eq=False)
+class Parsed:
+    """What a file holds in its own unit, and what it was read from.
+
+    Attributes:
+        mass_kg: 0 when it does not say.
+    """
+
+    content: MeshContent
+    sources: Sources
+    mass_kg: float = 0.0
+
+
+def parse_file(path: Path, max_faces: int) -> Parsed:
+    """Returns what a file of a mesh or of a model holds.
 
     Raises:
         InputError: as ``read_mesh_file``.
     """
-    raw, sources = read_raw(path, max_faces)
+    check_file(path)
+    if path.suffix.lower() not in MODEL_SUFFIXES:
+        raw, sources = read_raw(path, max_faces)
+        return Parsed(_content(raw, path), sources)
+    found = assembled(path, max_faces)
+    content = replace(
+        _content(found.raw, path),
+        parts=found.parts,
+        links=found.links,
+        articulation=found.articulation,
+    )
+    return Parsed(content, found.sources, found.mass_kg)
+
+
+def _content(raw: RawMesh, path: Path) -> MeshContent:
+    """Returns a mesh as its file has it, brought into our form."""
     check_raw(raw, path)
     raw = turned_outwards(without_slivers(raw, path), path)
     if raw.normals is None:
         raw = smoothed(raw)
-    is_closed = bool(weld(raw).is_watertight)
+    is_closed = bool(weld(raw.vertices, raw.faces).is_watertight)
     if raw.uvs is not None:
         raw, colors = pictured(raw, raw.uvs, path)
     elif raw.paint is not None:
@@ -65,29 +101,60 @@ def parse_mesh_file(path: Path, max_faces: int) -> tuple[MeshContent, Sources]:
     assert raw.normals is not None
     assert raw.uvs is not None
     tangents = tangents_of(raw.vertices, raw.faces, raw.normals, raw.uvs)
-    parts = np.ones(len(raw.vertices), np.uint32)
-    mesh = Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, parts)
-    return MeshContent(mesh, colors, is_closed), sources
+    mesh = Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, raw.parts)
+    return MeshContent(mesh, colors, is_closed)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkSolids:
+    """What one link collides as.
+
+    Attributes:
+        link: number of it, from 1.
+        pose: its frame in that of the asset.
+        parts: corners (n, 3) of convex solids in its own frame, metres.
+    """
+
+    link: int
+    pose: Pose
+    parts: tuple[Floats, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Collider:
-    """What a mesh collides as.
+    """What an asset from a file collides as, as its joints stand.
 
     Attributes:
-        parts: corners (n, 3) of convex solids, metres.
-        center: (3,) of the mass of all of them.
+        links: those that collide; a mesh is one, in the asset's own frame.
+        center: (3,) of the mass of all of them, as if they were of one stuff.
     """
 
-    parts: tuple[Floats, ...]
+    links: tuple[LinkSolids, ...]
     center: Floats
+
+    @property
+    def parts(self) -> tuple[Floats, ...]:
+        """Corners (n, 3) of all convex solids, in the asset's own frame."""
+        return tuple(link.pose.apply(part) for link in self.links for part in link.parts)
 
 
 @functools.lru_cache(maxsize=64)
 def collider_of(asset: MeshFile) -> Collider:
-    """Returns what a mesh file collides as: its parts if it was brought in, its hull otherwise."""
-    content = read_mesh_file(asset)
-    if content.parts:
-        return Collider(content.parts, center_of(content.parts))
-    hull = hull_of(content.mesh.vertices_m)
-    return Collider((hull.points,), hull.center)
+    """Returns what a file collides as: its parts if it was brought in, its hull otherwise."""
+    content = read_mesh_file(replace(asset, joints=(), keypoints=()))
+    if not content.parts:
+        hull = hull_of(content.mesh.vertices_m)
+        return Collider((LinkSolids(1, Pose(), (hull.points,)),), hull.center)
+    center = center_of(content.solids(asset.joints))
+    if content.articulation is None:
+        return Collider((LinkSolids(1, Pose(), content.parts),), center)
+    matrices = content.articulation.link_matrices(asset.joints)
+    links = tuple(
+        LinkSolids(
+            number,
+            Pose.from_matrix(matrices[number - 1]),
+            tuple(p for p, n in zip(content.parts, content.links, strict=True) if n == number),
+        )
+        for number in sorted(set(content.links))
+    )
+    return Collider(links, center)

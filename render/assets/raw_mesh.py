@@ -30,6 +30,7 @@ class RawMesh:
         uvs: (n, 2), v upwards; None without a picture.
         picture: as Pillow opened it.
         paint: sRGB (n, 3) of the vertices; None without.
+        parts: (n,) number of the part that each vertex belongs to, from 1.
     """
 
     vertices: Floats
@@ -38,14 +39,15 @@ class RawMesh:
     uvs: Floats | None
     picture: Any
     paint: NDArray[np.uint8] | None
+    parts: NDArray[np.uint32]
 
 
-def weld(raw: RawMesh) -> Any:
-    """Returns the mesh as trimesh has it, with one vertex a place."""
+def weld(vertices: Floats, faces: Indices) -> Any:
+    """Returns a mesh as trimesh has it, with one vertex a place."""
     import trimesh
 
-    places, place = np.unique(raw.vertices, axis=0, return_inverse=True)
-    return trimesh.Trimesh(places, place.ravel()[raw.faces], process=False)
+    places, place = np.unique(vertices, axis=0, return_inverse=True)
+    return trimesh.Trimesh(places, place.ravel()[faces], process=False)
 
 
 def split_at(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
@@ -60,6 +62,7 @@ def split_at(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
         normals=None if raw.normals is None else raw.normals[old],
         uvs=None if raw.uvs is None else raw.uvs[old],
         paint=None if raw.paint is None else raw.paint[old],
+        parts=raw.parts[old],
     )
 
 

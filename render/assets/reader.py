@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,15 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.errors import InputError
+from sim2cam.render.assets.collada import upright
 from sim2cam.render.assets.decomposition import decomposer
 from sim2cam.render.assets.raw_mesh import GREY, RawMesh, warn
 
-SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf")
+MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".dae")
+MODEL_SUFFIXES = (".urdf", ".sdf", ".mjcf", ".xml")
+"""Files of links and joints, which name meshes."""
+SUFFIXES = (*MESH_SUFFIXES, *MODEL_SUFFIXES)
+"""All files of shapes that can be read."""
 MAX_BYTES = 256 * 2**20
 """Larger files are not opened."""
 
@@ -47,37 +53,91 @@ class Sources:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
+def file_hash(path: Path) -> str:
+    """Returns the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def read_raw(path: Path, max_faces: int) -> tuple[RawMesh, Sources]:
-    """Returns all that a file draws as one mesh, and what it was read from.
+    """Returns all that a mesh file draws as one mesh, and what it was read from.
 
     Raises:
         InputError: the file is missing, damaged, too large, of another kind, or has no faces or more
             than ``max_faces``.
     """
+    solids, sources = read_solids(path, max_faces)
+    with refusing(path):
+        return joined(solids), sources
+
+
+def read_solids(path: Path, max_faces: int, *, colored: bool = True) -> tuple[list[Any], Sources]:
+    """Returns all meshes of trimesh's that a mesh file draws, and what they were read from.
+
+    Args:
+        path: of the file.
+        max_faces: with more triangles it is refused.
+        colored: whether the files that tell its colours are read.
+
+    Raises:
+        InputError: as ``read_raw``.
+    """
     import trimesh
 
+    check_file(path)
+    with refusing(path):
+        scene, sources = _opened(path, colored=colored)
+        nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
+        placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
+        placed = [(solid, m) for solid, m in placed if isinstance(solid, trimesh.Trimesh)]
+        _check_count(sum(len(solid.faces) for solid, _ in placed), max_faces, path)
+        return [moved(solid, matrix) for solid, matrix in placed], sources
+
+
+def moved(solid: Any, matrix: NDArray[np.float64], *, has_normals: bool = True) -> Any:
+    """Returns a mesh of trimesh's elsewhere; they have their colours in common.
+
+    Args:
+        solid: the mesh.
+        matrix: (4, 4) of its way.
+        has_normals: whether it keeps its normals, which not every way leaves right.
+    """
+    import trimesh
+
+    found = solid.copy(include_cache=has_normals, include_visual=False)
+    visual = solid.visual
+    if visual.kind == "texture":
+        found.visual = trimesh.visual.TextureVisuals(visual.uv, visual.material)
+    else:
+        found.visual = visual.copy()
+    return found.apply_transform(matrix)
+
+
+def check_file(path: Path) -> None:
+    """Refuses a file that is not there, of another kind, or too large to be opened.
+
+    Raises:
+        InputError: saying which.
+    """
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(path, f"no mesh of a kind that can be read ({', '.join(SUFFIXES)}).")
     if not path.is_file():
         raise InputError(path, "no such file. Check the path.")
     if path.stat().st_size > MAX_BYTES:
         raise InputError(path, f"larger than {MAX_BYTES >> 20} MiB. Simplify it.")
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turns what trimesh raises on a damaged file into an InputError that names it."""
     try:
-        scene, sources = _opened(path)
-        nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
-        placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
-        placed = [(solid, m) for solid, m in placed if isinstance(solid, trimesh.Trimesh)]
-        _check_count(sum(len(solid.faces) for solid, _ in placed), max_faces, path)
-        is_pictured = any(_is_real(_image(solid)) for solid, _ in placed)
-        solids = [solid.copy(include_cache=True).apply_transform(m) for solid, m in placed]
-        return _joined(solids, is_pictured=is_pictured), sources
+        yield
     except _BROKEN as error:
         kind = path.suffix[1:].upper()
         problem = f"no {kind} that can be read ({type(error).__name__}: {error})."
         raise InputError(path, problem) from error
 
 
-def _opened(path: Path) -> tuple[Any, Sources]:
+def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
     """Returns a file as a scene of trimesh's, and what it was read from.
 
     Warns of what it names and its folder does not hold.
@@ -85,6 +145,7 @@ def _opened(path: Path) -> tuple[Any, Sources]:
     import trimesh
     from trimesh.resolvers import FilePathResolver
 
+    turn = upright(path) if path.suffix.lower() == ".dae" else None
     missing: list[str] = []
     data, kind = path.read_bytes(), path.suffix[1:].lower()
     hashes = {path.name: hashlib.sha256(data).hexdigest()}
@@ -100,6 +161,8 @@ def _opened(path: Path) -> tuple[Any, Sources]:
             return place
 
         def get(self, name: str) -> Any:
+            if not colored and name.lower().endswith(".mtl"):
+                raise FileNotFoundError(name)
             try:
                 found = super().get(name)
             except (OSError, ValueError, RuntimeError):
@@ -113,7 +176,9 @@ def _opened(path: Path) -> tuple[Any, Sources]:
         file = io.BytesIO(_as_utf8(data) if kind == "obj" else data)
         resolver = Resolver(str(path))
         scene = trimesh.load_scene(file, file_type=kind, resolver=resolver, process=False)
-    for name in missing:
+    if turn is not None:
+        scene.apply_transform(turn)
+    for name in dict.fromkeys(missing):
         warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
     return scene, Sources(hashes, tuple(missing))
 
@@ -132,19 +197,27 @@ def _check_count(count: int, most: int, path: Path) -> None:
         )
 
 
-def _joined(solids: list[Any], *, is_pictured: bool) -> RawMesh:
-    """Returns meshes of trimesh's as one, in plain arrays."""
+def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
+    """Returns meshes of trimesh's as one, in plain arrays.
+
+    Args:
+        solids: the meshes.
+        parts: number of the part that each of them is; all are part 1 without.
+    """
     import trimesh
 
+    is_pictured = any(_is_real(_image(solid)) for solid in solids)
     # asked for by name, normals that the file does not have would be made
     has_normals = all("vertex_normals" in solid._cache for solid in solids)
     normals = [np.array(solid.vertex_normals) for solid in solids] if has_normals else []
     if is_pictured and len(solids) > 1:  # all of them need places in one picture
-        grey = trimesh.visual.material.PBRMaterial(baseColorFactor=GREY)
+        known: dict[
+            str, Any
+        ] = {}  # trimesh lays each material that is not the same into the picture
         for solid in solids:
-            if getattr(solid.visual, "uv", None) is None:
-                nowhere = np.zeros((len(solid.vertices), 2))
-                solid.visual = trimesh.visual.TextureVisuals(nowhere, grey)
+            uvs = getattr(solid.visual, "uv", None)
+            uvs = np.zeros((len(solid.vertices), 2)) if uvs is None else uvs
+            solid.visual = trimesh.visual.TextureVisuals(uvs, _simple(solid, known))
     whole = trimesh.util.concatenate(solids) if len(solids) > 1 else solids[0]
     return RawMesh(
         np.array(whole.vertices, np.float64),
@@ -153,7 +226,44 @@ def _joined(solids: list[Any], *, is_pictured: bool) -> RawMesh:
         np.array(whole.visual.uv, np.float64) if is_pictured else None,
         _image(whole) if is_pictured else None,
         None if is_pictured else _paint(solids),
+        np.repeat(
+            np.array(parts or [1] * len(solids), np.uint32),
+            [len(solid.vertices) for solid in solids],
+        ),
     )
+
+
+def _simple(solid: Any, known: dict[str, Any]) -> Any:
+    """Returns the colours of a mesh of trimesh's as a plain material, the same one for the same colours.
+
+    Args:
+        solid: the mesh.
+        known: materials by what is in them; new ones are added.
+    """
+    from PIL import Image
+    from trimesh.visual.material import SimpleMaterial
+
+    image, paint = _image(solid), _paint_of(solid)
+    if not _is_real(image):
+        color = GREY if paint is None else (*paint[0].tolist(), 255)
+        return known.setdefault(str(color), SimpleMaterial(diffuse=color))
+    factor = getattr(solid.visual.material, "baseColorFactor", None)
+    image = image.convert("RGB")
+    if factor is not None:
+        image = Image.fromarray((np.array(image) * (factor[:3] / 255)).round().astype(np.uint8))
+    key = hashlib.sha256(image.tobytes()).hexdigest()
+    return known.setdefault(key, SimpleMaterial(image=image))
+
+
+def tinted(solid: Any, color: tuple[int, int, int]) -> Any:
+    """Returns a mesh of trimesh's in a colour (sRGB), where its file gives it none."""
+    import trimesh
+
+    if not _is_real(_image(solid)) and _paint_of(solid) is None:
+        share = [channel / 255 for channel in color]
+        flat = trimesh.visual.material.SimpleMaterial(diffuse=(*color, 255), kd=share)
+        solid.visual = trimesh.visual.TextureVisuals(material=flat)
+    return solid
 
 
 def _image(solid: Any) -> Any:

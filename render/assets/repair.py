@@ -58,7 +58,7 @@ def turned_outwards(raw: RawMesh, path: Path) -> RawMesh:
 
     Faces of one surface are turned alike; a closed one so that its volume is positive.
     """
-    welded = weld(raw)
+    welded = weld(raw.vertices, raw.faces)
     turned = _against_most(welded)
     welded.faces = np.where(turned[:, None], welded.faces[:, ::-1], welded.faces)
     if welded.is_watertight and welded.volume < 0:
@@ -103,7 +103,7 @@ def _runs_along(faces: Indices, edges: Indices) -> NDArray[np.bool_]:
 
 def smoothed(raw: RawMesh) -> RawMesh:
     """Returns the mesh with normals: the mean of the faces around, up to creases."""
-    welded = weld(raw)
+    welded = weld(raw.vertices, raw.faces)
     near = welded.face_adjacency[welded.face_adjacency_angles < _CREASE_RAD]
     count = len(raw.faces)
     links = coo_array((np.ones(len(near)), near.T), shape=(count, count))

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,7 +198,12 @@ def _certify(
         (upward_face(b.asset, b.pose)[1] for b in targets if isinstance(b.asset, Die)), default=0.0
     )
     away = max((math.hypot(*b.pose.position_m) for b in targets), default=0.0)
+    sunk = {body.name: -_lowest_m(body) for body in scene.bodies if _is_fixed_file(body)}
+    deepest = max(sunk, key=lambda name: sunk[name], default="")
     reasons = {
+        f"{deepest} reaches {sunk.get(deepest, 0.0) * 1e3:.0f} mm below the table": (
+            sunk.get(deepest, 0.0) > MAX_PENETRATION_M
+        ),
         f"still moving at {speed:.3f} m/s after {seconds:.1f} s": speed >= MAX_REST_SPEED_M_S,
         f"a body moves by {drift_m * 1e3:.1f} mm when it is let go again": drift_m > MAX_DRIFT_M,
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
@@ -211,6 +216,17 @@ def _certify(
     return PhysicsCertificate(
         seconds, steps, share, contacts, speed, drift_m, penetration, tilt, rejection
     )
+
+
+def _is_fixed_file(body: Body) -> bool:
+    return body.is_fixed and isinstance(body.asset, MeshFile)
+
+
+def _lowest_m(body: Body) -> float:
+    """Returns how high above the table the lowest point is of what a thing from a file collides as."""
+    assert isinstance(body.asset, MeshFile)
+    parts = collider_of(body.asset).parts
+    return min(float(body.pose.apply(part)[:, 2].min()) for part in parts)
 
 
 def _add(client: BulletClient, body: Body) -> list[int]:
@@ -275,29 +291,40 @@ def _collider(client: BulletClient, body: Body) -> int:
                 collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * SCALE],
             )
         case MeshFile():
-            shape = client.createCollisionShape(
-                client.GEOM_MESH, **_mesh_shape(body.asset), **moved
-            )
+            shape = _mesh_shape(client, body)
     return int(shape)
 
 
-def _mesh_shape(asset: MeshFile) -> dict[str, Any]:
-    """Returns a mesh around its mass as Bullet takes it: one convex solid from its corners, several
-    from a file alone.
+def _mesh_shape(client: BulletClient, body: Body) -> int:
+    """Returns a file's shape around its mass: one convex solid from its corners, several from a file
+    of each link, which stays the same however the joints stand.
     """
-    collider = collider_of(asset)
-    if len(collider.parts) > 1:
-        return {"fileName": str(_parts_file(asset)), "meshScale": [SCALE] * 3}
-    return {"vertices": ((collider.parts[0] - collider.center) * SCALE).tolist()}
+    assert isinstance(body.asset, MeshFile)
+    links, centre = collider_of(body.asset).links, _centre_m(body)
+    if len(links) == len(links[0].parts) == 1 and links[0].pose == Pose():
+        corners = (links[0].parts[0] - centre) * SCALE
+        return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners.tolist()))
+    unposed = replace(body.asset, joints=(), keypoints=())
+    turns = (link.pose.rotation_wxyz for link in links)
+    shape = client.createCollisionShapeArray(
+        [client.GEOM_MESH] * len(links),
+        fileNames=[str(_parts_file(unposed, link.link)) for link in links],
+        meshScales=[[SCALE] * 3] * len(links),
+        collisionFramePositions=[
+            ((link.pose.position_m - centre) * SCALE).tolist() for link in links
+        ],
+        collisionFrameOrientations=[(x, y, z, w) for w, x, y, z in turns],
+    )
+    return int(shape)
 
 
 @functools.lru_cache(maxsize=1024)
-def _parts_file(asset: MeshFile) -> Path:
-    """Returns an OBJ in this process's own folder with the parts of a mesh around its mass."""
-    collider = collider_of(asset)
+def _parts_file(asset: MeshFile, link: int) -> Path:
+    """Returns an OBJ in this process's own folder with the parts of a link, in its frame."""
+    (found,) = (one for one in collider_of(asset).links if one.link == link)
     number = _parts_file.cache_info().misses  # Bullet remembers files by their names
     path = Path(_own_folder().name, f"{number}.obj")
-    path.write_text(parts_obj([part - collider.center for part in collider.parts]))
+    path.write_text(parts_obj(found.parts))
     return path
 
 

@@ -46,9 +46,9 @@ def mesh_of(asset: Asset) -> Mesh:
     """
     match asset:
         case MeshFile():
-            from sim2cam.render.assets.mesh_file import read_mesh_file
+            from sim2cam.render.assets.mesh_file import content_of
 
-            return read_mesh_file(asset).mesh
+            return content_of(asset).mesh
         case Ground():
             return _ground(asset)
         case Die():

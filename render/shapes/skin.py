@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.assets.mesh_file import read_mesh_file
+from sim2cam.render.assets.mesh_file import content_of
 from sim2cam.render.shapes.boards import board_print
 from sim2cam.render.shapes.cards import card_prints
 from sim2cam.render.shapes.dice import die_maps
@@ -76,7 +76,7 @@ def skin_of(body: Body) -> Skin:
     if asset.kind in _ATLASES:
         return Skin(*_ATLASES[asset.kind](asset, texture), 1.0)
     if isinstance(asset, MeshFile):
-        colors = read_mesh_file(asset).colors
+        colors = content_of(asset).colors
         if colors is not None:
             return Skin(colors, None, 1.0)
     span = _span_m(asset)

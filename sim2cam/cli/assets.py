@@ -20,7 +20,7 @@ class Assets:
     """Check every mesh file of a folder, and draw all of them into one picture."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """Folder of OBJ, PLY, STL, GLB and glTF files, and of folders of them."""
+    """Folder of meshes (OBJ, PLY, STL, GLB, glTF, DAE) and models (URDF, SDF, MJCF), or of folders."""
     out: Path | None = None
     """The picture, a PNG; without it NAME-assets.png beside the folder."""
     unit: Literal["m", "cm", "mm", "in"] | None = None

@@ -22,7 +22,8 @@ ChannelName = Literal[
 ``ids``
     uint16 (h, w), instance ids, 0 for everything unlabelled.
 ``parts``
-    uint16 (h, w), numbers from 1 of the parts of labelled objects; of a die the value of the face.
+    uint16 (h, w), numbers from 1 of the parts of labelled objects; of a die the value of the face, of a
+    model the link, in the order of its asset in the recipe.
 ``normals``
     float32 (h, w, 3), unit vectors in the camera frame; a step is 1 / 32767.
 ``coordinates``

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,8 +19,9 @@ from sim2cam.adapt.calibrate.ranges import recipe_tables
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
-from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
+from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
+from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_files
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Constant, Distribution
@@ -29,16 +29,11 @@ from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.families import with_families
 from sim2cam.randomize.limits import check_domain
-from sim2cam.render.assets.files import asset_names
-from sim2cam.render.assets.importer import import_assets
 from sim2cam.render.assets.pictures import import_pictures, import_skies
-from sim2cam.scene.asset import DIE_FACES, LengthUnit
+from sim2cam.scene.asset import DIE_FACES
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.picture_facts import PictureFacts, SkyFacts
 from sim2cam.scene.scene import Scene
-
-CAPTURES_VARIABLE = "SIM2CAM_REAL"
-"""Names the folder of data sets that recipes and commands call by their names."""
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
@@ -123,20 +118,6 @@ class RenderOptions:
     def samples(self) -> int:
         """Pictures of each scene."""
         return self.views * self.frames
-
-
-@dataclass(frozen=True)
-class AssetFolder:
-    """Where the objects of a recipe lie, as its ``[assets]`` table says.
-
-    Attributes:
-        folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set.
-        unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
-            them do; guessed from their size without it.
-    """
-
-    folder: str
-    unit: LengthUnit | None = None
 
 
 @dataclass(frozen=True)
@@ -307,7 +288,7 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(path, f"not TOML: {error}.") from error
     if isinstance(tables.get("assets"), dict) and "folder" in tables["assets"]:
-        tables["assets"]["folder"] = _assets_place(str(tables["assets"]["folder"]), path)
+        tables["assets"]["folder"] = assets_place(str(tables["assets"]["folder"]), path)
     for section in ("skies", "pictures"):
         table = tables.get(section)
         if isinstance(table, dict) and "folder" in table:
@@ -336,26 +317,6 @@ def _with_camera(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     return _overlaid(tables | {"domain": domain}, fitted)
 
 
-def _assets_place(name: str, path: Path) -> str:
-    """Returns the folder of assets that a recipe names.
-
-    Raises:
-        RecipeError: it names a data set that is not there.
-    """
-    kind, _, data_set = name.partition(":")
-    if kind != "bop" or not data_set:
-        return str((path.parent / name).absolute())
-    root = os.environ.get(CAPTURES_VARIABLE)
-    folder = Path(root or ".", data_set, "models").absolute()
-    if not (root and folder.is_dir()):
-        raise RecipeError(
-            path,
-            f"'assets.folder': {name} is not there. Unpack its models to {data_set}/models in a folder "
-            f"that {CAPTURES_VARIABLE} names.",
-        )
-    return str(folder)
-
-
 def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the tables with what is known of each asset, instead of the folder of all.
 
@@ -364,7 +325,7 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
         InputError: one of them cannot be used.
     """
     domain = tables.get("domain")
-    throws = isinstance(domain, dict) and isinstance(domain.get("object"), dict)
+    throws = isinstance(domain, dict) and not domain.keys().isdisjoint(("object", "fixture"))
     if "assets" not in tables:
         if throws:
             raise RecipeError(
@@ -372,22 +333,13 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
             )
         return tables
     options = _FOLDERS.validate_python({"assets": tables["assets"]})["assets"]
-    folder = Path(options.folder)
-    found = list(import_assets(folder, asset_names(folder), options.unit))
-    problems = [one.problem for one in found if one.problem]
-    if problems:
-        raise InputError(
-            folder,
-            f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
-            f"All of them: sim2cam assets {folder}",
-        )
-    facts = tuple(one.facts for one in found if one.facts is not None)
+    facts = imported(options, path)
     categories = {one.mesh.category for one in facts}
     if domain and "die" in domain:
         categories |= DIE_FACES.keys()
-    if domain and throws:
-        any_of = {"kind": "choice", "options": [one.name for one in facts]}
-        domain = domain | {"object": {"asset": any_of} | domain["object"]}
+    for group in ("object", "fixture"):
+        if isinstance(domain, dict) and isinstance(domain.get(group), dict):
+            domain = domain | {group: of_files(domain[group], facts, path, group)}
     return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from sim2cam.errors import SpecError, did_you_mean
 from sim2cam.geometry.poses import Vec3
+from sim2cam.scene.articulation import JointStates
 from sim2cam.scene.bounds import check_sizes
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color
@@ -271,7 +272,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class MeshFile:
-    """A shape from a file, in the file's own frame: OBJ with its MTL, PLY, STL, GLB or glTF.
+    """A shape from a file, in the file's own frame: a mesh, or a model of links and joints.
 
     It collides as its convex hull; a concave one that was brought in (``render.asset_import``) as a few
     convex parts. Its colour is the file's texture or that of its vertices, of the
@@ -285,6 +286,7 @@ class MeshFile:
         keypoints: named points of it, metres.
         digest: of what the file holds, as it was brought in; what is there may then be taken from
             the cache, and has to be just that.
+        joints: how its joints stand; those that are not named, at 0.
     """
 
     path: str
@@ -293,6 +295,7 @@ class MeshFile:
     max_faces: int = 200_000
     keypoints: tuple[tuple[str, Vec3], ...] = ()
     digest: str = ""
+    joints: JointStates = ()
     kind: Literal["mesh"] = "mesh"
 
     def __post_init__(self) -> None:

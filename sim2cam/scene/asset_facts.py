@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from sim2cam.errors import SpecError
-from sim2cam.geometry.poses import Vec3
+from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.asset import LengthUnit, MeshFile
 from sim2cam.scene.objects import Symmetries
 
@@ -95,6 +98,7 @@ class AssetFacts:
         mass_kg, friction, restitution: between which they are drawn.
         symmetries: turns after which it looks the same.
         licence: of the file; empty when nobody said.
+        articulation: its links and joints; None of a file without.
     """
 
     name: str
@@ -111,9 +115,40 @@ class AssetFacts:
     restitution: Interval
     symmetries: Symmetries = field(default_factory=Symmetries)
     licence: str = ""
+    articulation: Articulation | None = None
 
     @property
     def size_m(self) -> Vec3:
         """Sides of its box."""
         (a, b, c), (d, e, f) = self.low_m, self.high_m
         return d - a, e - b, f - c
+
+    def balls_of_links(self) -> tuple[tuple[Vec3, float], ...]:
+        """Returns a ball around each link that is seen, in its own frame; none without links."""
+        found = self.articulation.corners(self.mesh.joints) if self.articulation else ()
+        middles = [corners.mean(axis=0) for corners in found]
+        return tuple(
+            (vec3(middle), float(np.linalg.norm(corners - middle, axis=1).max()))
+            for corners, middle in zip(found, middles, strict=True)
+        )
+
+    def posed(self, shares: Mapping[str, float]) -> AssetFacts:
+        """Returns it with its joints so far on their ways, 0 to 1 each; the origins of joints that
+        move become keypoints, and box and radius are those around the boxes of its links.
+        """
+        if self.articulation is None or not self.articulation.free_joints:
+            return self
+        states = self.articulation.states_at(shares)
+        own = [pair for pair in self.mesh.keypoints if pair[0] not in self.articulation.origins(())]
+        points = (*own, *self.articulation.origins(states).items())
+        corners = np.vstack(self.articulation.corners(states))
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        center = (low + high) / 2
+        return replace(
+            self,
+            mesh=replace(self.mesh, joints=states, keypoints=points),
+            low_m=vec3(low),
+            high_m=vec3(high),
+            center_m=vec3(center),
+            radius_m=float(np.linalg.norm(corners - center, axis=1).max()),
+        )

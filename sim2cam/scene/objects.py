@@ -83,7 +83,8 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     squares, numbered as OpenCV does; one of markers alone has their corners, clockwise from the upper
     left, the first of marker 7 as 7.0. A twisty cube has its corners, each named by the faces of the core
     that meet there (URF, UFL, ...), and those of a turned face turn with it; a bolt the middles of
-    its head and of its tip. A file's object has those that people gave it, inside it or on it.
+    its head and of its tip. A file's object has those that people gave it, inside it or
+    on it, and the origins of its joints that move.
     """
     match asset:
         case Die():

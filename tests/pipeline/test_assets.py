@@ -197,7 +197,7 @@ def test_dice_and_objects_are_thrown_together(place, tmp_path):
 BAD = [
     ("[assets]\nfolder = 'none'", "none: no such folder. Check the path."),
     ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
-    ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: folder, unit"),
+    ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: folder, objects, unit"),
     ("[assets]\nunit = 'mm'", "key 'assets.folder' is missing."),
     ("[assets]\nfolder = 'objects'\nunit = 'parsec'", "'assets.unit': Input should be 'm', 'cm', 'mm' or 'in' (found \"parsec\")."),
     ("assets = 'objects'", "'assets': "),

@@ -187,7 +187,7 @@ def test_every_shipped_cube_is_of_the_colour_it_is_called(cubes):
     ("group", "values", "message"),
     [
         ("layout", {"arrangement": "heap"}, "'domain.layout.arrangement' cannot be 'heap'. Allowed: "
-         "pile, scatter, stack, throw"),
+         "pile, placed, scatter, stack, throw"),
         ("block", {"category": "pink"}, "'domain.block.category' cannot be 'pink'. Allowed: blue, "),
         ("block", {"mass_offset_x": 0.6}, "'domain.block.mass_offset_x' cannot be 0.6. Allowed: "
          "numbers from -0.45 to 0.45"),

@@ -18,6 +18,7 @@ from sim2cam.randomize.draw import (
     PER_CARTON,
     PER_DIE,
     PER_DISTRACTOR,
+    PER_FIXTURE,
     PER_HAND,
     PER_NUT,
     PER_OBJECT,
@@ -50,6 +51,12 @@ def test_every_factor_is_drawn_from_its_own_stream(domain):
         assert values[path] == factor.draw(Chance(stream(3, path, scene_index=5)))
 
 
+_NOT_DICE = (
+    *PER_OBJECT, *PER_FIXTURE, *PER_BLOCK, *PER_BOARD, *PER_CARD, *PER_TWISTY, *PER_TIN,
+    *PER_CARTON, *PER_BOLT, *PER_NUT, *PER_CABLE, *PER_PAPER, *PER_HAND,
+)  # fmt: skip
+
+
 def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
     values = drawn(domain, views=3).values
     counts = {
@@ -57,11 +64,7 @@ def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
         **dict.fromkeys(PER_DISTRACTOR, values["layout/distractor_count"]),
         "lamp": values["light/lamp_count"],
         "near_light": values.get("light/near_count", 0),
-        **dict.fromkeys(
-            (*PER_OBJECT, *PER_BLOCK, *PER_BOARD, *PER_CARD, *PER_TWISTY), 0
-        ),  # it has dice
-        **dict.fromkeys((*PER_TIN, *PER_CARTON, *PER_BOLT, *PER_NUT), 0),  # alone, and
-        **dict.fromkeys((*PER_CABLE, *PER_PAPER, *PER_HAND), 0),  # nothing before them
+        **dict.fromkeys(_NOT_DICE, 0),
         **dict.fromkeys(PER_VIEW, 3),
     }
     assert {f.name for f in fields(Domain)} == {*counts, *ONCE}

@@ -13,7 +13,7 @@ from sim2cam.render.assets.decomposition import center_of, decompose
 from sim2cam.render.assets.files import asset_names
 from sim2cam.render.assets.hull import hull_of, taken_apart
 from sim2cam.render.assets.importer import import_assets
-from sim2cam.render.assets.mesh_file import parse_mesh_file, read_mesh_file
+from sim2cam.render.assets.mesh_file import parse_file, read_mesh_file
 from sim2cam.render.physics.settling import settle
 from sim2cam.scene.asset import Ground, Sphere
 from sim2cam.scene.light import Environment
@@ -126,7 +126,7 @@ def _upright(facts):
 
 
 def test_another_process_takes_a_solid_apart_alike(brought_in):
-    here = taken_apart(parse_mesh_file(Path(brought_in.mesh.path), 1000)[0])
+    here = taken_apart(parse_file(Path(brought_in.mesh.path), 1000).content)
     there = read_mesh_file(brought_in.mesh)  # as a child left it in the cache
     assert len(here.parts) == brought_in.parts > 2
     for one, other in zip(here.parts, there.parts, strict=True):

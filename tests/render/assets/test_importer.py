@@ -224,7 +224,7 @@ def test_names_are_sorted_and_stay_inside(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
         asset_names(tmp_path / "empty")
-    (tmp_path / "empty/arm.urdf").write_text("<robot/>")
-    assert unread_names(tmp_path / "empty") == ("arm.urdf",)
-    with pytest.raises(InputError, match=r"; arm\.urdf cannot, convert it to GLB\."):
+    (tmp_path / "empty/arm.fbx").write_text("<robot/>")
+    assert unread_names(tmp_path / "empty") == ("arm.fbx",)
+    with pytest.raises(InputError, match=r"; arm\.fbx cannot, convert it to GLB\."):
         asset_names(tmp_path / "empty")

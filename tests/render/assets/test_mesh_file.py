@@ -297,7 +297,7 @@ REFUSED = {
     "no file": (lambda folder: MeshFile(str(folder / "a.obj"), "thing"), "no such file. Check the path."),
     "another kind": (
         written("a.blend", b"BLENDER"),
-        "no mesh of a kind that can be read (.obj, .ply, .stl, .glb, .gltf).",
+        "no mesh of a kind that can be read (.obj, .ply, .stl, .glb, .gltf, .urdf).",
     ),
     "nan": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v nan 0 0")), "vertex 2 lies at (nan, 0, 0)."),
     "infinite": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v 0 inf 0")), "vertex 2 lies at (0, inf, 0)."),
@@ -308,7 +308,7 @@ REFUSED = {
     ),
     "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "has no size: all its vertices lie at one place."),
     "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "none of its 2 faces has an area."),
-    "damaged picture": (damaged_picture, "no OBJ that can be read (OSError: image file is truncated)."),
+    "damaged picture": (damaged_picture, "not a whole image (image file is truncated). Copy the file again."),
     "no glb": (written("a.glb", b"glTF but not really"), "no GLB that can be read ("),
     "no ply": (written("a.ply", b"ply\nformat ascii 1.0\nelement vertex x\n"), "no PLY that can be read ("),
     "no stl": (written("a.stl", b"\0" * 90), "has no faces."),

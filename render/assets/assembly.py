@@ -1,0 +1,190 @@
+"""Assembly: a model's links as one mesh, whose parts they are, and as what they collide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.errors import InputError
+from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.render.assets.hull import hull_of
+from sim2cam.render.assets.mjcf import read_mjcf
+from sim2cam.render.assets.model import Capsule, Link, MeshPart, Model, Shape
+from sim2cam.render.assets.raw_mesh import RawMesh, weld
+from sim2cam.render.assets.reader import (
+    Sources,
+    file_hash,
+    joined,
+    moved,
+    read_solids,
+    refusing,
+    tinted,
+)
+from sim2cam.render.assets.sdf import read_sdf
+from sim2cam.render.assets.urdf import read_urdf
+from sim2cam.scene.articulation import Articulation
+from sim2cam.scene.asset import Box, Cylinder, Sphere
+
+Floats = NDArray[np.float64]
+
+_READERS: dict[str, Callable[[Path], Model]] = {
+    ".urdf": read_urdf,
+    ".sdf": read_sdf,
+    ".mjcf": read_mjcf,
+    ".xml": read_mjcf,
+}
+_BALL_RINGS = (24, 12)
+_MOST_PIECES = 64  # of one collision mesh; what falls into more is no solid
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """A model as it looks with all its joints at 0, in the frame of its first link.
+
+    Attributes:
+        raw: all that is seen of it; part *n* is link *n*, from 1.
+        parts: corners (n, 3) of the convex solids as which it collides, in the frames of their links;
+            none of one link as whose collision the file has nothing, or one mesh in one piece.
+        links: number of the link of each of them, from 1.
+        articulation: its links and joints.
+        mass_kg: of all links; 0 when the file says none.
+        sources: all that it was read from.
+    """
+
+    raw: RawMesh
+    parts: tuple[Floats, ...]
+    links: tuple[int, ...]
+    articulation: Articulation
+    mass_kg: float
+    sources: Sources
+
+
+def assembled(path: Path, max_faces: int) -> Assembly:
+    """Returns the model of a file, with the meshes that it names.
+
+    Raises:
+        InputError: the file, or a mesh that it names, cannot be used, or it has more than
+            ``max_faces`` faces.
+    """
+    model = _READERS[path.suffix.lower()](path)
+    meshes = _Meshes(path, max_faces)
+    seen = [meshes.of(link.visuals, colored=True) for link in model.links]
+    pieces = [
+        _pieces(meshes.of(link.collisions, colored=False) or solids, path)
+        for link, solids in zip(model.links, seen, strict=True)
+    ]
+    if len(pieces) == len(pieces[0]) == 1 and _is_mesh(model.links[0]):
+        pieces = [[]]
+    names = tuple(link.name for link in model.links)
+    articulation = Articulation(names, model.joints, tuple(map(_box, seen)))
+    with refusing(path):
+        placed = [
+            solid.apply_transform(matrix)
+            for solids, matrix in zip(seen, articulation.link_matrices(), strict=True)
+            for solid in solids
+        ]
+        raw = joined(placed, np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist())
+    mass = sum(link.mass_kg for link in model.links)
+    parts = tuple(part for found in pieces for part in found)
+    links = tuple(np.repeat(range(1, len(pieces) + 1), list(map(len, pieces))).tolist())
+    return Assembly(raw, parts, links, articulation, mass, meshes.sources())
+
+
+class _Meshes:
+    """The shapes of one model as meshes of trimesh's; each file is read once."""
+
+    def __init__(self, path: Path, max_faces: int) -> None:
+        self._path, self._most, self._faces = path, max_faces, 0
+        self._root = path.parent.resolve()
+        self._read: dict[Path, list[Any]] = {}
+        self._hashes: dict[str, str] = {path.name: file_hash(path)}
+        self._missing: list[str] = []
+
+    def of(self, shapes: tuple[Shape, ...], *, colored: bool) -> list[Any]:
+        """Returns shapes, placed in the frame of their link; without their colours, if they need none."""
+        found = []
+        for shape in shapes:
+            for solid in self._solids(shape, colored=colored):
+                with refusing(self._path):
+                    solid.apply_transform(shape.pose.matrix())
+                    found.append(solid if shape.color is None else tinted(solid, shape.color))
+                self._faces += len(solid.faces)
+                if self._faces > 2 * self._most:  # what is seen of it, and as what it collides
+                    problem = f"has more than {self._most} faces. Simplify its meshes."
+                    raise InputError(self._path, problem)
+        return found
+
+    def sources(self) -> Sources:
+        """Returns all that was read."""
+        return Sources(self._hashes, tuple(self._missing))
+
+    def _solids(self, shape: Shape, *, colored: bool) -> list[Any]:
+        solid = shape.solid
+        if not isinstance(solid, MeshPart):
+            return [_made(solid)]
+        if solid.path not in self._read:
+            self._read[solid.path] = self._opened(solid.path, colored=colored)
+        scale = np.diag([*solid.scale, 1.0])
+        even = abs(np.ptp(solid.scale)) < 1e-9  # others bend normals
+        return [moved(one, scale, has_normals=even) for one in self._read[solid.path]]
+
+    def _opened(self, path: Path, *, colored: bool) -> list[Any]:
+        solids, sources = read_solids(path, self._most, colored=colored)
+        beside = path.parent.relative_to(self._root)
+        self._hashes |= {(beside / name).as_posix(): sha for name, sha in sources.hashes.items()}
+        self._missing += [(beside / name).as_posix() for name in sources.missing]
+        return solids
+
+
+def _made(solid: Box | Cylinder | Sphere | Capsule) -> Any:
+    from trimesh import creation
+
+    match solid:
+        case Box():
+            return creation.box(solid.size_m)
+        case Cylinder():
+            return creation.cylinder(solid.radius_m, solid.height_m)
+        case Sphere():
+            return creation.uv_sphere(solid.radius_m, count=_BALL_RINGS)
+        case Capsule():
+            return creation.capsule(solid.height_m, solid.radius_m, count=_BALL_RINGS)
+
+
+def _pieces(solids: list[Any], path: Path) -> list[Floats]:
+    """Returns the corners (n, 3) of the hull of each piece of meshes, as simulators take them."""
+    from trimesh.graph import connected_component_labels
+
+    found = []
+    with refusing(path):
+        for solid in solids:
+            if not np.isfinite(solid.vertices).all():
+                raise InputError(path, "a vertex of what it collides as lies nowhere.")
+            whole = weld(np.asarray(solid.vertices), np.asarray(solid.faces))
+            group = connected_component_labels(whole.face_adjacency, node_count=len(whole.faces))
+            count = int(group.max()) + 1
+            pieces = [whole.faces[group == n] for n in range(count if count <= _MOST_PIECES else 0)]
+            hulls = [hull_of(whole.vertices[np.unique(faces)]) for faces in pieces]
+            thick = [hull.points for hull in hulls if hull.volume > 0]
+            if len(thick) < count:  # surfaces rather than solids
+                hull = hull_of(whole.vertices)
+                thick = [hull.points] if hull.volume > 0 else []
+            found += thick
+    return found
+
+
+def _is_mesh(link: Link) -> bool:
+    """Returns whether a mesh is all that a link collides as, so that it is taken apart as meshes are."""
+    shapes = link.collisions or link.visuals
+    return len(shapes) == 1 and isinstance(shapes[0].solid, MeshPart)
+
+
+def _box(solids: list[Any]) -> tuple[Vec3, Vec3] | None:
+    if not solids:
+        return None
+    vertices = np.vstack([solid.vertices for solid in solids])
+    return vec3(vertices.min(axis=0)), vec3(vertices.max(axis=0))

@@ -1,0 +1,114 @@
+"""XML files of strangers: bounded, without entities, and numbers in them that are finite."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from pathlib import Path
+from xml.etree.ElementTree import Element, ParseError
+
+from sim2cam.errors import InputError, did_you_mean
+from sim2cam.geometry.poses import Vec3
+
+_MOST_BYTES = 4 * 2**20
+_MOST_DEPTH = 64
+_MOST_ELEMENTS = 50_000
+
+
+def read_xml(path: Path, most_bytes: int = _MOST_BYTES) -> Element:
+    """Returns the root of an XML file.
+
+    Raises:
+        InputError: it is too large, deep or long, defines entities, or is no XML.
+    """
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import iterparse
+
+    if path.stat().st_size > most_bytes:
+        raise InputError(path, f"larger than {most_bytes >> 20} MiB.")
+    # Bullet's own examples say version 0.0, of which no parser but its own knows
+    text = re.sub(
+        rb"\A\s*<\?xml\s+version\s*=\s*[\"']0\.0[\"']", b'<?xml version="1.0"', path.read_bytes()
+    )
+    depth = count = 0
+    root: Element | None = None
+    try:
+        for event, element in iterparse(io.BytesIO(text.lstrip()), events=("start", "end")):
+            root = element if root is None else root
+            depth, count = depth + (1 if event == "start" else -1), count + 1
+            if depth > _MOST_DEPTH or count > 2 * _MOST_ELEMENTS:
+                raise InputError(
+                    path,
+                    f"has more than {_MOST_ELEMENTS} elements, or more than {_MOST_DEPTH} deep.",
+                )
+    except (ParseError, DefusedXmlException, ValueError, LookupError) as error:
+        raise InputError(
+            path, f"no XML that can be read ({type(error).__name__}: {error})."
+        ) from error
+    assert root is not None  # an empty file is a ParseError
+    return root
+
+
+def local_name(element: Element) -> str:
+    """Returns the name of an element without its namespace."""
+    return str(element.tag).rpartition("}")[2]
+
+
+def attribute(element: Element, name: str, path: Path) -> str:
+    """Returns an attribute that has to be there.
+
+    Raises:
+        InputError: it is not, or is empty.
+    """
+    found = element.get(name, "").strip()
+    if not found:
+        raise InputError(path, f"a <{element.tag}> has no {name}.")
+    return found
+
+
+def numbers(text: str, count: int, where: str, path: Path) -> tuple[float, ...]:
+    """Returns so many finite numbers of a text.
+
+    Raises:
+        InputError: naming where it stands.
+    """
+    try:
+        found = tuple(float(word) for word in text.split())
+    except ValueError:
+        found = ()
+    if len(found) != count or not all(map(math.isfinite, found)):
+        what = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise InputError(path, f"{where} is '{text.strip()[:60]}'. It takes {what}.")
+    return found
+
+
+def number(text: str, where: str, path: Path) -> float:
+    """Returns one finite number of a text; raises as ``numbers`` does."""
+    return numbers(text, 1, where, path)[0]
+
+
+def vector(text: str, where: str, path: Path) -> Vec3:
+    """Returns three finite numbers of a text; raises as ``numbers`` does."""
+    x, y, z = numbers(text, 3, where, path)
+    return x, y, z
+
+
+def direction(text: str, where: str, path: Path) -> Vec3:
+    """Returns a unit vector along that of a text.
+
+    Raises:
+        InputError: as ``numbers``, or it has no length.
+    """
+    x, y, z = vector(text, where, path)
+    length = math.hypot(x, y, z)
+    if not 1e-9 < length < math.inf:
+        raise InputError(path, f"{where} is '{text.strip()[:60]}', which points nowhere.")
+    return x / length, y / length, z / length
+
+
+def refuse(element: Element, what: str, allowed: tuple[str, ...], path: Path) -> InputError:
+    """Returns an error that names something which is not known."""
+    return InputError(
+        path, f"{what} '{element.tag}' is not known. {did_you_mean(element.tag, allowed)}."
+    )

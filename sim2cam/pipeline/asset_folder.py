@@ -1,0 +1,133 @@
+"""Where the objects of a recipe lie, which of them it uses, and what it leaves out of them."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sim2cam.errors import InputError, RecipeError, did_you_mean
+from sim2cam.render.assets.files import asset_names
+from sim2cam.render.assets.importer import import_assets
+from sim2cam.scene.asset import LengthUnit
+from sim2cam.scene.asset_facts import AssetFacts
+
+CAPTURES_VARIABLE = "SIM2CAM_REAL"
+"""Names the folder of data sets that recipes and commands call by their names."""
+
+
+@dataclass(frozen=True)
+class AssetFolder:
+    """Where the objects of a recipe lie, as its ``[assets]`` table says.
+
+    Attributes:
+        folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set; or
+            ``pybullet_data:``, what comes with the package of that name.
+        objects: categories of those that are used, by their names or by patterns of them as the
+            shell has them; without it all are, by their own categories.
+        unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
+            them do; guessed from their size without it.
+    """
+
+    folder: str
+    unit: LengthUnit | None = None
+    objects: Mapping[str, str] = field(default_factory=dict)
+
+
+def assets_place(name: str, path: Path) -> str:
+    """Returns the folder of assets that a recipe names.
+
+    Raises:
+        RecipeError: it names a data set that is not there.
+    """
+    kind, _, data_set = name.partition(":")
+    if kind == "pybullet_data":
+        return str(_package_folder(kind, path) / data_set)
+    if kind != "bop" or not data_set:
+        return str((path.parent / name).absolute())
+    root = os.environ.get(CAPTURES_VARIABLE)
+    folder = Path(root or ".", data_set, "models").absolute()
+    if not (root and folder.is_dir()):
+        raise RecipeError(
+            path,
+            f"'assets.folder': {name} is not there. Unpack its models to {data_set}/models in a folder "
+            f"that {CAPTURES_VARIABLE} names.",
+        )
+    return str(folder)
+
+
+def _package_folder(name: str, path: Path) -> Path:
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        raise RecipeError(
+            path, f"'assets.folder': {name} is not installed. Run pip install pybullet."
+        )
+    return Path(found.origin).parent
+
+
+def imported(options: AssetFolder, path: Path) -> tuple[AssetFacts, ...]:
+    """Returns what is known of the assets of a folder.
+
+    Raises:
+        RecipeError: there are none of those that are named.
+        InputError: one of them cannot be used.
+    """
+    folder = Path(options.folder)
+    categories = _chosen(asset_names(folder), options.objects, path)
+    found = list(import_assets(folder, list(categories), options.unit))
+    problems = [one.problem for one in found if one.problem]
+    if problems:
+        raise InputError(
+            folder,
+            f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
+            f"All of them: sim2cam assets {folder}",
+        )
+    facts = [one.facts for one in found if one.facts is not None]
+    return tuple(
+        replace(one, mesh=replace(one.mesh, category=categories[one.name] or one.mesh.category))
+        for one in facts
+    )
+
+
+def _chosen(names: Sequence[str], objects: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Returns the names of assets that are used, with their categories; empty for their own ones."""
+    if not objects:
+        return dict.fromkeys(names, "")
+    found: dict[str, str] = {}
+    for pattern, category in objects.items():
+        fitting = fnmatch.filter(names, pattern)
+        if not fitting:
+            raise RecipeError(
+                path, f"'assets.objects': there is no '{pattern}'. {did_you_mean(pattern, names)}"
+            )
+        found |= dict.fromkeys(fitting, category)
+    return dict(sorted(found.items()))
+
+
+def of_files(
+    group: dict[str, Any], facts: Sequence[AssetFacts], path: Path, name: str
+) -> dict[str, Any]:
+    """Returns a group of things from files with what it leaves out: any asset, joints anywhere.
+
+    Raises:
+        RecipeError: it names a joint that none of the assets has.
+    """
+    joints = {
+        joint.name: {"kind": "uniform", "low": 0.0, "high": 1.0}
+        for one in facts
+        if one.articulation
+        for joint in one.articulation.free_joints
+    }
+    told = group.get("joints", {})
+    for joint in told:
+        if joint not in joints:
+            hint = did_you_mean(joint, joints)
+            raise RecipeError(
+                path, f"'domain.{name}.joints': no asset has a joint '{joint}'. {hint}"
+            )
+    any_of = {"kind": "choice", "options": [one.name for one in facts]}
+    return {"asset": any_of} | group | {"joints": joints | told}
