@@ -32,11 +32,13 @@ from sim2cam.render.rasterizer import rasterizer
 
 RESULTS = Path(__file__).parent / "results"
 SEED = 11
-RECIPES = (
-    "dice", "dice-camera", "dice-film", "dice-fisheye", "cubes", "cards", "chessboard", "lmo",
+SETTLED = (
+    "dice", "cubes", "cards", "chessboard", "twisty", "groceries", "fasteners", "lmo", "bin", "shelf",
 )  # fmt: skip
-SETTLED = ("dice", "cubes", "cards", "chessboard", "lmo")
 """Recipes whose scenes are let go again, each as often as the others."""
+RECIPES = (
+    *SETTLED, "panda", "dice-camera", "dice-film", "dice-fisheye", "dice-hidden", "dice-rooms",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

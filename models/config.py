@@ -63,7 +63,7 @@ class TrainConfig:
     flips: bool = True
     min_visible: float = 0.5
     photometric: bool = True
-    learning_rate: float = 3e-3
+    learning_rate: float = 2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
     clip_norm: float = 10.0

@@ -73,9 +73,10 @@ def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
     """
     root = Xml.Element("mujoco")
     Xml.SubElement(root, "compiler", angle="radian", inertiafromgeom="true")
-    Xml.SubElement(
+    option = Xml.SubElement(
         root, "option", timestep=str(step_s), cone="elliptic", impratio="20", noslip_iterations="3"
     )
+    Xml.SubElement(option, "flag", multiccd="enable")  # else hulls touch in one point and rock
     assets, world = Xml.SubElement(root, "asset"), Xml.SubElement(root, "worldbody")
     table = next((body["friction"] for body in bodies if body["kind"] == "plane"), 1.0)
     for number, body in enumerate(bodies):
@@ -84,17 +85,24 @@ def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
         )
         if body["mass_kg"]:
             Xml.SubElement(frame, "freejoint")
-        rubs = body["friction"] * table if body["mass_kg"] else 0.0
-        _add_geoms(assets, frame, number, body | {"friction": rubs})
+        rubs = table if body["mass_kg"] else 0.0
+        slides, rolls = body["friction"] * rubs, body["rolling_m"] * rubs
+        _add_geoms(assets, frame, number, body, f"{slides:.9g} {rolls:.9g} {rolls:.9g}")
     return Xml.tostring(root, encoding="unicode")
 
 
-def _add_geoms(assets: Xml.Element, frame: Xml.Element, number: int, body: dict[str, Any]) -> None:
+def _add_geoms(
+    assets: Xml.Element, frame: Xml.Element, number: int, body: dict[str, Any], friction: str
+) -> None:
+    """Adds what a body collides as; friction is that of sliding, and of spinning and rolling in m."""
     parts = body.get("parts_m", [])
-    touch = {"friction": f"{body['friction']:.9g}", "solref": "0.004 1"}
+    touch = {"friction": friction, "condim": "6", "solref": "0.004 1"}
     if body["mass_kg"]:
         touch["mass"] = f"{body['mass_kg'] / max(len(parts), 1):.9g}"
-    if not parts:
+    if body["kind"] == "plane":  # as a box: cylinders upright on MuJoCo's planes touch 10 mm below
+        below = f"0 0 {-body['half_m'][2]:.9g}"
+        Xml.SubElement(frame, "geom", touch, type="box", size=_text(body["half_m"]), pos=below)
+    elif not parts:
         Xml.SubElement(frame, "geom", touch, type=body["kind"], size=_text(body["half_m"]))
     for index, part in enumerate(parts):
         name = f"{number}-{index}"

@@ -20,6 +20,7 @@ from sim2cam.pipeline.scenes import SettledScene, settled_scene
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.compounds import Part, parts_of
 from sim2cam.render.physics.contacts import supports_in
+from sim2cam.render.physics.settling import ROLLING_M
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.packages import Tin
@@ -142,6 +143,7 @@ def _neutral(scene: Scene) -> list[dict[str, Any]]:
             "rotation_wxyz": body.pose.rotation_wxyz,
             "mass_kg": 0.0 if body.is_fixed else body.mass_kg,
             "friction": body.friction,
+            "rolling_m": ROLLING_M.get(body.asset.kind, 0.0),
             **_shape(body),
         }
         for body in scene.bodies

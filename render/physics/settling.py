@@ -59,14 +59,15 @@ _DRIFT_STEPS = 120
 _MAX_SUBSTEPS = 16
 _SPARE = 0.8
 _LEAST_J = 1e-9
-_ROLLING_M = {
+ROLLING_M = {
     "cylinder": 5e-4,
     "tin": 5e-4,
     "bolt": 5e-4,
     "tubes": 5e-4,
     "sphere": 2e-3,
     "mesh": 2e-3,
-}  # on flat faces it makes bodies jitter
+}
+"""Resistance to rolling by kind, over the push on it; on flat faces it makes bodies jitter."""
 _GROUND_DEPTH_M = 0.5
 _FALLEN_OFF_M = 2.0
 
@@ -249,7 +250,7 @@ def _add_shape(client: BulletClient, body: Body, shape: int) -> int:
         (x, y, z, w),
         useMaximalCoordinates=1,  # of Bullet's two kinds of bodies the one with split impulses
     )
-    rolling = _ROLLING_M.get(body.asset.kind, 0.0) * SCALE
+    rolling = ROLLING_M.get(body.asset.kind, 0.0) * SCALE
     client.changeDynamics(
         handle, -1, lateralFriction=body.friction, restitution=body.restitution,
         rollingFriction=rolling, spinningFriction=rolling, linearDamping=body.drag, angularDamping=body.spin_drag,
