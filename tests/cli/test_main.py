@@ -120,7 +120,7 @@ USAGE = [
     ),
     (
         ["render", "dice", "--out", "x", "--count", "1", "--set", "layout/surface=floor"],
-        "'layout/surface' cannot be 'floor'. Allowed: mat, table, tray",
+        "'layout/surface' cannot be 'floor'. Allowed: bin, mat, shelf, table, tray",
     ),
     (
         ["render", "dice", "--out", "x", "--count", "1", "--set", "light/warmth"],

@@ -123,7 +123,10 @@ WRONG = [
     (Change({"light/warmht": 1}), "unknown factor 'warmht' of light. Did you mean 'warmth'? Allo"),
     (Change({"light/1": 1}), "'light/1': there is one light. Leave out the number"),
     (Change({}, {"light": 1}), "unknown factor '' of light. Allowed: "),
-    (Change({}, {"layout/surface": "floor"}), "'layout/surface' cannot be 'floor'. Allowed: mat, "),
+    (
+        Change({}, {"layout/surface": "floor"}),
+        "'layout/surface' cannot be 'floor'. Allowed: bin, mat, ",
+    ),
     (Change({}, {"die/2/edge_m": 1.0}), "'die/2/edge_m' cannot be 1.0. Allowed: numbers from 0.0"),
     (Change({}, {"die/edge_m": True}), "'die/edge_m' cannot be True. Allowed: numbers from 0.002"),
     (Change({}, {"motion/yaw_rad_s": 0.0}), "unknown group 'motion'. "),

@@ -362,7 +362,7 @@ def test_opengl_that_was_asked_for_is_not_replaced(monkeypatch):
 
 def test_the_cpu_rasterizer_touches_no_opengl():
     code = (
-        "import sys, sim2cam.render.tiny\n"
+        "import sys, sim2cam.render.backends.tiny\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('OpenGL', 'pyrender')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

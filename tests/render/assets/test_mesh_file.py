@@ -297,7 +297,7 @@ REFUSED = {
     "no file": (lambda folder: MeshFile(str(folder / "a.obj"), "thing"), "no such file. Check the path."),
     "another kind": (
         written("a.blend", b"BLENDER"),
-        "no mesh of a kind that can be read (.obj, .ply, .stl, .glb, .gltf, .urdf).",
+        "no mesh of a kind that can be read (.obj, .ply, .stl, .glb, .gltf, .dae, .urdf, .sdf, .mjcf, .xml).",
     ),
     "nan": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v nan 0 0")), "vertex 2 lies at (nan, 0, 0)."),
     "infinite": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v 0 inf 0")), "vertex 2 lies at (0, inf, 0)."),

@@ -114,7 +114,7 @@ def test_a_cuboid_is_drawn_as_rays_meet_it(drawing, make, view, rotation):
 
 
 def test_a_ball_of_many_faces_is_drawn_as_rays_meet_a_ball(egl, make, view, monkeypatch):
-    monkeypatch.setattr(mesh_module, "_ROUND_SEGMENTS", 800)
+    monkeypatch.setattr(mesh_module, "SEGMENTS", 800)
     monkeypatch.setattr(mesh_module, "_SPHERE_RINGS", 400)
     radius = 0.0301
     body = make.body("ball", make.sphere(radius), (0.0, 0.0, 0.03))
