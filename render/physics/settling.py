@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import tempfile
 from collections.abc import Sequence
@@ -166,10 +167,12 @@ def _world_of(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]
 def _drift_m(settled: Scene) -> float:
     """Returns how far a body moves at most in half a second after it was let go again, at rest.
 
-    What leaned on its neighbours by forces that only built up as it came there falls then, and what
-    bodies that arrive last overlap is pushed away.
+    What leaned on its neighbours by forces that only built up as it came there falls then, what bodies
+    that arrive last overlap is pushed away, and what only its resistance to rolling held rolls.
     """
     client, handles = _world_of(settled.bodies)
+    for handle in itertools.chain(*handles.values()):
+        client.changeDynamics(handle, -1, rollingFriction=0.0, spinningFriction=0.0)
     for _ in range(_DRIFT_STEPS):
         client.stepSimulation()
     ends = [_course(client, body, handles[body.name][0]).pose for body in settled.bodies]
