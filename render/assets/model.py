@@ -17,7 +17,7 @@ from typing import TypeVar
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.render.assets.reader import MESH_SUFFIXES
-from sim2cam.scene.articulation import Joint
+from sim2cam.scene.articulation import Joint, JointKind
 from sim2cam.scene.asset import Box, Cylinder, Sphere
 
 T = TypeVar("T")
@@ -25,6 +25,16 @@ Rgb = tuple[int, int, int]
 
 MOST_LINKS = 256
 MOST_SHAPES = 1024
+
+SHAPES = ("box", "cylinder", "sphere", "mesh")
+"""What links of URDF and SDF are made of."""
+JOINT_KINDS: dict[str, JointKind] = {
+    "fixed": "fixed",
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+}
+"""How joints move, by what URDF and SDF call them."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from scipy.spatial.transform import Rotation
 from sim2cam.errors import InputError, SpecError, did_you_mean
 from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.render.assets.model import (
+    JOINT_KINDS,
+    SHAPES,
     Hinge,
     Link,
     MeshPart,
@@ -38,18 +40,11 @@ from sim2cam.render.assets.xml_file import (
     refuse,
     vector,
 )
-from sim2cam.scene.articulation import Joint, JointKind
+from sim2cam.scene.articulation import Joint
 from sim2cam.scene.asset import Box, Cylinder, Sphere
 
 _WORLD = "world"
 _UNKNOWN = ("include", "model", "frame")
-_SHAPES = ("box", "cylinder", "sphere", "mesh")
-_KINDS: dict[str, JointKind] = {
-    "fixed": "fixed",
-    "revolute": "revolute",
-    "continuous": "revolute",
-    "prismatic": "prismatic",
-}
 _FREE_RAD = 1e15  # limits beyond are SDF's way to say that there are none
 
 
@@ -132,7 +127,7 @@ def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
                 return mesh_part(text("uri").strip(), scale, path)
     except SpecError as error:
         raise InputError(path, str(error)) from error
-    raise refuse(element, "the shape", _SHAPES, path)
+    raise refuse(element, "the shape", SHAPES, path)
 
 
 def _pose(element: Element, path: Path) -> Pose:
@@ -143,9 +138,9 @@ def _pose(element: Element, path: Path) -> Pose:
 
 def _hinge(element: Element, path: Path) -> Hinge:
     name, kind = attribute(element, "name", path), attribute(element, "type", path)
-    if kind not in _KINDS:
+    if kind not in JOINT_KINDS:
         raise InputError(
-            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, _KINDS)}."
+            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, JOINT_KINDS)}."
         )
     parent, child = (element.findtext(end, "").strip() for end in ("parent", "child"))
     low, high, axis = 0.0, 0.0, (0.0, 0.0, 1.0)
@@ -159,7 +154,7 @@ def _hinge(element: Element, path: Path) -> Hinge:
             )
     try:
         return Hinge(
-            Joint(joint_name(name), _KINDS[kind], 0, _pose(element, path), axis, low, high),
+            Joint(joint_name(name), JOINT_KINDS[kind], 0, _pose(element, path), axis, low, high),
             parent,
             child,
         )

@@ -17,6 +17,8 @@ from scipy.spatial.transform import Rotation
 from sim2cam.errors import InputError, SpecError, did_you_mean
 from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.render.assets.model import (
+    JOINT_KINDS,
+    SHAPES,
     Hinge,
     Link,
     MeshPart,
@@ -38,16 +40,8 @@ from sim2cam.render.assets.xml_file import (
     refuse,
     vector,
 )
-from sim2cam.scene.articulation import Joint, JointKind, Mimic
+from sim2cam.scene.articulation import Joint, Mimic
 from sim2cam.scene.asset import Box, Cylinder, Sphere
-
-_SHAPES = ("box", "cylinder", "sphere", "mesh")
-_KINDS: dict[str, JointKind] = {
-    "fixed": "fixed",
-    "revolute": "revolute",
-    "continuous": "revolute",
-    "prismatic": "prismatic",
-}
 
 
 def read_urdf(path: Path) -> Model:
@@ -132,7 +126,7 @@ def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
                 return mesh_part(attribute(element, "filename", path), scale, path)
     except SpecError as error:
         raise InputError(path, str(error)) from error
-    raise refuse(element, "the shape", _SHAPES, path)
+    raise refuse(element, "the shape", SHAPES, path)
 
 
 def _origin(element: Element, path: Path) -> Pose:
@@ -155,9 +149,9 @@ def _color(material: Element, path: Path) -> Rgb | None:
 def _hinge(element: Element, path: Path) -> Hinge:
     name = attribute(element, "name", path)
     kind = attribute(element, "type", path)
-    if kind not in _KINDS:
+    if kind not in JOINT_KINDS:
         raise InputError(
-            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, _KINDS)}."
+            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, JOINT_KINDS)}."
         )
     ends = [element.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else end.get("link", "") for end in ends)
@@ -170,7 +164,7 @@ def _hinge(element: Element, path: Path) -> Hinge:
     mimic = element.find("mimic")
     try:
         joint = Joint(
-            joint_name(name), _KINDS[kind], 0, _origin(element, path), towards, low, high,
+            joint_name(name), JOINT_KINDS[kind], 0, _origin(element, path), towards, low, high,
             None if mimic is None else _mimic(mimic, name, path),
         )  # fmt: skip
     except SpecError as error:
