@@ -15,7 +15,7 @@ from sim2cam.render.assets.hull import hull_of, taken_apart
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.render.assets.mesh_file import parse_file, read_mesh_file
 from sim2cam.render.physics.settling import settle
-from sim2cam.scene.asset import Ground, Sphere
+from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
@@ -86,13 +86,13 @@ def test_parts_lie_on_a_plane_as_their_solid_does():
 
 
 def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
-    ball = Sphere(0.008)
+    cube = Box((0.012,) * 3)
     bodies = (
         Body("table", Ground(2.0), GREY, Pose(), is_fixed=True),
         Body("cup", brought_in.mesh, GREY, _upright(brought_in), mass_kg=0.1),
         Body(
-            "ball",
-            ball,
+            "cube",
+            cube,
             GREY,
             Pose((1.0, 0, 0, 0), (0.004, 0, 0.12)),
             mass_kg=0.003,
@@ -104,7 +104,7 @@ def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
     assert certificate.rejection is None
     x, y, z = settled.bodies[2].pose.position_m
     assert np.hypot(x, y) < RADIUS
-    assert z == pytest.approx(WALL + ball.radius_m, abs=3e-3)
+    assert z == pytest.approx(WALL + 0.006, abs=3e-3)
     as_hull = replace(bodies[1], asset=replace(brought_in.mesh, digest=""))
     kept_out, _ = settle(Scene((bodies[0], as_hull, bodies[2]), DARK, ()))
     x, y, z = kept_out.bodies[2].pose.position_m
