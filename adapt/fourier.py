@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.frame import Frame, style_facts
 from sim2cam.errors import Sim2CamError
 
 Spectrum = NDArray[np.complex128]
@@ -43,17 +43,7 @@ class FourierTransfer:
         """
         if radius < 0:
             raise Sim2CamError(f"The radius of a Fourier transfer must be 0 or more, not {radius}.")
-        amplitudes = []
-        for rgb in style:
-            if min(rgb.shape[:2]) <= 2 * radius:
-                raise Sim2CamError(
-                    f"A style image of {rgb.shape[1]}x{rgb.shape[0]} pixels has no frequencies up "
-                    f"to {radius}. Give larger captures or a smaller radius."
-                )
-            amplitudes.append(np.abs(_low_spectrum(rgb / 255.0, radius)))
-        if not amplitudes:
-            raise Sim2CamError("A transfer needs at least one style image. Give some captures.")
-        return cls(np.array(amplitudes), radius)
+        return cls(style_facts(_amplitude(rgb, radius) for rgb in style), radius)
 
     def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the changed image, RGB of the size of ``frame``."""
@@ -69,6 +59,15 @@ class FourierTransfer:
         fade = _fade(self.radius)[inner, inner]
         change = _image_of((ratio - 1.0) * fade * own, height, width)
         return np.asarray(np.rint(frame.rgb + 255.0 * change).clip(0, 255), dtype=np.uint8)
+
+
+def _amplitude(rgb: NDArray[np.uint8], radius: int) -> NDArray[np.float64]:
+    if min(rgb.shape[:2]) <= 2 * radius:
+        raise Sim2CamError(
+            f"A style image of {rgb.shape[1]}x{rgb.shape[0]} pixels has no frequencies up "
+            f"to {radius}. Give larger captures or a smaller radius."
+        )
+    return np.abs(_low_spectrum(rgb / 255.0, radius))
 
 
 def _fade(radius: int) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sim2cam.dataset import channels
 from sim2cam.dataset.channels import ChannelName
 from sim2cam.dataset.sample import Sample
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.images import read_rgb
 
 
@@ -37,6 +38,18 @@ class Transfer(Protocol):
     def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the changed image, RGB of the size of ``frame``; the same for an equal rng."""
         ...
+
+
+def style_facts(found: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Returns what was found of each style image, stacked along the first axis.
+
+    Raises:
+        Sim2CamError: there is no style image.
+    """
+    stacked = list(found)
+    if not stacked:
+        raise Sim2CamError("A transfer needs at least one style image. Give some captures.")
+    return np.array(stacked)
 
 
 def read_frame(sample: Sample) -> Frame:

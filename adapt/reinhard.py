@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.frame import Frame
-from sim2cam.errors import Sim2CamError
+from sim2cam.adapt.frame import Frame, style_facts
 
 # Reinhard et al. 2001, equations 4 and 6: RGB to cone responses, their logarithms to l-alpha-beta.
 _LMS_OF_RGB = np.array(
@@ -46,11 +45,7 @@ class ReinhardTransfer:
         Raises:
             Sim2CamError: there is no style image.
         """
-        statistics = [_statistics(ruderman_lab(rgb)) for rgb in style]
-        if not statistics:
-            raise Sim2CamError("A transfer needs at least one style image. Give some captures.")
-        means, deviations = np.array(statistics).transpose(1, 0, 2)
-        return cls(means, deviations, variety)
+        return cls(*style_statistics(style), variety)
 
     @property
     def pooled(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -65,12 +60,32 @@ class ReinhardTransfer:
         mean, deviation = self.pooled
         mean = mean + self.variety * (self.means[index] - mean)
         deviation = deviation + self.variety * (self.deviations[index] - deviation)
-        lab = ruderman_lab(frame.rgb)
-        own_mean, own_deviation = _statistics(lab)
-        flat = own_deviation < 1e-6
-        gain = np.where(flat, 1.0, deviation / np.where(flat, 1.0, own_deviation))
-        gain = gain.clip(1.0 / _MAX_GAIN, _MAX_GAIN)
-        return _rgb_of_lab((lab - own_mean) * gain + mean)
+        return recoloured(frame.rgb, mean, deviation)
+
+
+def style_statistics(style: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
+    """Returns mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
+
+    Raises:
+        Sim2CamError: there is no style image.
+    """
+    found = style_facts(np.array(_statistics(ruderman_lab(rgb))) for rgb in style)
+    return found.transpose(1, 0, 2)
+
+
+def recoloured(
+    rgb: NDArray[np.uint8], mean: NDArray[np.float64], deviation: NDArray[np.float64]
+) -> NDArray[np.uint8]:
+    """Returns an RGB image with this mean (3,) and standard deviation (3,) in l-alpha-beta.
+
+    No contrast becomes more than three times as high or low.
+    """
+    lab = ruderman_lab(rgb)
+    own_mean, own_deviation = _statistics(lab)
+    flat = own_deviation < 1e-6
+    gain = np.where(flat, 1.0, deviation / np.where(flat, 1.0, own_deviation))
+    gain = gain.clip(1.0 / _MAX_GAIN, _MAX_GAIN)
+    return _rgb_of_lab((lab - own_mean) * gain + mean)
 
 
 def ruderman_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -3,44 +3,56 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.adapt.fourier import FourierTransfer
 from sim2cam.adapt.frame import Transfer
+from sim2cam.adapt.histogram import QUANTILES, HistogramTransfer
+from sim2cam.adapt.mkl import MklTransfer
 from sim2cam.adapt.reinhard import ReinhardTransfer
-from sim2cam.errors import InputError
+from sim2cam.adapt.sliced import COLOURS, SlicedTransfer
+from sim2cam.adapt.style import StyleRandomization
+from sim2cam.errors import InputError, did_you_mean
 from sim2cam.images import write_bytes
 
-PlainMethod = Literal["reinhard", "fourier"]
+PlainMethod = Literal["reinhard", "histogram", "mkl", "sliced", "fourier", "style"]
+PlainTransfer = (
+    ReinhardTransfer
+    | HistogramTransfer
+    | MklTransfer
+    | SlicedTransfer
+    | FourierTransfer
+    | StyleRandomization
+)
+
+METHODS: Mapping[PlainMethod, type[PlainTransfer]] = {
+    "reinhard": ReinhardTransfer,
+    "histogram": HistogramTransfer,
+    "mkl": MklTransfer,
+    "sliced": SlicedTransfer,
+    "fourier": FourierTransfer,
+    "style": StyleRandomization,
+}
 
 _FILE = "transfer.json"
 
 
-def save_transfer(transfer: ReinhardTransfer | FourierTransfer, run_dir: Path) -> None:
+def save_transfer(transfer: PlainTransfer, run_dir: Path) -> None:
     """Writes what a transfer without a network has learned.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    match transfer:
-        case ReinhardTransfer():
-            facts = {
-                "method": "reinhard",
-                "means": transfer.means.tolist(),
-                "deviations": transfer.deviations.tolist(),
-                "variety": transfer.variety,
-            }
-        case FourierTransfer():
-            facts = {
-                "method": "fourier",
-                "amplitudes": transfer.amplitudes.tolist(),
-                "radius": transfer.radius,
-            }
-    write_bytes(run_dir / _FILE, json.dumps(facts).encode())
+    method = next(name for name, kind in METHODS.items() if isinstance(transfer, kind))
+    values = {field.name: getattr(transfer, field.name) for field in fields(transfer)}
+    facts = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
+    write_bytes(run_dir / _FILE, json.dumps({"method": method, **facts}).encode())
 
 
 def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
@@ -64,22 +76,37 @@ def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
 def _plain(path: Path) -> Transfer:
     try:
         facts = json.loads(path.read_text())
-        if facts["method"] == "reinhard":
-            means = _numbers(facts["means"], (None, 3))
-            deviations = _numbers(facts["deviations"], (len(means), 3))
-            return ReinhardTransfer(means, deviations, float(facts["variety"]))
-        if facts["method"] != "fourier":
-            raise ValueError(f"unknown method {facts['method']!r}")
-        side = 2 * int(facts["radius"]) + 1
-        amplitudes = _numbers(facts["amplitudes"], (None, 3, side, side))
-        return FourierTransfer(amplitudes, int(facts["radius"]))
-    except (KeyError, ValueError, TypeError) as error:
+        method = facts["method"]
+        if method not in METHODS:
+            raise ValueError(f"unknown method {method!r}. {did_you_mean(str(method), METHODS)}")
+        values: dict[str, Any] = {}
+        for name, shape in _SHAPES[method].items():
+            if shape:
+                values[name] = _numbers(facts[name], shape)
+            else:
+                values[name] = (int if name == "radius" else float)(facts[name])
+        return _made(method, values)
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             path, f"not the numbers of a transfer ({error}). Train it again."
         ) from error
 
 
-def _numbers(values: object, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+def _made(method: PlainMethod, values: dict[str, Any]) -> Transfer:
+    """Returns a transfer whose numbers belong together.
+
+    Raises:
+        ValueError: they do not.
+    """
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    if len({len(array) for array in arrays.values()}) != 1:
+        raise ValueError(f"{', '.join(arrays)} of different numbers of images")
+    if method == "fourier" and arrays["amplitudes"].shape[2:] != (2 * values["radius"] + 1,) * 2:
+        raise ValueError(f"amplitudes that do not reach the radius {values['radius']}")
+    return METHODS[method](**values)
+
+
+def _numbers(values: object, shape: _Shape) -> NDArray[np.float64]:
     """Returns finite numbers of this shape, of which None may be any length above 0.
 
     Raises:
@@ -92,3 +119,16 @@ def _numbers(values: object, shape: tuple[int | None, ...]) -> NDArray[np.float6
     if not np.isfinite(array).all():
         raise ValueError("numbers that are not finite")
     return array
+
+
+_Shape = tuple[int | None, ...]
+_COLOURS: dict[str, _Shape] = {"means": (None, 3), "deviations": (None, 3)}
+_SHAPES: Mapping[str, Mapping[str, _Shape]] = {
+    "reinhard": {**_COLOURS, "variety": ()},
+    "histogram": {"quantiles": (None, 3, QUANTILES), "variety": ()},
+    "mkl": {"means": (None, 3), "covariances": (None, 3, 3), "variety": ()},
+    "sliced": {"colours": (None, COLOURS, 3), "variety": ()},
+    "fourier": {"amplitudes": (None, 3, None, None), "radius": ()},
+    "style": {**_COLOURS, "spread": ()},
+}
+"""Of each method, the shapes of its numbers; None is any length, an empty shape one number."""

@@ -288,7 +288,7 @@ BAD = {
         "/mine.toml: 'train': steps must be 1 or more, not -1.",
     ),
     "impossible translation": (
-        recipe("[adapt]\nlearning_rate_generator = 0"),
+        recipe("[adapt.translator]\nlearning_rate_generator = 0"),
         read_recipe,
         "/mine.toml: 'adapt': learning_rate_generator must be above 0, not 0.0.",
     ),

@@ -6,13 +6,16 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from sim2cam.cli.console import Console
 from sim2cam.cli.options import Folder, Talk, check_numbers
-from sim2cam.errors import UsageError
+from sim2cam.errors import Sim2CamError, UsageError
+
+if TYPE_CHECKING:
+    from sim2cam.adapt.certificate.certificate import SetCertificate
 
 
 @dataclass(frozen=True)
@@ -20,15 +23,17 @@ class AdaptTrain:
     """Learn the look of captures, from their pixels alone."""
 
     sim: Path
-    """Rendered data set."""
+    """Rendered data set, or a folder of pictures."""
     real: Path
     """Captures: a COCO file (its labels are not read) or a folder of pictures."""
     out: Path
     """Run folder."""
-    method: Literal["translator", "reinhard", "fourier"] = "translator"
-    """The learned translator, or a transfer without a network."""
+    method: (
+        Literal["translator", "reinhard", "histogram", "mkl", "sliced", "fourier", "style"] | None
+    ) = None
+    """The learned translator, or a transfer without a network; the recipe's without it."""
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
-    """Its [adapt] section configures the translator."""
+    """Its [adapt] section names the method and configures the translator."""
     steps: int | None = None
     """Training steps, instead of the recipe's."""
     seed: int | None = None
@@ -45,7 +50,6 @@ class AdaptTrain:
     def execute(self) -> None:
         """Trains, or fits."""
         from sim2cam.dataset.captures import read_captures
-        from sim2cam.dataset.reader import read_dataset
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translate import fit_plain_transfer, train_network
         from sim2cam.training.device import use_threads
@@ -54,12 +58,13 @@ class AdaptTrain:
         console = self.talk.console()
         use_threads(self.workers)
         real = read_captures(self.real).take(self.limit)
-        if self.method != "translator":
-            fit_plain_transfer(real, self.method, self.out, overwrite=self.folder.overwrite)
+        options = load_recipe(self.recipe).adapt
+        method = self.method or options.method
+        if method != "translator":
+            fit_plain_transfer(real, method, self.out, overwrite=self.folder.overwrite)
         else:
-            config = load_recipe(self.recipe).adapt
-            config = replace(config, **_given(steps=self.steps, seed=self.seed))
-            sim = read_dataset(self.sim)
+            config = replace(options.translator, **_given(steps=self.steps, seed=self.seed))
+            sim = read_captures(self.sim)
             clear_run(self.out, self.folder)
             train_network(
                 sim,
@@ -70,19 +75,25 @@ class AdaptTrain:
                 device=self.device,
                 progress=_steps(console, "translator"),
             )
-        self.talk.tell(f"{self.method}: {self.out}", run=str(self.out), method=self.method)
+        self.talk.tell(f"{method}: {self.out}", run=str(self.out), method=method)
 
 
 @dataclass(frozen=True)
 class AdaptApply:
-    """Translate a rendered data set; the labels stay as they are."""
+    """Translate pictures; their labels stay, and a certificate says whether they still hold."""
 
     translator: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="TRANSLATOR")]
     """Run folder of adapt train."""
     data: Path
-    """Rendered data set."""
+    """Rendered data set, or a folder of pictures."""
     out: Path
     """Folder of the translated data set."""
+    recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
+    """Its [adapt.certificate] section holds the limits that a translation keeps to."""
+    task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    """Detector whose finds must survive: the one that the pictures are for."""
+    judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    """A second detector, of another architecture."""
     seed: int = 0
     """Decides what is drawn for every picture."""
     limit: int | None = None
@@ -95,25 +106,54 @@ class AdaptApply:
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
-        """Translates."""
-        from sim2cam.dataset.reader import read_dataset
-        from sim2cam.pipeline.translate import apply_transfer
+        """Translates, and writes the certificate and its page."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.writer import CERTIFICATE_PAGE
+        from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.pipeline.translate import Certification, apply_transfer, translation_paths
+        from sim2cam.report.certificate import write_certificate_page
 
         check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
-        console = self.talk.console()
-        dataset = apply_transfer(
+        sim = read_captures(self.data).take(self.limit)
+        limits = load_recipe(self.recipe).adapt.certificate
+        judges = (("task", self.task), ("judge", self.judge))
+        certificate = apply_transfer(
             self.translator,
-            read_dataset(self.data).take(self.limit),
+            sim,
             self.out,
+            certification=Certification(limits, tuple((n, p) for n, p in judges if p is not None)),
             seed=self.seed,
             workers=self.workers,
             device=self.device,
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
-            progress=console.progress("translating"),
+            progress=self.talk.console().progress("translating"),
         )
-        count = len(dataset.samples)
-        self.talk.tell(f"{self.out}: {count} pictures", pictures=count)
+        page = self.out / CERTIFICATE_PAGE
+        write_certificate_page(certificate, translation_paths(self.out, sim), page)
+        self._tell(certificate)
+
+    def _tell(self, certificate: SetCertificate) -> None:
+        """Says what came of it.
+
+        Raises:
+            Sim2CamError: no picture was kept.
+        """
+        total, rejected = len(certificate.pictures), len(certificate.rejected)
+        self.talk.tell(
+            f"{self.out}: {certificate.kept} of {total} pictures, {rejected} rejected; "
+            f"{certificate.verdict}",
+            pictures=certificate.kept,
+            rejected=rejected,
+            verdict=certificate.verdict,
+        )
+        for fault in certificate.faults:
+            self.talk.console().say(f"certificate: {fault}")
+        if not certificate.kept:
+            raise Sim2CamError(
+                f"{self.out}: all {total} translations were rejected; certificate.html shows why. "
+                "Train the translator longer, or take other captures."
+            )
 
 
 @dataclass(frozen=True)

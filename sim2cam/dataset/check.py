@@ -21,6 +21,7 @@ from sim2cam.dataset.channels import ChannelName, read
 from sim2cam.dataset.coverage_audit import audit_coverage
 from sim2cam.dataset.label_audit import audit_labels
 from sim2cam.dataset.motion_audit import audit_flow, audit_tracks
+from sim2cam.dataset.parsing import stays_inside
 from sim2cam.dataset.reader import (
     RawSample,
     parent_folder,
@@ -87,9 +88,9 @@ def check_dataset(root: Path) -> CheckReport:
         InputError: there is no data set, or its lists cannot be read at all.
     """
     header = read_header(root)
-    raw_samples = read_lines(root)
+    raw_samples, rejected = read_lines(root), read_lines(root, "rejected")
     problems = [
-        *_list_problems(raw_samples, _wanted(root)),
+        *_list_problems(raw_samples, _wanted(root) - len(rejected)),
         *_scene_problems(raw_samples, _per_scene(header)),
     ]
     parents = None
@@ -111,6 +112,8 @@ def check_dataset(root: Path) -> CheckReport:
             whats.extend(_parent_problems(raw.line, labelled))
         objects += len(labelled.get("objects", ()))
         problems.extend(Problem(_name(raw), what) for what in whats)
+    for raw in rejected:
+        problems.extend(Problem(_name(raw), what) for what in _file_problems(raw))
     left = [*root.glob(f"*{TEMPORARY_SUFFIX}"), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]
     warnings = tuple(f"{path} was left behind by a run that was killed" for path in sorted(left))
     return CheckReport(len(raw_samples), objects, tuple(problems), warnings)
@@ -237,17 +240,26 @@ def _sample_problems(
     except InputError as error:
         yield str(error)
         return
-    missing = [place for place in raw.line["files"] if not (raw.shard / place).is_file()]
-    yield from (f"{place} is missing" for place in missing)
-    for place, digest in raw.line["files"].items():
-        path = raw.shard / place
-        if place not in missing and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            yield f"{place} is not the file that was written: another SHA-256"
+    yield from _file_problems(raw)
     for index, label in enumerate(sample.objects or ()):
         for what in _label_problems(label, sample):
             yield f"object {index} (category {label.category}): {what}"
-    if not missing:
+    if all((raw.shard / place).is_file() for place in raw.line["files"]):
         yield from _pixel_problems(sample, beside)
+
+
+def _file_problems(raw: RawSample) -> Iterator[str]:
+    """Yields files of a line that are missing or not what was written."""
+    files = raw.line.get("files")
+    if not isinstance(files, dict) or not all(stays_inside(place) for place in files):
+        yield "its line does not name the files of its shard"
+        return
+    for place, digest in files.items():
+        path = raw.shard / place
+        if not path.is_file():
+            yield f"{place} is missing"
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            yield f"{place} is not the file that was written: another SHA-256"
 
 
 def _pixel_problems(sample: Sample, beside: Mapping[ChannelName, Sample | None]) -> Iterator[str]:

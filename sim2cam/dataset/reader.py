@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -157,13 +157,15 @@ def read_header(root: Path) -> dict[str, Any]:
     return dict(header)
 
 
-def read_lines(root: Path) -> list[RawSample]:
-    """Returns every sample's line, in order, from whole shards.
+def read_lines(
+    root: Path, kind: Literal["samples", "rejected", "certificates"] = "samples"
+) -> list[RawSample]:
+    """Returns the line of every sample, rejected sample or certificate, in order, from whole shards.
 
     Raises:
         InputError: a line is not a JSON table.
     """
-    return [RawSample(path.parent, line) for path, line in _jsonl(root, "samples")]
+    return [RawSample(path.parent, line) for path, line in _jsonl(root, kind)]
 
 
 def first_parent(root: Path) -> Path:
@@ -266,7 +268,8 @@ def _jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
             except (ValueError, RecursionError) as error:
                 raise InputError(path, f"line {number} is not JSON ({error}). {_AGAIN}.") from error
             if not isinstance(line, dict):
-                raise InputError(path, f"line {number} is not a {name[:-1]}. {_AGAIN}.")
+                what = name.removesuffix("s")
+                raise InputError(path, f"line {number} is not a {what}. {_AGAIN}.")
             yield path, line
 
 

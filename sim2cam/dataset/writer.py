@@ -3,7 +3,9 @@
 A folder holds ``dataset.json`` (what decides the bytes), ``environment.json`` (what does not), a
 ``card.md`` once it is whole (for people; ``dataset.card``) and
 ``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/``, ``right/`` where there are two
-eyes, and a folder for each channel. A shard is written under a temporary name and renamed when
+eyes, and a folder for each channel. Where pictures were translated, ``certificates.jsonl`` says what
+was measured of each, and ``rejected.jsonl`` and ``rejected/`` hold those that are no samples of the
+set because of it; ``certificate.json`` and ``.html`` sum it up. A shard is written under a temporary name and renamed when
 whole; that rename is the only commit.
 """
 
@@ -35,9 +37,11 @@ HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
 SHARDS = "shards"
 CARD = "card.md"
+CERTIFICATE = "certificate.json"
+CERTIFICATE_PAGE = "certificate.html"
 WANTED = "samples_wanted"
 
-_PARTS = (HEADER, ENVIRONMENT, CARD, SHARDS)
+_PARTS = (HEADER, ENVIRONMENT, CARD, CERTIFICATE, CERTIFICATE_PAGE, SHARDS)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class NewSample:
         right: the file of the right eye's picture; None without one.
         facts: everything else that is recorded (scene_index, lens, parent, ...).
         tracks: points of the film that it belongs to; None without any.
+        is_rejected: its picture is kept aside, and it is no sample of the set.
     """
 
     index: int
@@ -66,6 +71,7 @@ class NewSample:
     facts: Mapping[str, Any]
     tracks: Tracks | None = None
     right: bytes | None = None
+    is_rejected: bool = False
 
 
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
@@ -118,6 +124,7 @@ def write_shard(
     number: int,
     samples: Iterable[NewSample],
     scenes: Sequence[Mapping[str, Any]] = (),
+    certificates: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Writes one shard whole.
 
@@ -126,6 +133,7 @@ def write_shard(
         number: of the shard.
         samples: taken one at a time, so that they need not fit into memory.
         scenes: what is recorded of each scene; complete once ``samples`` is used up.
+        certificates: what was measured of each translated picture; likewise.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
@@ -134,7 +142,7 @@ def write_shard(
     part = final.with_name(final.name + TEMPORARY_SUFFIX)
     replaced = final.with_name(f"{final.name}.replaced{TEMPORARY_SUFFIX}")
     try:
-        _fill_shard(part, samples, scenes)
+        _fill_shard(part, samples, {"scenes": scenes, "certificates": certificates})
         with images.writing(final):
             if final.exists():
                 final.rename(replaced)
@@ -151,9 +159,9 @@ def shard_folder(root: Path, number: int) -> Path:
 
 
 def shard_size(root: Path, number: int) -> int:
-    """Returns how many samples a whole shard holds, 0 when it is not there."""
-    lines = shard_folder(root, number) / "samples.jsonl"
-    return len(lines.read_text().splitlines()) if lines.is_file() else 0
+    """Returns how many samples, with rejected ones, a whole shard holds, 0 when it is not there."""
+    files = (shard_folder(root, number) / f"{name}.jsonl" for name in ("samples", "rejected"))
+    return sum(len(path.read_text().splitlines()) for path in files if path.is_file())
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -> None:
@@ -182,18 +190,20 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -
 
 
 def _fill_shard(
-    part: Path, samples: Iterable[NewSample], scenes: Sequence[Mapping[str, Any]]
+    part: Path, samples: Iterable[NewSample], records: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
-    lines = [json.dumps(_write_sample(part, sample), sort_keys=True) for sample in samples]
-    images.write_bytes(part / "samples.jsonl", "".join(f"{line}\n" for line in lines).encode())
-    if scenes:
-        texts = "".join(f"{json.dumps(plain(scene), sort_keys=True)}\n" for scene in scenes)
-        images.write_bytes(part / "scenes.jsonl", texts.encode())
+    lines: dict[str, list[dict[str, Any]]] = {"samples": [], "rejected": []}
+    for sample in samples:
+        lines["rejected" if sample.is_rejected else "samples"].append(_write_sample(part, sample))
+    for name, listed in (lines | records).items():
+        if listed or name == "samples":
+            texts = "".join(f"{json.dumps(plain(line), sort_keys=True)}\n" for line in listed)
+            images.write_bytes(part / f"{name}.jsonl", texts.encode())
 
 
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
-    files = {f"rgb/{name}.jpg": sample.jpeg}
+    files = {f"{'rejected' if sample.is_rejected else 'rgb'}/{name}.jpg": sample.jpeg}
     if sample.right is not None:
         files[f"right/{name}.jpg"] = sample.right
     for channel, values in sample.channels.items():

@@ -12,7 +12,7 @@ from typing import Any
 
 from sim2cam.adapt.translator.training import MIN_CAPTURES
 from sim2cam.dataset.captures import CaptureSets, split_captures
-from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
@@ -24,7 +24,12 @@ from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, BenchResult, bench
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
-from sim2cam.pipeline.translate import apply_transfer, train_network
+from sim2cam.pipeline.translate import (
+    Certification,
+    apply_transfer,
+    read_certificate,
+    train_network,
+)
 from sim2cam.render.rasterizer import rasterizer
 from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
@@ -107,16 +112,18 @@ def run_demo(
     if len(sets.style.samples) >= MIN_CAPTURES:
         with _timed(stages, "translate"):
             train_network(
-                sim, sets.style, recipe.adapt, root / "translator", resume=False, device="cpu",
-                progress=_by_step(progress("translate: train")),
+                sim, sets.style, recipe.adapt.translator, root / "translator", resume=False,
+                device="cpu", progress=_by_step(progress("translate: train")),
             )  # fmt: skip
-            adapted = apply_transfer(
-                root / "translator", sim.take(TRANSLATED), root / "adapted", seed=seed,
+            certificate = apply_transfer(
+                root / "translator", sim.take(TRANSLATED), root / "adapted",
+                certification=Certification(recipe.adapt.certificate), seed=seed,
                 workers=workers, device="cpu", resume=False, overwrite=False,
                 progress=progress("translate: apply"),
             )  # fmt: skip
             use_threads(workers)
-        parts.append((adapted, 1.0))
+        if certificate.kept:
+            parts.append((read_dataset(root / "adapted"), 1.0))
     with _timed(stages, "train"):
         train_detector(
             tuple(parts), recipe.train, root / "detector", progress=_by_step(progress("train"))
@@ -156,7 +163,8 @@ def read_demo(root: Path) -> DemoResult:
 def read_parts(result: DemoResult) -> tuple[Dataset, Dataset | None]:
     """Returns the rendered and, when there was a translation, the translated data set."""
     adapted = result.root / "adapted"
-    return read_dataset(result.root / "sim"), read_dataset(adapted) if adapted.is_dir() else None
+    kept = adapted.is_dir() and read_lines(adapted)
+    return read_dataset(result.root / "sim"), read_dataset(adapted) if kept else None
 
 
 def demo_captures(path: Path | None) -> CaptureSets:
@@ -192,6 +200,12 @@ def _write_result(
         notes.append(
             f"{len(sets.style.samples)} captures to take the look from, fewer than {MIN_CAPTURES}: "
             "no translation, the detector was trained on renders alone."
+        )
+    else:
+        certificate = read_certificate(root / "adapted")
+        notes.append(
+            f"{len(certificate.rejected)} of {len(certificate.pictures)} translated pictures failed "
+            "their certificate and were not trained on; adapted/certificate.json says why."
         )
     if captures is None:
         notes.append("No captures were given: scores are on the stand-in camera that ships.")

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sim2cam.adapt.store import PlainMethod
+from sim2cam.adapt.store import METHODS, PlainMethod
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
@@ -27,12 +27,18 @@ from sim2cam.models.training import train_detector
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.translate import apply_transfer, fit_plain_transfer, train_network
+from sim2cam.pipeline.translate import (
+    Certification,
+    apply_transfer,
+    fit_plain_transfer,
+    train_network,
+)
 from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 
 METRICS = ("ap", "ap50", "agnostic_ap50")
 REAL = "real"  # the labelled captures, among the names of data sets
+TRANSLATED = "translated"  # by the network; other translations have the names of their methods
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def prepare_data(plan: Plan, captures: Captures, work: Path, *, workers: int) ->
     for name, recipe in (("fixed", "dice-fixed"), ("randomized", "dice")):
         if name in names:
             _render(plan, recipe, work / name, workers)
-    for name in sorted(names & {"reinhard", "fourier", "translated"}):
+    for name in sorted(names & {*METHODS, TRANSLATED}):
         _translate(plan, name, captures, work, workers)
 
 
@@ -245,16 +251,16 @@ def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:
 def _translate(plan: Plan, name: str, captures: Captures, work: Path, workers: int) -> None:
     style, run = read_captures(captures.style), work / "transfers" / name
     sim = read_dataset(work / "randomized")
-    if name == "translated":
-        config = load_recipe("dice").adapt
-        train_network(sim, style, config, run, resume=True, device="cpu", progress=None)
+    options = load_recipe("dice").adapt
+    if name == TRANSLATED:
+        train_network(sim, style, options.translator, run, resume=True, device="cpu", progress=None)
     elif not run.is_dir():
-        method: PlainMethod = "reinhard" if name == "reinhard" else "fourier"
-        fit_plain_transfer(style, method, run, overwrite=False)
+        fit_plain_transfer(style, cast(PlainMethod, name), run, overwrite=False)
     apply_transfer(
         run,
         sim,
         work / name,
+        certification=Certification(options.certificate),
         seed=plan.data_seed,
         workers=workers,
         device="cpu",

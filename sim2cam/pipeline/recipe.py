@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.adapt.calibrate.camera_fit import read_camera
 from sim2cam.adapt.calibrate.ranges import recipe_tables
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.store import PlainMethod
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
@@ -36,6 +38,8 @@ from sim2cam.scene.picture_facts import PictureFacts, SkyFacts
 from sim2cam.scene.scene import Scene
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
+
+Method = Literal["translator"] | PlainMethod
 
 _NEEDED = {
     "sensor_depth": "depth_camera",
@@ -132,6 +136,21 @@ class PictureFolder:
 
 
 @dataclass(frozen=True)
+class AdaptOptions:
+    """How renders are brought toward captures.
+
+    Attributes:
+        method: the learned translator, or a transfer without a network.
+        translator: its training.
+        certificate: what no translation may do to a picture.
+    """
+
+    method: Method = "translator"
+    translator: TranslatorConfig = field(default_factory=TranslatorConfig)
+    certificate: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that is decided about a run.
 
@@ -141,7 +160,7 @@ class Recipe:
         domain: what is random, and how.
         assets: the objects that can be thrown besides dice; a file names their folder alone.
         render: size, views and channels.
-        adapt: the translator's training.
+        adapt: how renders are brought toward captures.
         train: the detector's training.
         require: what every scene must be, by names of one's own.
         skies: photographed light from all around; a file names its folder alone.
@@ -153,7 +172,7 @@ class Recipe:
     domain: Domain
     assets: tuple[AssetFacts, ...] = ()
     render: RenderOptions = field(default_factory=RenderOptions)
-    adapt: TranslatorConfig = field(default_factory=TranslatorConfig)
+    adapt: AdaptOptions = field(default_factory=AdaptOptions)
     train: TrainConfig = field(default_factory=TrainConfig)
     require: Mapping[str, Requirement] = field(default_factory=dict)
     skies: tuple[SkyFacts, ...] = ()
@@ -401,9 +420,9 @@ def _explain(error: ValidationError) -> str:
 def _blamed(tables: dict[str, Any]) -> str:
     """Returns the section whose own check refuses it."""
     try:
-        TypeAdapter(TranslatorConfig).validate_python(tables.get("adapt", {}))
+        TypeAdapter(AdaptOptions).validate_python(tables.get("adapt", {}))
     except UsageError:
-        return "adapt"
+        return "adapt.translator"
     return "train"
 
 

@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from sim2cam import images
-from sim2cam.adapt.fourier import FourierTransfer
+from sim2cam.adapt.certificate.certificate import (
+    PictureCertificate,
+    SetCertificate,
+    certificate_from_json,
+    certify,
+    picture_from_json,
+)
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_frame
-from sim2cam.adapt.reinhard import ReinhardTransfer
-from sim2cam.adapt.store import PlainMethod, load_transfer, save_transfer
+from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.training import MIN_CAPTURES, TranslatorProgress, train_translator
 from sim2cam.dataset.card import card_of, write_card
-from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.dataset.writer import (
+    CERTIFICATE,
     FORMAT_VERSION,
+    HEADER,
     SAMPLES_PER_SHARD,
     NewSample,
     prepare_folder,
     shard_size,
     write_environment,
+    write_json,
     write_shard,
 )
 from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.judges import check_judges, load_judges
 from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 from sim2cam.training.run import remove_run
@@ -39,16 +52,41 @@ JPEG_QUALITY = 95
 
 
 @dataclass(frozen=True)
+class Certification:
+    """How every translation is judged before it becomes a sample.
+
+    Attributes:
+        limits: that it has to keep to.
+        judges: weights files of detectors, by names of ``certificate.JUDGES``.
+    """
+
+    limits: Limits
+    judges: tuple[tuple[str, Path], ...] = ()
+
+
+@dataclass(frozen=True)
 class Unit:
-    """One shard to be translated."""
+    """One shard to be translated.
+
+    Attributes:
+        run: folder of the transfer.
+        root: of the data set that is made.
+        shard: its number.
+        samples: to be translated, with their numbers in the set.
+        seed: decides what is drawn.
+        device: where networks run.
+        certification: of the translations.
+        has_parent: whether labels stay with the data set that the samples are from.
+    """
 
     run: Path
     root: Path
     shard: int
-    first: int
-    samples: tuple[Sample, ...]
+    samples: tuple[tuple[int, Sample], ...]
     seed: int
     device: str
+    certification: Certification
+    has_parent: bool
 
 
 def fit_plain_transfer(
@@ -69,8 +107,7 @@ def fit_plain_transfer(
     if run_dir.is_dir() and any(run_dir.iterdir()):
         raise OutputError(run_dir, "is not empty. Add --overwrite to start anew.")
     style = (images.read_rgb(sample.rgb) for sample in real.samples)
-    transfer = ReinhardTransfer.fit(style) if method == "reinhard" else FourierTransfer.fit(style)
-    save_transfer(transfer, run_dir)
+    save_transfer(METHODS[method].fit(style), run_dir)
 
 
 def train_network(
@@ -102,26 +139,37 @@ def apply_transfer(
     sim: Dataset,
     root: Path,
     *,
+    certification: Certification,
     seed: int,
     workers: int,
     device: str,
     resume: bool,
     overwrite: bool,
     progress: Callable[[int, int], None],
-) -> Dataset:
-    """Returns the translated data set, made or completed in ``root``; labels are its parent's.
+) -> SetCertificate:
+    """Makes or completes the translated data set in ``root``, and returns its certificate.
+
+    Translations that break a limit are no samples of it: they are kept aside in their shards, and
+    the numbers of the others stay. Labels are those of the parent where that is a data set of
+    sim2cam, and written anew where it is not.
 
     Raises:
-        InputError: the run folder holds no transfer.
+        InputError: the run folder holds no transfer, or a picture cannot be read.
+        CheckpointError: a judge's weights are broken.
+        UsageError: the judges are not independent of one another.
         OutputError: the folder holds something else or cannot be written.
     """
     load_transfer(run_dir, device=device)
+    check_judges(certification.judges)
+    digests = {name: images.digest_of(path) for name, path in certification.judges}
+    has_parent = (sim.root / HEADER).is_file()
     header = {
         "format": FORMAT_VERSION,
         "origin": "adapted",
-        "parent": os.path.relpath(sim.root.resolve(), root.resolve()),
+        **(_parent_facts(sim, root) if has_parent else {}),
         "parent_digest": _digest_of(sim),
         "transfer_digest": _transfer_digest(run_dir),
+        "certification": {"limits": certification.limits, "judges": digests},
         "seed": seed,
         "categories": sim.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
@@ -129,37 +177,87 @@ def apply_transfer(
     prepare_folder(root, header, resume=resume, overwrite=overwrite)
     total = len(sim.samples)
     write_environment(root, environment_facts(None, workers), wanted=total)
-    units = [unit for unit in _units(run_dir, sim, root, seed, device) if _is_missing(unit)]
+    units = [
+        Unit(run_dir, root, shard, samples, seed, device, certification, has_parent)
+        for shard, samples in _shards(sim)
+        if shard_size(root, shard) < len(samples)
+    ]
     done = total - sum(len(unit.samples) for unit in units)
     for finished in map_units(translate_shard, units, workers):
         done += finished
         progress(done, total)
-    dataset = read_dataset(root)
-    write_card(card_of(dataset), root)
-    return dataset
+    certificate = SetCertificate(certification.limits, digests, _certificates(root))
+    write_json(root / CERTIFICATE, certificate.to_json())
+    if certificate.kept:
+        write_card(card_of(read_dataset(root)), root)
+    return certificate
+
+
+def read_certificate(root: Path) -> SetCertificate:
+    """Returns the certificate of a translated data set.
+
+    Raises:
+        InputError: it has none, or a broken one.
+    """
+    path = root / CERTIFICATE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(path, f"no certificate ({error}). Run adapt apply.") from error
+    return certificate_from_json(path, content)
+
+
+def translation_paths(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
+    """Returns the files of each picture before and after, rejected ones too, by its name.
+
+    Args:
+        root: the translated data set.
+        sim: what it was made from.
+    """
+    parents = {_digest_of_sample(sample): sample.rgb for sample in sim.samples}
+    lines = [*read_lines(root), *read_lines(root, "rejected")]
+    return {
+        raw.line["name"]: (parents[raw.line["parent"]], raw.shard / next(iter(raw.line["files"])))
+        for raw in lines
+        if raw.line["parent"] in parents
+    }
 
 
 def translate_shard(unit: Unit) -> int:
-    """Makes one shard and returns its number of samples."""
+    """Makes one shard and returns its number of samples, with rejected ones."""
     use_threads(1)  # the same bytes from any number of workers
-    transfer = _transfer(unit.run, unit.device)
-    write_shard(unit.root, unit.shard, _translated(unit, transfer))
+    found: list[dict[str, Any]] = []
+    write_shard(unit.root, unit.shard, _translated(unit, found), certificates=found)
     return len(unit.samples)
 
 
-def _translated(unit: Unit, transfer: Transfer) -> Iterator[NewSample]:
-    for index, sample in enumerate(unit.samples, start=unit.first):
+def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewSample]:
+    transfer = _transfer(unit.run, unit.device)
+    judges = load_judges(unit.certification.judges, unit.device)
+    for index, sample in unit.samples:
+        frame = read_frame(sample)
         rng = stream(unit.seed, "adapt", scene_index=index)
-        rgb = transfer.apply(read_frame(sample), rng)
+        jpeg = images.encode_jpeg(transfer.apply(frame, rng), JPEG_QUALITY)
+        regions = regions_of(sample.objects, frame.ids, frame.rgb.shape)
+        certificate = certify(
+            f"{index:06d}",
+            Pair(frame.rgb, images.decode_jpeg(jpeg), regions, frame.ids),
+            unit.certification.limits,
+            labelled=None if sample.objects is None else [o.box_xyxy for o in sample.objects],
+            judges=judges,
+        )
+        certificates.append(asdict(certificate))
+        parent = _digest_of_sample(sample)
         yield NewSample(
             index=index,
-            jpeg=images.encode_jpeg(rgb, JPEG_QUALITY),
+            jpeg=jpeg,
             width=sample.width,
             height=sample.height,
             origin="adapted",
-            objects=None,
+            objects=None if unit.has_parent else sample.objects,
             channels={},
-            facts={"parent": sample.digest, "scene_index": sample.scene_index},
+            facts={"parent": parent, "scene_index": sample.scene_index},
+            is_rejected=bool(certificate.failed),
         )
 
 
@@ -168,23 +266,32 @@ def _transfer(run_dir: Path, device: str) -> Transfer:
     return load_transfer(run_dir, device=device)
 
 
-def _units(run_dir: Path, sim: Dataset, root: Path, seed: int, device: str) -> list[Unit]:
-    n = SAMPLES_PER_SHARD
-    return [
-        Unit(
-            run_dir, root, shard, shard * n, sim.samples[shard * n : (shard + 1) * n], seed, device
-        )
-        for shard in range(-(-len(sim.samples) // n))
-    ]
+def _shards(sim: Dataset) -> Iterator[tuple[int, tuple[tuple[int, Sample], ...]]]:
+    """Yields the number of each shard and its samples with theirs."""
+    numbered = tuple(enumerate(sim.samples))
+    for first in range(0, len(numbered), SAMPLES_PER_SHARD):
+        yield first // SAMPLES_PER_SHARD, numbered[first : first + SAMPLES_PER_SHARD]
 
 
-def _is_missing(unit: Unit) -> bool:
-    return shard_size(unit.root, unit.shard) < len(unit.samples)
+def _certificates(root: Path) -> tuple[PictureCertificate, ...]:
+    return tuple(
+        picture_from_json(raw.shard / "certificates.jsonl", raw.line)
+        for raw in read_lines(root, "certificates")
+    )
+
+
+def _parent_facts(sim: Dataset, root: Path) -> dict[str, str]:
+    return {"parent": os.path.relpath(sim.root.resolve(), root.resolve())}
 
 
 def _digest_of(sim: Dataset) -> str:
-    whole = "".join(sample.digest for sample in sim.samples)
+    whole = "".join(_digest_of_sample(sample) for sample in sim.samples)
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _digest_of_sample(sample: Sample) -> str:
+    """Returns its digest; of a photo, which has none, that of its file."""
+    return sample.digest or images.digest_of(sample.rgb)
 
 
 def _transfer_digest(run_dir: Path) -> str:

@@ -1,0 +1,1 @@
+"""Whether a translated picture still shows what its labels say."""

@@ -1,0 +1,138 @@
+"""Whether certificates catch what harms labels, and let pass what a camera does.
+
+    python benchmarks/certificate.py [--data DIR] [--pictures N]
+
+Renders dice at 320x320, or takes the pictures of ``--data``, and changes each in every way of
+``saboteurs``. Writes ``certificate.json`` to ``benchmarks/results``: how many pictures, and sets of
+them, were caught and passed. The limits are those of the recipe; they were chosen on other renders.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import tyro
+from saboteurs import BENIGN, SABOTEURS, Change, Subject
+from scoring_log import RESULTS
+
+from sim2cam.adapt.certificate.certificate import PictureCertificate, SetCertificate, certify, share
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.pair import Pair, regions_of
+from sim2cam.adapt.frame import read_frame
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.images import decode_jpeg, encode_jpeg
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.translate import JPEG_QUALITY
+from sim2cam.seeds import stream
+
+SIDE_PX = 320
+SEED = 600
+SET = 20  # pictures
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is looked at."""
+
+    data: Path | None = None
+    """A rendered data set, instead of a new one."""
+    pictures: int = 200
+    """With an object of 12 pixels or more."""
+    work: Path = Path("runs/certificate")
+    """Where the pictures are rendered."""
+
+
+def main(arguments: Arguments) -> None:
+    """Judges every change of every picture and writes what came of it."""
+    cv2.setNumThreads(1)
+    limits = load_recipe("dice").adapt.certificate
+    subjects = pictures_of(_dataset(arguments), arguments.pictures)
+    saboteurs, benign = (
+        [judged(name, change, subjects, limits) for name, change in changes.items()]
+        for changes in (SABOTEURS, BENIGN)
+    )
+    facts = {
+        "environment": environment_facts(None, 1),
+        "limits": asdict(limits),
+        "pictures": len(subjects),
+        "set": SET,
+        "saboteurs": saboteurs,
+        "benign": benign,
+    }
+    write_json(RESULTS / "certificate.json", facts)
+    for found in (*saboteurs, *benign):
+        print(f"{found['name']:<28} failed {found['failed']['value']:.3f}  by {found['by']}")
+
+
+def pictures_of(dataset: Dataset, count: int) -> list[Subject]:
+    """Returns the first pictures of a data set that have an object that is large enough."""
+    found: list[Subject] = []
+    for sample in dataset.samples:
+        frame = read_frame(sample)
+        assert frame.ids is not None
+        subject = Subject(frame.rgb, frame.ids, sample.objects or (), dataset.categories)
+        if subject.large and len(found) < count:
+            found.append(subject)
+    return found
+
+
+def judged(
+    name: str, change: Change, subjects: Sequence[Subject], limits: Limits
+) -> dict[str, Any]:
+    """Returns how many changed pictures fail, how many sets of them, and by which measures."""
+    start = time.process_time()
+    found = [_certificate(name, change, i, s, limits) for i, s in enumerate(subjects)]
+    seconds = time.process_time() - start
+    sets = [
+        SetCertificate(limits, {}, tuple(found[first : first + SET]))
+        for first in range(0, len(found) - SET + 1, SET)
+    ]
+    return {
+        "name": name,
+        "failed": share(sum(bool(one.failed) for one in found), len(found)).to_json(),
+        "by": dict(Counter(measure for one in found for measure in one.failed).most_common()),
+        "sets": len(sets),
+        "sets_failed": sum(one.verdict == "failed" for one in sets),
+        "sets_certified": sum(one.verdict == "certified" for one in sets),
+        "cpu_ms": 1e3 * seconds / len(found),
+    }
+
+
+def _certificate(
+    name: str, change: Change, index: int, subject: Subject, limits: Limits
+) -> PictureCertificate:
+    rng = stream(SEED, f"certificate/{name}", scene_index=index)
+    after = decode_jpeg(encode_jpeg(change(subject, rng), JPEG_QUALITY))
+    regions = regions_of(subject.objects, subject.ids, subject.rgb.shape)
+    pair = Pair(subject.rgb, after, regions, subject.ids)
+    return certify(f"{index:06d}", pair, limits, judges={})
+
+
+def _dataset(arguments: Arguments) -> Dataset:
+    if arguments.data is not None:
+        return read_dataset(arguments.data)
+    recipe = load_recipe("dice")
+    return generate(
+        replace(recipe, render=replace(recipe.render, width=SIDE_PX, height=SIDE_PX)),
+        arguments.work,
+        count=arguments.pictures + arguments.pictures // 5,
+        seed=SEED,
+        workers=1,
+        resume=True,
+        overwrite=False,
+        progress=lambda _done, _total: None,
+    )
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))

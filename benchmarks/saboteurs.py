@@ -1,0 +1,202 @@
+"""Translations that a certificate must catch, and changes of a camera that it must let pass.
+
+Each takes a ``Subject`` and ``rng`` and returns a picture of the same size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.images import LINEAR, decode_jpeg, encode_jpeg
+
+Rgb = NDArray[np.uint8]
+
+LEAST_PX = 12
+_SHIFT_PX = 3
+_CHROMA = 45.0
+_GRID_LEVELS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A rendered picture to be changed.
+
+    Attributes:
+        rgb: (h, w, 3).
+        ids: (h, w), instance ids.
+        objects: the labels.
+        categories: of the data set.
+    """
+
+    rgb: Rgb
+    ids: NDArray[np.uint16]
+    objects: tuple[ObjectLabel, ...]
+    categories: tuple[str, ...]
+
+    @property
+    def large(self) -> list[ObjectLabel]:
+        """The objects of which both sides are ``LEAST_PX`` or more."""
+        return [label for label in self.objects if min(_sides(label)) >= LEAST_PX]
+
+
+Change = Callable[[Subject, np.random.Generator], Rgb]
+
+
+def shift(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture moved by 3 pixels in some direction."""
+    angle = rng.uniform(0, 2 * np.pi)
+    matrix = np.array([[1, 0, _SHIFT_PX * np.cos(angle)], [0, 1, _SHIFT_PX * np.sin(angle)]])
+    return _rgb(
+        cv2.warpAffine(subject.rgb, matrix, subject.rgb.shape[1::-1], borderMode=cv2.BORDER_REFLECT)
+    )
+
+
+def erase(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture without one of its larger objects: what is around it is grown over it."""
+    label = subject.large[int(rng.integers(len(subject.large)))]
+    mask = (subject.ids == label.instance_id).astype(np.uint8)
+    hole = cv2.dilate(mask, np.ones((7, 7), np.uint8))
+    return _rgb(cv2.inpaint(subject.rgb, hole, 3, cv2.INPAINT_TELEA))
+
+
+def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture with its objects in colours of other classes; their brightness stays.
+
+    Of a palette of evenly spaced hues, one a class, every object takes the one furthest from its
+    own.
+    """
+    del rng
+    lab = cv2.cvtColor(subject.rgb.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    hues = 2 * np.pi * np.arange(len(subject.categories)) / len(subject.categories)
+    palette = _CHROMA * np.stack([np.cos(hues), np.sin(hues)], axis=1)
+    for label in subject.objects:
+        mask = subject.ids == label.instance_id
+        own = lab[mask][:, 1:].mean(axis=0)
+        other = palette[np.linalg.norm(palette - own, axis=1).argmax()]
+        lab[mask, 1:] += other - own
+    return _rgb(255 * cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
+
+
+def invert(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the negative."""
+    del rng
+    return 255 - subject.rgb
+
+
+def mirror_half(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns one half beside its own mirror image."""
+    del rng
+    left = subject.rgb[:, : subject.rgb.shape[1] // 2]
+    rest = subject.rgb.shape[1] - left.shape[1]
+    return np.ascontiguousarray(np.hstack([left, left[:, ::-1][:, :rest]]))[
+        :, : subject.rgb.shape[1]
+    ]
+
+
+def hallucinate(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture with a copy of an object, turned, where none was."""
+    label = subject.large[int(rng.integers(len(subject.large)))]
+    x0, y0, x1, y1 = (int(side) for side in label.box_xyxy)
+    patch = np.rot90(subject.rgb[y0:y1, x0:x1])
+    mask = np.rot90((subject.ids == label.instance_id)[y0:y1, x0:x1])
+    height, width = mask.shape
+    made = subject.rgb.copy()
+    for _ in range(1000):
+        top = int(rng.integers(subject.rgb.shape[0] - height + 1))
+        left = int(rng.integers(subject.rgb.shape[1] - width + 1))
+        place = np.s_[top : top + height, left : left + width]
+        if not subject.ids[place].any():
+            break
+    made[place][mask] = patch[mask]
+    return made
+
+
+def checkerboard(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture under the grid of 2 or 4 pixels that transposed convolutions leave."""
+    period = int(rng.choice([2, 4]))
+    rows, columns = np.indices(subject.rgb.shape[:2])
+    signs = 1 - 2 * ((rows // (period // 2) + columns // (period // 2)) % 2)
+    return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None].astype(np.float32))
+
+
+def seam(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture of which one tile is brighter than the others."""
+    middle = int(rng.integers(subject.rgb.shape[1] // 4, 3 * subject.rgb.shape[1] // 4))
+    made = subject.rgb.astype(np.float32)
+    made[:, middle:] += 8.0
+    return _rgb(made)
+
+
+def identity(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture as it is."""
+    del rng
+    return subject.rgb
+
+
+def expose(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture exposed for longer or shorter, by up to 0.7 stops."""
+    return _coded(2.0 ** rng.uniform(-0.7, 0.7) * LINEAR[subject.rgb])
+
+
+def balance(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture under another white balance."""
+    gains = np.array([rng.uniform(0.75, 1.3), 1.0, rng.uniform(0.7, 1.35)], np.float32)
+    return _coded(gains * LINEAR[subject.rgb])
+
+
+def blur(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture through a softer lens."""
+    return _rgb(cv2.GaussianBlur(subject.rgb, (0, 0), rng.uniform(0.3, 1.1)))
+
+
+def add_noise(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture with noise of 1 to 8 levels."""
+    noise = rng.normal(0, rng.uniform(1, 8), subject.rgb.shape)
+    return _rgb(subject.rgb + noise)
+
+
+def compress(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture after another JPEG of quality 55 to 97."""
+    return decode_jpeg(encode_jpeg(subject.rgb, int(rng.integers(55, 98))))
+
+
+SABOTEURS: dict[str, Change] = {
+    "shifted by 3 px": shift,
+    "an object erased": erase,
+    "colours of classes swapped": swap_colours,
+    "inverted": invert,
+    "halves mirrored": mirror_half,
+    "an object hallucinated": hallucinate,
+    "checkerboard": checkerboard,
+    "seam of tiles": seam,
+}
+BENIGN: dict[str, Change] = {
+    "identity": identity,
+    "exposure": expose,
+    "white balance": balance,
+    "blur": blur,
+    "noise": add_noise,
+    "JPEG": compress,
+}
+
+
+def _sides(label: ObjectLabel) -> tuple[float, float]:
+    x0, y0, x1, y1 = label.box_xyxy
+    return x1 - x0, y1 - y0
+
+
+def _rgb(values: NDArray[np.generic]) -> Rgb:
+    return np.asarray(np.rint(values).clip(0, 255), np.uint8)
+
+
+def _coded(linear: NDArray[np.float32]) -> Rgb:
+    """Returns sRGB of linear light."""
+    clipped = linear.clip(0, 1)
+    coded = np.where(clipped <= 0.0031308, 12.92 * clipped, 1.055 * clipped ** (1 / 2.4) - 0.055)
+    return _rgb(255 * coded)
