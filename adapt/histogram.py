@@ -59,4 +59,5 @@ def _table(channel: NDArray[np.uint8], target: NDArray[np.float64]) -> NDArray[n
     below = np.interp(ends, np.linspace(0.0, 1.0, len(area)), area)
     share = np.diff(ends)
     level = np.divide(np.diff(below), share, out=np.zeros(256), where=share > 0)
-    return np.asarray(np.rint(level).clip(0, 255), np.uint8)
+    # equal levels must not differ by the last bit of a sum, or rounding could swap them
+    return np.asarray(np.rint(level.round(6)).clip(0, 255), np.uint8)

@@ -34,6 +34,8 @@ def grid_levels(pair: Pair) -> float:
     It is what the mean of all tiles of 8x8 pixels shows more of after than before, so it is the
     height of the spectrum's peaks at these fractions of the sampling rate.
     """
+    if min(pair.before.shape[:2]) < _TILE_PX:
+        return 0.0  # nothing can repeat
     before, after = (_mean_tile(luma) for luma in pair.luma)
     return float((after - before).std())
 

@@ -58,11 +58,11 @@ def _gradients(rgb: NDArray[np.uint8]) -> Floats:
 
 
 def _gain(before: Floats, after: Floats) -> float:
-    """Returns how much steeper the seen edges of the whole picture became; at most 1."""
+    """Returns how much steeper the seen edges of the whole picture became, 0.1 to 1."""
     some = np.s_[::_EVERY, ::_EVERY]
     first, then = (np.linalg.norm(slopes[some], axis=3) for slopes in (before, after))
     seen = first >= VISIBLE
-    return min(1.0, float(np.median(then[seen] / first[seen]))) if seen.any() else 1.0
+    return float(np.median(then[seen] / first[seen]).clip(0.1, 1.0)) if seen.any() else 1.0
 
 
 def _outline(ids: NDArray[np.uint16]) -> NDArray[np.bool_]:

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.fourier import FourierTransfer
 from sim2cam.adapt.frame import Frame
-from sim2cam.adapt.reinhard import ReinhardTransfer
-from sim2cam.adapt.store import load_transfer, save_transfer
+from sim2cam.adapt.store import METHODS, load_transfer, save_transfer
 from sim2cam.errors import InputError
 
 
@@ -14,7 +12,7 @@ def pictures():
     return [rng.integers(0, 256, (24, 30, 3), dtype=np.uint8) for _ in range(3)]
 
 
-@pytest.mark.parametrize("kind", [ReinhardTransfer, FourierTransfer])
+@pytest.mark.parametrize("kind", METHODS.values())
 def test_a_transfer_survives_the_disk(kind, pictures, tmp_path):
     transfer = kind.fit(pictures)
     save_transfer(transfer, tmp_path)
@@ -29,8 +27,27 @@ def test_an_empty_folder_holds_no_transfer(tmp_path):
         load_transfer(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"method": "reinhard"}', '{"method": "other"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"method": "reinhard"}',
+        '{"method": "other"}',
+        '{"method": "reinhard", "means": [[0, 0, 0]], "deviations": [], "variety": 1}',
+        '{"method": "style", "means": [[0, 0, 0]], "deviations": [[1, 1, 1], [1, 1, 1]], "spread": 1}',
+        '{"method": "mkl", "means": [[0, 0, 0]], "covariances": [[1, 1, 1]], "variety": 1}',
+        '{"method": "fourier", "amplitudes": [[[[1]], [[1]], [[1]]]], "radius": 3}',
+    ],
+)
 def test_broken_numbers_are_refused(text, tmp_path):
     (tmp_path / "transfer.json").write_text(text)
     with pytest.raises(InputError, match=r"not the numbers of a transfer .* Train it again\."):
+        load_transfer(tmp_path)
+
+
+def test_an_unknown_method_is_named(tmp_path):
+    (tmp_path / "transfer.json").write_text('{"method": "reinhart"}')
+    with pytest.raises(InputError, match=r"unknown method 'reinhart'\. Did you mean 'reinhard'"):
         load_transfer(tmp_path)

@@ -3,19 +3,49 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sim2cam import images
+from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.errors import InputError, OutputError
-from sim2cam.pipeline.translate import apply_transfer, fit_plain_transfer, train_network
+from sim2cam.errors import InputError, OutputError, UsageError
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.detector import Detector
+from sim2cam.models.prediction import save_detector
+from sim2cam.pipeline.translate import (
+    Certification,
+    apply_transfer,
+    fit_plain_transfer,
+    read_certificate,
+    train_network,
+    translation_paths,
+)
+
+LENIENT = Limits(colour_shift=9, added_levels=99, outline_recall=0, displacement_px=9)
 
 
-def apply(run, sim, root, **kwargs):
+def apply(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
+    """Returns the translated data set."""
+    certify(run, sim, root, limits=limits, judges=judges, **kwargs)
+    return read_dataset(root)
+
+
+def certify(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
+    """Returns the certificate of the translated data set."""
     flags = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
-    return apply_transfer(run, sim, root, seed=0, device="cpu", **flags | kwargs)
+    certification = Certification(limits, judges)
+    return apply_transfer(
+        run, sim, root, certification=certification, seed=0, device="cpu", **flags | kwargs
+    )
+
+
+def contents(root):
+    """Everything in the shards, by its place."""
+    files = sorted(path for path in (root / "shards").rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
 def digests(root):
@@ -122,3 +152,144 @@ def test_a_moved_pair_still_finds_its_labels(reinhard, sim, tmp_path):
     moved = read_dataset(tmp_path / "b" / "adapted")
     assert moved.samples[0].objects == sim.samples[0].objects
     assert replace(moved, samples=()).categories == sim.categories
+
+
+@pytest.fixture(scope="module")
+def strict(reinhard, sim, tmp_path_factory):
+    """A translation under a limit that about half of the pictures break, and that limit."""
+    root = tmp_path_factory.mktemp("strict")
+    free = certify(reinhard, sim, root / "free")
+    values = sorted(p.findings["added_levels"].value for p in free.pictures)
+    limits = replace(LENIENT, added_levels=values[len(values) // 2])
+    return root / "set", limits, certify(reinhard, sim, root / "set", limits=limits)
+
+
+def test_rejected_pictures_leave_holes_and_the_others_their_bytes(strict, reinhard, sim, tmp_path):
+    root, _, certificate = strict
+    adapted, free = read_dataset(root), apply(reinhard, sim, tmp_path / "free")
+    rejected = {picture.name for picture in certificate.rejected}
+    assert 0 < len(rejected) < len(sim.samples)
+    assert {s.name for s in free.samples} - {s.name for s in adapted.samples} == rejected
+    by_name = {s.name: s for s in free.samples}
+    for sample in adapted.samples:
+        other = by_name[sample.name]
+        assert sample.rgb.read_bytes() == other.rgb.read_bytes()
+        assert (sample.digest, sample.objects) == (other.digest, other.objects)
+    kept_aside = sorted(root.glob("shards/*/rejected/*.jpg"))
+    assert {path.stem for path in kept_aside} == rejected
+    for path in kept_aside:
+        assert path.read_bytes() == by_name[path.stem].rgb.read_bytes()
+
+
+def test_a_set_with_holes_is_whole(strict):
+    root, _, certificate = strict
+    report = check_dataset(root)
+    assert report.problems == ()
+    assert report.samples == certificate.kept
+
+
+def test_a_rejected_picture_that_is_gone_is_told(strict, tmp_path):
+    import shutil
+
+    root, _, _ = strict
+    copy = tmp_path / "deeper" / "set"  # as far from its parent as it was
+    shutil.copytree(root, copy)
+    first = min(copy.glob("shards/*/rejected/*.jpg"))
+    first.unlink()
+    what = [p.what for p in check_dataset(copy).problems if p.sample == first.stem]
+    assert what == [f"rejected/{first.name} is missing"]
+
+
+def test_holes_do_not_depend_on_workers_or_interruptions(strict, reinhard, sim, tmp_path):
+    root, limits, _ = strict
+
+    def interrupt(done, _total):
+        if done:
+            raise KeyboardInterrupt
+
+    certify(reinhard, sim, tmp_path / "two", limits=limits, workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        certify(reinhard, sim, tmp_path / "cut", limits=limits, progress=interrupt)
+    certify(reinhard, sim, tmp_path / "cut", limits=limits, resume=True)
+    assert contents(root) == contents(tmp_path / "two") == contents(tmp_path / "cut")
+
+
+def test_the_certificate_lies_beside_the_set(strict, sim):
+    root, limits, certificate = strict
+    assert read_certificate(root) == certificate
+    assert certificate.limits == limits
+    paths = translation_paths(root, sim)
+    assert {name for name, _ in paths.items()} == {p.name for p in certificate.pictures}
+    assert all(before.is_file() and after.is_file() for before, after in paths.values())
+
+
+def test_other_limits_do_not_resume(strict, reinhard, sim, tmp_path):
+    certify(reinhard, sim.take(2), tmp_path / "set")
+    with pytest.raises(OutputError, match=r"certification\.limits\.grid_levels is 1\.0, not 2\.0"):
+        certify(
+            reinhard,
+            sim.take(2),
+            tmp_path / "set",
+            limits=replace(LENIENT, grid_levels=2.0),
+            resume=True,
+        )
+
+
+def test_when_all_are_rejected_the_certificate_is_there(reinhard, sim, tmp_path):
+    certificate = certify(
+        reinhard, sim.take(3), tmp_path / "set", limits=replace(LENIENT, added_levels=0)
+    )
+    assert (certificate.kept, certificate.verdict) == (0, "failed")
+    assert read_certificate(tmp_path / "set") == certificate
+
+
+def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_path):
+    photos = read_captures(coco).take(3)
+    adapted = apply(reinhard, photos, tmp_path / "set")
+    for ours, photo in zip(adapted.samples, photos.samples, strict=True):
+        assert [o.category for o in ours.objects] == [o.category for o in photo.objects]
+        assert ours.parent == images.digest_of(photo.rgb)
+    assert check_dataset(tmp_path / "set").problems == ()
+    measured = read_certificate(tmp_path / "set").pictures[0].findings
+    assert measured["displacement_px"].verdict == "pass"
+    assert measured["outline_recall"].why == "the labels have no image of instance ids"
+
+
+def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for sample in sim.samples[:2]:
+        (tmp_path / "photos" / sample.rgb.name).write_bytes(sample.rgb.read_bytes())
+    photos = read_captures(tmp_path / "photos")
+    certificate = certify(reinhard, photos, tmp_path / "set")
+    assert certificate.verdict == "appearance only"
+    assert read_dataset(tmp_path / "set").samples[0].objects is None
+
+
+def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
+    judges = (("task", weights("nano")), ("judge", weights("small")))
+    certificate = certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
+    assert certificate.judges == {name: images.digest_of(path) for name, path in judges}
+    assert all(set(picture.opinions) == {"task", "judge"} for picture in certificate.pictures)
+
+
+def test_a_second_opinion_needs_another_architecture(reinhard, sim, weights, tmp_path):
+    judges = (("task", weights("nano")), ("judge", weights("nano")))
+    with pytest.raises(
+        UsageError, match=r"of the architecture 'nano', as --task\. A second opinion"
+    ):
+        certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Makes an untrained detector's weights of an architecture."""
+
+    def made(architecture):
+        path = tmp_path / f"{architecture}.safetensors"
+        network = Detector(architecture, 6, torch.Generator().manual_seed(0))
+        card = DetectorCard(architecture, tuple("123456"), 0, {}, ())
+        save_detector(path, network.state_dict(), card)
+        return path
+
+    return made

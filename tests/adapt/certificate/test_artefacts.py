@@ -1,0 +1,68 @@
+import cv2
+import numpy as np
+import pytest
+
+from sim2cam.adapt.certificate.artefacts import (
+    added_levels,
+    clipped_share,
+    grid_levels,
+    seam_levels,
+)
+from sim2cam.images import decode_jpeg, encode_jpeg
+
+CAMERA = {
+    "identity": lambda rgb: rgb,
+    "darker": lambda rgb: (255 * (rgb / 255 * 0.6) ** 1.1).astype(np.uint8),
+    "blurred": lambda rgb: cv2.GaussianBlur(rgb, (0, 0), 1.1),
+    "noisy": lambda rgb: (rgb + np.random.default_rng(1).normal(0, 6, rgb.shape)).clip(0, 255).astype(np.uint8),
+    "JPEG": lambda rgb: decode_jpeg(encode_jpeg(np.ascontiguousarray(rgb), 60)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CAMERA.values(), ids=CAMERA)
+def test_a_camera_adds_nothing(pair, picture, change):
+    made = pair(change(picture))
+    assert added_levels(made) < 6
+    assert grid_levels(made) < 0.8
+    assert seam_levels(made) < 2.5
+    assert clipped_share(made) < 0.1
+
+
+def test_a_thing_that_was_not_there_is_structure(pair, picture, ids):
+    after = picture.copy()
+    thing = np.roll(ids == 1, (75, 75), (0, 1))
+    after[thing] = np.roll(picture, (75, 75), (0, 1))[thing]
+    assert added_levels(pair(after)) > 15
+
+
+@pytest.mark.parametrize("period", [2, 4, 8])
+@pytest.mark.parametrize("height", [2.0, 6.0])
+def test_a_grid_has_its_height(pair, picture, period, height):
+    rows, columns = np.indices(picture.shape[:2]) // (period // 2)
+    middle = picture.clip(10, 245) + height * (1 - 2 * ((rows + columns) % 2))[:, :, None]
+    assert grid_levels(pair(middle.astype(np.uint8))) == pytest.approx(height, rel=0.2)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_seam_has_its_step(pair, picture, axis):
+    after = picture.astype(int)
+    after[(slice(None),) * axis + (slice(70, None),)] += 8
+    assert seam_levels(pair(after.clip(0, 255).astype(np.uint8))) == pytest.approx(8, abs=2)
+
+
+def test_clipped_objects_count_by_themselves(pair, picture, ids):
+    after = picture.copy()
+    after[ids == 1] = 255
+    made = pair(after)
+    assert clipped_share(made) == pytest.approx((ids == 1).sum() / (ids > 0).sum())
+    assert clipped_share(pair(picture)) == 0
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 9), (16, 300)])
+def test_any_size_can_be_measured(shape):
+    from sim2cam.adapt.certificate.pair import Pair
+
+    before = np.random.default_rng(0).integers(0, 256, (*shape, 3)).astype(np.uint8)
+    made = Pair(before, before)
+    values = (added_levels(made), grid_levels(made), seam_levels(made), clipped_share(made))
+    assert np.isfinite(values).all()

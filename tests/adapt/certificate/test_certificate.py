@@ -1,0 +1,146 @@
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.certificate.certificate import (
+    MEASURES,
+    OBJECT_MEASURES,
+    Finding,
+    PictureCertificate,
+    SetCertificate,
+    certificate_from_json,
+    certify,
+    limit_of,
+    share,
+)
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.opinion import Opinion
+from sim2cam.adapt.certificate.pair import Pair
+from sim2cam.errors import InputError
+from sim2cam.measure.detection import Detection
+
+LIMITS = Limits()
+
+
+def picture_certificate(name, *, failed=(), measured=MEASURES, opinions=None):
+    findings = {
+        measure: Finding(1.0, "fail" if measure in failed else "pass")
+        if measure in measured
+        else Finding(None, "not measured", "for a reason")
+        for measure in MEASURES
+    }
+    return PictureCertificate(name, findings, opinions or {})
+
+
+def of_set(count, rejected, **others):
+    pictures = [
+        picture_certificate(f"{i:06d}", failed=("grid_levels",) if i < rejected else (), **others)
+        for i in range(count)
+    ]
+    return SetCertificate(LIMITS, {}, tuple(pictures))
+
+
+def test_the_picture_itself_is_certified(pair, picture):
+    found = certify("a", pair(picture), LIMITS, judges={})
+    assert found.verdict == "certified"
+    assert tuple(found.findings) == MEASURES
+    reasons = {name: one.why for name, one in found.findings.items() if one.why}
+    assert reasons == {
+        name: f"no weights were given with --{name.split('_')[0]}"
+        for name in OBJECT_MEASURES
+        if name.startswith(("task_", "judge_"))
+    }
+
+
+def test_without_labels_it_is_appearance_only(picture):
+    found = certify("a", Pair(picture, picture), LIMITS, judges={})
+    assert found.verdict == "appearance only"
+    assert found.findings["displacement_px"].why == "there are no labels"
+
+
+def test_without_labels_a_judge_measures_objects(picture):
+    box = (10.0, 10.0, 30.0, 30.0)
+    found = certify(
+        "a", Pair(picture, picture), LIMITS, judges={"task": lambda _: [Detection("x", box, 0.9)]}
+    )
+    assert found.verdict == "certified"
+    assert found.findings["task_retained"].why == "it finds fewer than 3 objects before"
+    assert found.findings["task_vanished"] == Finding(0.0, "pass")
+
+
+@pytest.mark.parametrize(
+    ("change", "measure"),
+    [
+        (lambda rgb: 255 - rgb, "correlation"),
+        (lambda rgb: np.roll(rgb, 3, axis=1), "displacement_px"),
+        (lambda rgb: np.full_like(rgb, 120), "outline_recall"),
+        (lambda rgb: np.full_like(rgb, 255), "clipped_share"),
+    ],
+)
+def test_what_harms_labels_fails(pair, picture, change, measure):
+    found = certify("a", pair(change(picture)), LIMITS, judges={})
+    assert found.verdict == "failed"
+    assert measure in found.failed
+
+
+def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
+    found = certify("a", pair(picture, has_ids=False), LIMITS, judges={})
+    assert found.findings["outline_recall"].why == "the labels have no image of instance ids"
+    assert found.verdict == "certified"
+
+
+@pytest.mark.parametrize(
+    ("certificate", "verdict"),
+    [
+        (of_set(20, 0), "certified"),
+        (of_set(20, 1), "certified"),
+        (of_set(20, 2), "failed"),
+        (of_set(20, 20), "failed"),
+        (of_set(20, 0, measured=MEASURES[-4:]), "appearance only"),
+        (replace(of_set(2, 0), pictures=(*of_set(2, 0).pictures, *of_set(3, 0, measured=()).pictures)), "appearance only"),
+    ],
+)  # fmt: skip
+def test_verdict_of_a_set(certificate, verdict):
+    assert certificate.verdict == verdict
+
+
+def test_a_set_fails_when_a_judge_finds_too_few_again():
+    pictures = tuple(
+        picture_certificate(str(i), opinions={"task": Opinion(10, 9, 0, 0)}) for i in range(5)
+    )
+    certificate = SetCertificate(LIMITS, {"task": "00"}, pictures)
+    assert certificate.retention("task").value == pytest.approx(0.9)
+    assert certificate.faults == ("task finds 90.0% of the objects again, fewer than 97.0%",)
+
+
+def test_a_certificate_survives_the_disk():
+    certificate = replace(of_set(4, 1), judges={"judge": "ab"})
+    text = json.dumps(certificate.to_json())
+    assert certificate_from_json(Path("c.json"), json.loads(text)) == certificate
+    assert json.loads(text)["rejection"]["value"] == 0.25
+
+
+@pytest.mark.parametrize(
+    "content", [None, [], {}, {"limits": {"rejected": 7}, "judges": {}, "pictures": []}]
+)
+def test_what_is_no_certificate_is_refused(content):
+    with pytest.raises(
+        InputError, match=r"^c\.json: no certificate: .* Translate the pictures again\.$"
+    ):
+        certificate_from_json(Path("c.json"), content)
+
+
+def test_judges_share_their_limits():
+    assert (
+        limit_of("judge_retained", LIMITS) == limit_of("task_retained", LIMITS) == LIMITS.retained
+    )
+    assert set(asdict(LIMITS)) >= {m for m in MEASURES if not m.startswith(("task", "judge"))}
+
+
+def test_a_share_has_the_interval_of_wilson():
+    # by hand: (0.25 + 0.09604 -+ 1.95996 * 0.10852) / 1.19207
+    assert share(5, 20).ci95 == pytest.approx((0.1118617, 0.4687014), abs=1e-5)
+    assert share(0, 0).value == 0

@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from sim2cam.adapt.certificate.opinion import Opinion, opinion_of
+from sim2cam.measure.detection import Detection
+
+BEFORE, AFTER = np.zeros((9, 9, 3), np.uint8), np.ones((9, 9, 3), np.uint8)
+A, B, C = (0.0, 0.0, 20.0, 20.0), (50.0, 0.0, 70.0, 20.0), (0.0, 50.0, 20.0, 70.0)
+
+
+def judge(before, after):
+    """A judge that finds these (category, box, score) before and after."""
+    found = {0: before, 1: after}
+    return lambda rgb: [Detection(*what) for what in found[int(rgb[0, 0, 0])]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "labelled", "expected"),
+    [
+        ([], [], None, Opinion(0, 0, 0, 0)),
+        ([("a", A, 0.9)], [("a", A, 0.9)], None, Opinion(1, 1, 0, 0)),
+        ([("a", A, 0.9)], [("a", A, 0.3)], None, Opinion(1, 1, 0, 0)),  # doubt loses none
+        ([("a", A, 0.9)], [("a", A, 0.2)], None, Opinion(1, 0, 1, 0)),
+        ([("a", A, 0.9)], [("b", A, 0.9)], None, Opinion(1, 0, 0, 0)),  # another category
+        ([("a", A, 0.9)], [], None, Opinion(1, 0, 1, 0)),
+        ([("a", A, 0.4)], [("a", A, 0.9)], None, Opinion(0, 0, 0, 0)),  # it was suspected
+        ([], [("a", A, 0.9)], None, Opinion(0, 0, 0, 1)),
+        ([], [("a", A, 0.9)], [A], Opinion(0, 0, 0, 0)),  # labelled, so no hallucination
+        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9)], [A], Opinion(1, 1, 0, 0)),  # B is none
+        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9), ("a", C, 0.6)], None, Opinion(2, 1, 1, 1)),
+    ],
+)  # fmt: skip
+def test_what_a_judge_finds_again(before, after, labelled, expected):
+    assert opinion_of(judge(before, after), BEFORE, AFTER, labelled) == expected
