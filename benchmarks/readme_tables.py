@@ -109,12 +109,28 @@ def worlds_table(results: dict[str, Any] | None) -> str:
     return "\n".join([*made, "", *still])
 
 
+def certificate_table(results: dict[str, Any] | None) -> str:
+    """Returns what certificates catch and what they pass as a Markdown table.
+
+    Args:
+        results: the content of ``certificate.json``, None when it is not there.
+    """
+    lines = [
+        "| change of a picture | rejected | of sets | mostly by |",
+        "|---|---|---|---|",
+    ]
+    if not results:
+        return "\n".join([*lines, "| not run | | | |"])
+    found = (*results["saboteurs"], *results["benign"])
+    return "\n".join(lines + [_certificate_row(one) for one in found])
+
+
 def with_tables(readme: str, results: Path) -> str:
     """Returns the text with every table renewed from the files in a folder.
 
     Args:
         readme: the text as it is.
-        results: where ``dice.json``, ``shipped.json``, ``render.json`` and ``worlds.json`` lie.
+        results: where ``dice.json``, ``shipped.json``, ``render.json`` and so on lie.
 
     Raises:
         ValueError: a marker is missing.
@@ -149,6 +165,15 @@ def _row(name: str, arm: dict[str, Any] | None) -> str:
 def _score(score: dict[str, Any]) -> str:
     low, high = score["ci95"]
     return f"{score['value']:.3f} ({low:.3f}–{high:.3f})"
+
+
+def _certificate_row(found: dict[str, Any]) -> str:
+    low, high = (f"{100 * end:.1f}" for end in found["failed"]["ci95"])
+    cells = (
+        found["name"], f"{100 * found['failed']['value']:.1f} % ({low}–{high})",
+        f"{found['sets_failed']} of {found['sets']}", ", ".join(list(found["by"])[:2]) or "—",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 def _recipe_row(recipe: dict[str, Any]) -> str:
@@ -284,6 +309,7 @@ TABLES = {
     "shipped": shipped_table,
     "render": render_table,
     "worlds": worlds_table,
+    "certificate": certificate_table,
 }
 
 

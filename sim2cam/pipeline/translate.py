@@ -161,7 +161,7 @@ def apply_transfer(
     """
     load_transfer(run_dir, device=device)
     check_judges(certification.judges)
-    digests = {name: images.digest_of(path) for name, path in certification.judges}
+    digests = {name: _file_digest(path) for name, path in certification.judges}
     has_parent = (sim.root / HEADER).is_file()
     header = {
         "format": FORMAT_VERSION,
@@ -297,4 +297,8 @@ def _digest_of_sample(sample: Sample) -> str:
 def _transfer_digest(run_dir: Path) -> str:
     names: Sequence[str] = ("transfer.json", "weights.safetensors")
     found = next(run_dir / name for name in names if (run_dir / name).is_file())
-    return hashlib.sha256(found.read_bytes()).hexdigest()
+    return _file_digest(found)
+
+
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -15,10 +15,11 @@ from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 def short(monkeypatch):
     """Makes every stage of the demo as small as it can be."""
     recipe = load_recipe("dice-demo")
+    translator = replace(recipe.adapt.translator, steps=2, batch=2, patch_px=64)
     small = replace(
         recipe,
         render=RenderOptions(width=96, height=96, views=2),
-        adapt=replace(recipe.adapt, steps=2, batch=2, patch_px=64),
+        adapt=replace(recipe.adapt, translator=translator),
         train=replace(recipe.train, steps=2, batch=2, crop_px=64),
     )
     monkeypatch.setattr(demo, "load_recipe", lambda _name: small)

@@ -1,0 +1,43 @@
+"""Certificates catch every saboteur, and pass every change of a camera, on a small picture."""
+
+import numpy as np
+import pytest
+from certificate import judged, pictures_of
+from saboteurs import BENIGN, SABOTEURS, Subject
+
+from sim2cam.adapt.certificate.limits import Limits
+from tests.adapt.certificate.conftest import draw, labels_of
+
+
+@pytest.fixture(scope="module")
+def subject():
+    rgb, ids = draw()
+    return Subject(rgb, ids, labels_of(ids), ("thing", "other", "third"))
+
+
+@pytest.mark.parametrize(("name", "change"), [*SABOTEURS.items(), *BENIGN.items()])
+def test_changes_keep_size_and_depend_on_chance_alone(subject, name, change):
+    first, second = (change(subject, np.random.default_rng(3)) for _ in range(2))
+    assert first.shape == subject.rgb.shape
+    assert first.dtype == np.uint8
+    assert np.array_equal(first, second)
+    assert np.array_equal(first, subject.rgb) == (name == "identity")
+
+
+@pytest.mark.parametrize(("name", "change"), SABOTEURS.items())
+def test_saboteurs_are_caught(subject, name, change):
+    found = judged(name, change, [subject] * 4, Limits())
+    assert found["failed"]["value"] == 1.0
+    assert found["by"]
+
+
+@pytest.mark.parametrize(("name", "change"), BENIGN.items())
+def test_a_camera_passes(subject, name, change):
+    found = judged(name, change, [subject] * 4, Limits())
+    assert found["by"] == {}
+
+
+def test_pictures_without_a_large_object_are_left_out(tmp_path):
+    from sim2cam.dataset.sample import Dataset
+
+    assert pictures_of(Dataset(tmp_path, (), ()), 5) == []

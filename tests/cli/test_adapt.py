@@ -1,0 +1,112 @@
+"""`adapt train` and `adapt apply` on plain folders of pictures."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sim2cam.cli.main import main
+from sim2cam.images import encode_png, write_bytes
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    root = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for number in range(20):
+        rgb = (rng.normal(120, 30, (12, 16, 3)) + number).clip(0, 255).astype(np.uint8)
+        write_bytes(
+            root / f"IMG_{number:02d}.png", encode_png(np.kron(rgb, np.ones((4, 4, 1), np.uint8)))
+        )
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "mkl"
+    assert (
+        main(
+            [
+                "adapt",
+                "train",
+                "--sim",
+                str(photos),
+                "--real",
+                str(photos),
+                "--out",
+                str(out),
+                "--method",
+                "mkl",
+                "-q",
+            ]
+        )
+        == 0
+    )
+    return out
+
+
+def apply(run, photos, out, *flags):
+    return main(
+        [
+            "adapt",
+            "apply",
+            str(run),
+            "--data",
+            str(photos),
+            "--out",
+            str(out),
+            "--limit",
+            "3",
+            "--workers",
+            "1",
+            *flags,
+        ]
+    )
+
+
+def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp_path, capsys):
+    assert apply(run, photos, tmp_path / "out", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "pictures": 3,
+        "rejected": 0,
+        "verdict": "appearance only",
+    }
+    page = (tmp_path / "out" / "certificate.html").read_text()
+    assert "Certificate: appearance only" in page
+    assert json.loads((tmp_path / "out" / "certificate.json").read_text())["rejected"] == 0
+
+
+def test_limits_come_from_the_recipe_and_a_set_without_pictures_is_a_failure(
+    run, photos, tmp_path, capsys
+):
+    recipe = tmp_path / "strict.toml"
+    recipe.write_text('base = "dice"\n[adapt.certificate]\nadded_levels = 0\n')
+    assert apply(run, photos, tmp_path / "out", "--recipe", str(recipe)) == 1
+    said = capsys.readouterr().err
+    assert "0 of 3 pictures, 3 rejected; failed" in said
+    assert "all 3 translations were rejected; certificate.html shows why" in said
+    assert (tmp_path / "out" / "certificate.html").is_file()
+
+
+def test_the_method_comes_from_the_recipe(photos, tmp_path):
+    recipe = tmp_path / "plain.toml"
+    recipe.write_text('base = "dice"\n[adapt]\nmethod = "sliced"\n')
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run"), "-q"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert json.loads((tmp_path / "run" / "transfer.json").read_text())["method"] == "sliced"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("[adapt]\nmethod = 'reinhart'", "adapt.method"),
+        ("[adapt]\nsteps = 3", "unknown key 'adapt.steps'"),
+        ("[adapt.certificate]\nclipped = 1", "unknown key 'adapt.certificate.clipped'"),
+        ("[adapt.certificate]\nclipped_share = 2", "clipped_share must be 0 to 1, not 2"),
+    ],
+)  # fmt: skip
+def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
+    recipe = tmp_path / "bad.toml"
+    recipe.write_text(f'base = "dice"\n{lines}\n')
+    assert apply(run, photos, tmp_path / "out", "--recipe", str(recipe)) == 1
+    assert message in capsys.readouterr().err

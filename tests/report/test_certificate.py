@@ -1,0 +1,49 @@
+"""The page of a certificate."""
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.certificate.certificate import (
+    MEASURES,
+    Finding,
+    PictureCertificate,
+    SetCertificate,
+)
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.opinion import Opinion
+from sim2cam.images import encode_png, write_bytes
+from sim2cam.report.certificate import WORDS, write_certificate_page
+
+
+def picture(name, *, failed=None):
+    findings = {m: Finding(0.5, "pass") for m in MEASURES}
+    findings["outline_recall"] = Finding(None, "not measured", "<i>no labels</i>")
+    if failed:
+        findings[failed] = Finding(7.25, "fail")
+    return PictureCertificate(name, findings, {"task": Opinion(4, 3, 0, 0)})
+
+
+@pytest.fixture
+def paths(tmp_path):
+    write_bytes(tmp_path / "a.png", encode_png(np.full((8, 8, 3), 90, np.uint8)))
+    return dict.fromkeys(("000000", "<b>1"), (tmp_path / "a.png", tmp_path / "a.png"))
+
+
+def test_the_page_shows_measures_and_both_kinds_of_pictures(tmp_path, read_page, paths):
+    pictures = (picture("000000"), picture("<b>1", failed="grid_levels"))
+    certificate = SetCertificate(Limits(), {"task": "0123456789abcdef"}, pictures)
+    write_certificate_page(certificate, paths, tmp_path / "p.html")
+    page = read_page(tmp_path / "p.html")
+    text = " ".join(page.text.split())
+    assert "Certificate: failed" in text
+    assert "1 of 2 translated pictures were kept, 1 rejected (50.0 %" in text
+    assert "grid of 2, 4 or 8 pixels, levels: 7.25, at most 1" in text
+    assert "not measured in 2: <i>no labels</i>" in text
+    assert "task (0123456789ab): 75.0 %" in text
+    assert len(page.all("img")) == 4
+    assert not page.all("i") + page.all("b")
+    assert all(address.startswith("data:") for address in page.addresses())
+
+
+def test_every_measure_has_words():
+    assert tuple(WORDS) == MEASURES
