@@ -228,11 +228,10 @@ def share(some: int, of: int) -> Estimate:
 
 
 def _of_objects(pair: Pair, limits: Limits) -> dict[str, Finding]:
-    measured: tuple[tuple[str, Callable[[list[float]], float], list[float | None], str], ...]
-    found = places(pair)
-    measured = (
-        ("displacement_px", max, [p and p.displacement_px for p in found], "has contrast"),
-        ("correlation", min, [p and p.correlation for p in found], "has contrast"),
+    placed = [place for place in places(pair) if place is not None]
+    measured: tuple[tuple[str, Callable[..., float], Sequence[float | None], str], ...] = (
+        ("displacement_px", max, [place.displacement_px for place in placed], "has contrast"),
+        ("correlation", min, [place.correlation for place in placed], "has contrast"),
         ("outline_recall", min, outline_recalls(pair), "has an outline that is seen"),
         ("colour_shift", max, colour_shifts(pair), "shows enough of its colour"),
     )

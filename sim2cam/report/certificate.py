@@ -131,14 +131,21 @@ def _shown(
     paths: Mapping[str, tuple[Path, Path]],
 ) -> list[ShownPicture]:
     return [
-        ShownPicture(
-            picture.name,
-            *(data_uri(shrunk_jpeg(read_rgb(path), PICTURE_PX)) for path in paths[picture.name]),
-            tuple(
-                f"{WORDS[name]}: {picture.findings[name].value}, {_limit(name, certificate)}"
-                for name in picture.failed
-            ),
-        )
+        _shown_picture(picture, certificate, *paths[picture.name])
         for picture in pictures
         if picture.name in paths
     ]
+
+
+def _shown_picture(
+    picture: PictureCertificate, certificate: SetCertificate, before: Path, after: Path
+) -> ShownPicture:
+    broken = (
+        f"{WORDS[name]}: {picture.findings[name].value}, {_limit(name, certificate)}"
+        for name in picture.failed
+    )
+    return ShownPicture(picture.name, _address(before), _address(after), tuple(broken))
+
+
+def _address(path: Path) -> str:
+    return data_uri(shrunk_jpeg(read_rgb(path), PICTURE_PX))
