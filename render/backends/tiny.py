@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ _NEAR_M, _FAR_M = 0.02, 20.0
 _LIGHT_DISTANCE_M = 20.0  # far enough to be parallel, near enough for 32-bit depth
 _SHADOW_PX = 512
 _SUPERSAMPLING = 2
+_STRIP_PX = 128  # rows at a time, so that what is known of them stays in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class _Drawn:
 
     colors: NDArray[np.uint8]
     depth_m: Floats
-    which: NDArray[np.intp]
+    which: NDArray[np.int32]
 
 
 class TinyRasterizer:
@@ -142,14 +143,24 @@ class TinyRasterizer:
         """
         fine = _finer(view)
         drawn = self._see(fine)
-        places = _places(drawn.depth_m, fine)
+        slopes = _slopes(drawn.depth_m) * np.float32(fine.focal_px)
+        strips = []
+        for top in range(0, fine.height, _STRIP_PX):
+            rows = slice(top, top + _STRIP_PX)
+            strip = _Drawn(drawn.colors[rows], drawn.depth_m[rows], drawn.which[rows])
+            sees = replace(fine, height=len(strip.which), cy_px=fine.cy_px - top)
+            strips.append(self._radiance_of(strip, slopes[:, rows], sees))
+        return np.concatenate(strips)
+
+    def _radiance_of(self, drawn: _Drawn, slopes: Floats, view: PinholeView) -> Floats:
+        """Returns linear RGB (h, w, 3) of what was drawn with several samples a pixel."""
+        places = _places(drawn.depth_m, view)
         colors = drawn.colors
         for table in self._tables:
             on_it = (drawn.which == table.index).astype(np.uint8)
             cv2.copyTo(table.colors_at(places, view.pose), on_it, colors)
-        sampled = np.concatenate([places, _normals(drawn.depth_m, fine), _planes(colors)])
-        samples = _by_pixel(sampled)  # (4, 9, h, w)
-        which = _by_pixel(drawn.which)  # (4, h, w)
+        samples = _by_pixel(np.concatenate([places, _normals(places, slopes), _planes(colors)]))
+        which = _by_pixel(drawn.which)  # (4, h, w), samples are (4, 9, h, w)
         at_edge = (which[1:] != which[0]).any(axis=0)
         radiance = self._shade(which[0].ravel(), samples.mean(axis=0).reshape(9, -1), view.pose)
         edge = samples[..., at_edge].swapaxes(0, 1).reshape(9, -1)
@@ -157,7 +168,7 @@ class TinyRasterizer:
         radiance[:, at_edge.ravel()] = shaded.reshape(3, len(which), -1).mean(axis=1)
         return np.ascontiguousarray(radiance.T).reshape(*at_edge.shape, 3)
 
-    def _cover(self, which: NDArray[np.intp], view: PinholeView) -> NDArray[np.uint32]:
+    def _cover(self, which: NDArray[np.int32], view: PinholeView) -> NDArray[np.uint32]:
         """Returns the bits (h, w, words) of all labelled bodies behind each pixel."""
         numbers = label_numbers(self._scene)
         cover = np.zeros((view.height, view.width, cover_words(self._scene)), np.uint32)
@@ -233,7 +244,7 @@ class TinyRasterizer:
             drawn = _Drawn(
                 drawn.colors,
                 np.where(nearer, depth, drawn.depth_m),
-                np.where(nearer, table.index, drawn.which),
+                np.where(nearer, np.int32(table.index), drawn.which),
             )
         return drawn
 
@@ -251,16 +262,16 @@ class TinyRasterizer:
             lightSpecularCoeff=0,
             renderer=self._bullet.ER_TINY_RENDERER,
         )
-        which = np.full(max(self._index_of, default=0) + 2, -1)
+        which = np.full(max(self._index_of, default=0) + 2, -1, np.int32)
         which[list(self._index_of)] = list(self._index_of.values())
-        seen = which[np.asarray(bodies, np.intp).reshape(height, width)]  # -1 is the last
+        seen = which[np.asarray(bodies).reshape(height, width)]  # -1 is the last
         share = np.asarray(depth, np.float32).reshape(height, width)
         metres = np.float32(near_m * far_m) / (far_m - np.float32(far_m - near_m) * share)
         rgb = np.asarray(colors, np.uint8).reshape(height, width, 4)[..., :3]
         metres[seen < 0] = 0
         return _Drawn(np.ascontiguousarray(rgb), metres, seen)
 
-    def _shade(self, which: NDArray[np.intp], sampled: Floats, camera: Pose) -> Floats:
+    def _shade(self, which: NDArray[np.int32], sampled: Floats, camera: Pose) -> Floats:
         """Returns the radiance (3, n) of places, normals and colours (9, n) of bodies (n,)."""
         places, normals, colors = sampled[:3], sampled[3:6], sampled[6:]
         turn = camera.rotation().as_matrix().astype(np.float32)
@@ -325,31 +336,20 @@ def _tiled(skin: Skin, uvs: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDA
 
 def _places(depth_m: Floats, view: PinholeView) -> Floats:
     """Returns the points (3, h, w) that pixels see, in the camera frame."""
-    x, y = _rays(view)
-    return np.stack([x * depth_m, y * depth_m, depth_m])
+    x = (np.arange(view.width) - view.cx_px) / view.focal_px
+    y = (np.arange(view.height) - view.cy_px) / view.focal_px
+    points = [x.astype(np.float32) * depth_m, y.astype(np.float32)[:, None] * depth_m, depth_m]
+    return np.stack(points)
 
 
-def _rays(view: PinholeView) -> tuple[Floats, Floats]:
-    """Returns x (w,) and y (h, 1) of the points that pixels see at a depth of 1."""
-    x = (np.arange(view.width, dtype=np.float32) - view.cx_px) / view.focal_px
-    y = (np.arange(view.height, dtype=np.float32) - view.cy_px) / view.focal_px
-    return x.astype(np.float32), y[:, None].astype(np.float32)
-
-
-def _normals(depth_m: Floats, view: PinholeView) -> Floats:
-    """Returns vectors (3, h, w) along the normals, towards the camera, of any length.
-
-    Over a picture of a plane, 1 / depth is linear: its slopes are the normal.
-    """
+def _slopes(depth_m: Floats) -> Floats:
+    """Returns by how much 1 / depth grows to the next pixel on the right and below, (2, h, w)."""
     near = np.divide(1, depth_m, where=depth_m > 0, out=np.zeros_like(depth_m))
-    x, y = _rays(view)
-    along_x = _slopes(near) * np.float32(-view.focal_px)
-    along_y = _slopes(near.T).T * np.float32(-view.focal_px)
-    return np.stack([along_x, along_y, -near - x * along_x - y * along_y])
+    return np.stack([_growth(near), _growth(near.T).T])
 
 
-def _slopes(values: Floats) -> Floats:
-    """Returns how values (h, w) change to the next in a row, or from the one before if that is less.
+def _growth(values: Floats) -> Floats:
+    """Returns how values (h, w) grow to the next in a row, or from the one before if that is less.
 
     So the difference does not reach over the edge of a body.
     """
@@ -357,6 +357,17 @@ def _slopes(values: Floats) -> Floats:
     after = np.concatenate([steps, steps[:, -1:]], axis=1)
     before = np.concatenate([steps[:, :1], steps], axis=1)
     return np.where(np.abs(before) < np.abs(after), before, after)
+
+
+def _normals(places: Floats, slopes: Floats) -> Floats:
+    """Returns vectors (3, h, w) along the normals, towards the camera, of any length.
+
+    In a picture of the plane n p = -1, 1 / depth is -n (x, y, 1) for rays (x, y, 1): its slopes
+    (2, h, w) along x and y tell n.
+    """
+    x, y = -slopes
+    depth = np.where(places[2] > 0, places[2], np.float32(1))
+    return np.stack([x, y, -(1 + places[0] * x + places[1] * y) / depth])
 
 
 def _unit(vectors: Floats) -> Floats:
