@@ -45,7 +45,8 @@ class ReinhardTransfer:
         Raises:
             Sim2CamError: there is no style image.
         """
-        return cls(*style_statistics(style), variety)
+        means, deviations = style_statistics(style)
+        return cls(means, deviations, variety)
 
     @property
     def pooled(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

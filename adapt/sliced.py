@@ -70,4 +70,4 @@ class SlicedTransfer:
 def _spaced(pixels: NDArray[Any]) -> NDArray[np.float64]:
     """Returns COLOURS evenly spaced rows of pixels (n, 3)."""
     rows = np.rint(np.linspace(0, len(pixels) - 1, COLOURS)).astype(int)
-    return pixels[rows].astype(np.float64)
+    return np.asarray(pixels[rows], np.float64)

@@ -37,7 +37,8 @@ class StyleRandomization:
         Raises:
             Sim2CamError: there is no style image.
         """
-        return cls(*style_statistics(style), spread)
+        means, deviations = style_statistics(style)
+        return cls(means, deviations, spread)
 
     def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the recoloured image, RGB of the size of ``frame``."""

@@ -54,11 +54,11 @@ def clipped_share(pair: Pair) -> float:
         ((rgb <= _CLIPPED[0]) | (rgb >= _CLIPPED[1])).any(axis=2)
         for rgb in (pair.before, pair.after)
     ]
-    more = clipped[1].astype(np.float64) - clipped[0]
-    shares = [more.mean()]
+    more = np.asarray(clipped[1].astype(np.float64) - clipped[0])
+    shares = [float(more.mean())]
     if pair.objects.any():
-        shares.append(more[pair.objects].mean())
-    return max(0.0, float(max(shares)))
+        shares.append(float(more[pair.objects].mean()))
+    return max(0.0, *shares)
 
 
 def _box(values: Floats) -> Floats:

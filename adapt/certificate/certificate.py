@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import binomtest
@@ -22,6 +22,7 @@ from sim2cam.adapt.certificate.opinion import Judge, Opinion, opinion_of
 from sim2cam.adapt.certificate.outlines import outline_recalls
 from sim2cam.adapt.certificate.pair import Pair
 from sim2cam.adapt.certificate.place import places
+from sim2cam.dataset.parsing import first_problem
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 from sim2cam.measure.bootstrap import CONFIDENCE, Estimate
@@ -40,6 +41,7 @@ _LEAST = ("correlation", "recall", "retained")
 
 LEAST_FOUND = 3  # objects before, for the share that is found again to say anything
 
+T = TypeVar("T")
 Verdict = Literal["certified", "appearance only", "failed"]
 
 
@@ -290,14 +292,12 @@ def _not_measured(why: str) -> Finding:
     return Finding(None, "not measured", why)
 
 
-def _checked(adapter: TypeAdapter[Any], path: Path, content: Any) -> Any:
+def _checked(adapter: TypeAdapter[T], path: Path, content: Any) -> T:
     try:
         return adapter.validate_python(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(
-            path, f"no certificate: {place}: {first['msg']}. Translate the pictures again."
+            path, f"no certificate: {first_problem(error)}. Translate the pictures again."
         ) from error
 
 

@@ -70,4 +70,5 @@ def _outline(ids: NDArray[np.uint16]) -> NDArray[np.bool_]:
     whole = ids.astype(np.int32)
     edge = np.pad(whole, 1, mode="edge")
     sides = (edge[:-2, 1:-1], edge[2:, 1:-1], edge[1:-1, :-2], edge[1:-1, 2:])
-    return np.logical_or.reduce([side != whole for side in sides]) & (whole > 0)
+    borders = np.logical_or.reduce([side != whole for side in sides])
+    return np.asarray(borders & (whole > 0))

@@ -195,7 +195,7 @@ def _fill_shard(
     lines: dict[str, list[dict[str, Any]]] = {"samples": [], "rejected": []}
     for sample in samples:
         lines["rejected" if sample.is_rejected else "samples"].append(_write_sample(part, sample))
-    for name, listed in (lines | records).items():
+    for name, listed in {**lines, **records}.items():
         if listed or name == "samples":
             texts = "".join(f"{json.dumps(plain(line), sort_keys=True)}\n" for line in listed)
             images.write_bytes(part / f"{name}.jsonl", texts.encode())
