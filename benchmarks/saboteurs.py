@@ -120,9 +120,9 @@ def hallucinate(subject: Subject, rng: np.random.Generator) -> Rgb:
 def checkerboard(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Returns the picture under the grid of 2 or 4 pixels that transposed convolutions leave."""
     period = int(rng.choice([2, 4]))
-    rows, columns = np.indices(subject.rgb.shape[:2])
-    signs = 1 - 2 * ((rows // (period // 2) + columns // (period // 2)) % 2)
-    return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None].astype(np.float32))
+    cells = np.indices(subject.rgb.shape[:2]) // (period // 2)
+    signs = np.asarray(1.0 - 2.0 * (cells.sum(axis=0) % 2))
+    return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None])
 
 
 def seam(subject: Subject, rng: np.random.Generator) -> Rgb:

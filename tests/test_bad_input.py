@@ -290,7 +290,7 @@ BAD = {
     "impossible translation": (
         recipe("[adapt.translator]\nlearning_rate_generator = 0"),
         read_recipe,
-        "/mine.toml: 'adapt': learning_rate_generator must be above 0, not 0.0.",
+        "/mine.toml: 'adapt.translator': learning_rate_generator must be above 0, not 0.0.",
     ),
     "categories without a face": (
         recipe('categories = ["1", "2", "3", "4", "5"]'),

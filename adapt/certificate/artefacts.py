@@ -11,7 +11,7 @@ _WINDOW_PX = 11
 _TILE_PX = 8
 _STRIP_PX = 4
 _MOSTLY = 0.5  # share of a column that has to be flat for a step to be told
-_FLAT = 3.0  # levels a pixel up to which the picture before has no edge
+_FLAT = 8.0  # levels a pixel up to which the picture before has no edge
 _CLIPPED = (2, 253)
 
 
@@ -82,4 +82,7 @@ def _steps(before: Floats, change: Floats) -> float:
     steps = np.where(flat, cv2.filter2D(change, cv2.CV_32F, kernel), np.nan)
     mostly = flat.mean(axis=0) >= _MOSTLY
     mostly[:_STRIP_PX] = mostly[-_STRIP_PX:] = False
-    return float(np.abs(np.nanmedian(steps[:, mostly], axis=0)).max(initial=0.0))
+    ranked = np.sort(steps[:, mostly], axis=0)  # NaN comes last
+    middle = (flat[:, mostly].sum(axis=0) - 1) // 2
+    medians = np.take_along_axis(ranked, middle[None], axis=0)
+    return float(np.abs(medians).max(initial=0.0))

@@ -31,11 +31,11 @@ class Limits:
     displacement_px: float = 1.0
     correlation: float = 0.3
     outline_recall: float = 0.5
-    colour_shift: float = 0.75
-    added_levels: float = 10.0
+    colour_shift: float = 0.4
+    added_levels: float = 8.0
     grid_levels: float = 1.0
     seam_levels: float = 3.0
-    clipped_share: float = 0.5
+    clipped_share: float = 0.8
     retained: float = 0.6
     vanished: int = 0
     hallucinated: int = 0
