@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.boxes import Box, pairwise_iou
-from sim2cam.measure.detection import ERROR_IOU, ERROR_SCORE, Detection
+from sim2cam.measure.detection import Detection
+from sim2cam.measure.verdicts import SURE_SCORE
 
 Judge = Callable[[NDArray[np.uint8]], Sequence[Detection]]
 """Finds objects in a picture (h, w, 3), unsure ones too."""
 
 FAINT = 0.25  # surer detections keep an object that was found surely; a little doubt loses none
+SAME_IOU = 0.5  # from which two boxes are of one object
 NEAR_IOU = 0.3  # a detection that overlaps an object so much is no hallucination
 
 
@@ -49,13 +51,13 @@ def opinion_of(
         labelled: boxes of the labelled objects; None when there are no labels.
     """
     first, then = judge(before), judge(after)
-    known = [d for d in first if d.score >= ERROR_SCORE]
+    known = [d for d in first if d.score >= SURE_SCORE]
     if labelled is not None:
-        covered = _overlaps(known, _boxes(labelled)).max(axis=1, initial=0.0) >= ERROR_IOU
+        covered = _overlaps(known, _boxes(labelled)).max(axis=1, initial=0.0) >= SAME_IOU
         known = [d for d, is_one in zip(known, covered, strict=True) if is_one]
     faint = [d for d in then if d.score >= FAINT]
-    sure = [d for d in then if d.score >= ERROR_SCORE]
-    again = _overlaps(known, _boxes([d.box_xyxy for d in faint])) >= ERROR_IOU
+    sure = [d for d in then if d.score >= SURE_SCORE]
+    again = _overlaps(known, _boxes([d.box_xyxy for d in faint])) >= SAME_IOU
     same = np.array([[k.category == d.category for d in faint] for k in known], np.bool_)
     there = _boxes([*(d.box_xyxy for d in first if d.score >= FAINT), *(labelled or ())])
     new = _overlaps(sure, there).max(axis=1, initial=0.0) < NEAR_IOU
