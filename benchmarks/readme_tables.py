@@ -169,9 +169,10 @@ def _score(score: dict[str, Any]) -> str:
 
 def _certificate_row(found: dict[str, Any]) -> str:
     low, high = (f"{100 * end:.1f}" for end in found["failed"]["ci95"])
+    most = sorted(found["by"], key=found["by"].get, reverse=True)
     cells = (
         found["name"], f"{100 * found['failed']['value']:.1f} % ({low}–{high})",
-        f"{found['sets_failed']} of {found['sets']}", ", ".join(list(found["by"])[:2]) or "—",
+        f"{found['sets_failed']} of {found['sets']}", ", ".join(most[:2]) or "—",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
