@@ -16,16 +16,22 @@ from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, fit_lens
 from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
-from sim2cam.adapt.calibrate.photo import Capture, Photo, by_camera, list_captures, look
+from sim2cam.adapt.calibrate.photo import (
+    Capture,
+    Photo,
+    by_camera,
+    evenly,
+    list_captures,
+    look,
+    software,
+)
 from sim2cam.adapt.calibrate.sensor import FITTED, fit_sensor
+from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.errors import InputError, LensError
 from sim2cam.scene.asset import Board
 from sim2cam.scene.sensor import Subsampling
 
 Floats = NDArray[np.float64]
-
-MOST_PHOTOS = 60
-"""Photos that are looked at closely; more of them hardly tell more."""
 
 _LEAST_PHOTOS = 3  # for an interval
 _DRAWS = 1000
@@ -71,7 +77,7 @@ def calibrate(
     captures, refused = list_captures(path)
     cameras = by_camera(captures)
     camera, own = next(iter(cameras.items()))
-    photos, broken = look(_evenly(own), board, progress)
+    photos, broken = look(evenly(own), board, progress)
     if not photos:
         raise InputError(path, next(iter(broken.values())))
     size = (own[0].header.width, own[0].header.height)
@@ -87,13 +93,9 @@ def calibrate(
         brightest=max(photo.brightest for photo in photos),
         others={name: len(theirs) for name, theirs in cameras.items() if name != camera},
         refused=refused | broken,
+        software=software(own),
+        traits=traits(photos),
     )
-
-
-def _evenly(captures: Sequence[Capture]) -> list[Capture]:
-    """Returns as many captures as are looked at closely, from the first to the last."""
-    count = min(len(captures), MOST_PHOTOS)
-    return [captures[i] for i in np.linspace(0, len(captures) - 1, count).round().astype(int)]
 
 
 def _border(photos: Sequence[Photo]) -> tuple[int, int, int, int]:

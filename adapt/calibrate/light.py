@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -27,6 +28,25 @@ _FRINGE_SIGMA_PX = 1.2
 _LEAST_TILES = 6
 _LEAST_CONTRAST = 12  # levels, standard deviation
 _LEAST_WHITES = 4
+_TONE_PX = 4  # side of the tiles whose tones are compared
+_DARK = 0.01  # share of the tiles that are taken for the darkest parts
+_TONES = (0.1, 0.9)  # quantiles of light between which contrast is measured
+_DIMMEST = 1e-3  # light below which nothing is told from black
+
+
+@dataclass(frozen=True)
+class Tones:
+    """How light and colour of a photo are spread.
+
+    Attributes:
+        darkest: light of the darkest parts, over the mean.
+        contrast: logarithm of the stops between dark and bright parts; NaN where all are alike.
+        color: logarithm of the mean distance from grey, over the mean light; NaN without colour.
+    """
+
+    darkest: float
+    contrast: float
+    color: float
 
 
 def falloff(rgb: Rgb) -> float:
@@ -164,6 +184,21 @@ def metered(rgb: Rgb) -> tuple[float, Floats]:
     """
     chosen = choose(decoded(rgb).astype(np.float32), Automatics(white_balance=1.0))
     return -float(np.log2(chosen.gain)), np.array([1 / chosen.red, 1 / chosen.blue])
+
+
+def tones(rgb: Rgb) -> Tones:
+    """Returns how light and colour of a photo (h, w, 3) are spread."""
+    size = (max(1, rgb.shape[1] // _TONE_PX), max(1, rgb.shape[0] // _TONE_PX))
+    light = decoded(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA))
+    grey = light.mean(axis=-1)
+    low, high = np.log2(np.maximum(np.quantile(grey, _TONES), _DIMMEST)).tolist()
+    mean = max(float(grey.mean()), _DIMMEST)
+    color = float(np.abs(light - grey[..., None]).mean()) / mean
+    return Tones(
+        float(np.quantile(grey, _DARK)) / mean,
+        float(np.log(high - low)) if high > low else float("nan"),
+        float(np.log(color)) if color > 0 else float("nan"),
+    )
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:

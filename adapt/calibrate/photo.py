@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.adapt.calibrate.boards import Sighting, find_board, find_whole, usual_shape
 from sim2cam.adapt.calibrate.chart import Marks, marks
-from sim2cam.adapt.calibrate.light import board_white, falloff, fringes, metered
+from sim2cam.adapt.calibrate.light import Tones, board_white, falloff, fringes, metered, tones
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
 from sim2cam.images import Header
@@ -20,6 +21,8 @@ from sim2cam.scene.asset import Board
 
 Floats = NDArray[np.float64]
 
+MOST_PHOTOS = 60
+"""Photos that are looked at closely; more of them hardly tell more."""
 LEAST_PX = 64
 """Shorter side of the smallest picture that is taken for a photo."""
 
@@ -50,6 +53,7 @@ class Photo:
     """What is seen in a capture.
 
     Attributes:
+        header: of its file.
         name: of its file.
         sighting: of a board; None without one.
         marks: of noise and edges.
@@ -58,10 +62,12 @@ class Photo:
         white: (2,) red and blue over green in what the meter takes for white.
         board_white: (2,) the same of a chessboard's light squares.
         exposure_ev: stops over the meter's exposure.
+        tones: how light and colour are spread.
         border: dead pixels at the left, top, right and bottom.
         brightest: the highest level.
     """
 
+    header: Header
     name: str
     sighting: Sighting | None
     marks: Marks
@@ -70,6 +76,7 @@ class Photo:
     white: Floats
     board_white: Floats
     exposure_ev: float
+    tones: Tones
     border: tuple[int, int, int, int]
     brightest: int
 
@@ -100,6 +107,18 @@ def by_camera(captures: Sequence[Capture]) -> dict[str, list[Capture]]:
     for capture in captures:
         found.setdefault(capture.camera, []).append(capture)
     return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
+
+
+def software(captures: Sequence[Capture]) -> str:
+    """Returns what most captures say of the camera's software; nothing where they are silent."""
+    named = Counter(str(capture.header.exif.get("Software", "")) for capture in captures)
+    return named.most_common(1)[0][0]
+
+
+def evenly(captures: Sequence[Capture]) -> list[Capture]:
+    """Returns as many captures as are looked at closely, from the first to the last."""
+    count = min(len(captures), MOST_PHOTOS)
+    return [captures[i] for i in np.linspace(0, len(captures) - 1, count).round().astype(int)]
 
 
 def look(
@@ -158,6 +177,7 @@ def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Phot
     exposure, white = metered(rgb)
     on_board = sighting is not None and sighting.shape is not None and colored
     return Photo(
+        capture.header,
         name,
         sighting,
         marks(rgb),
@@ -166,6 +186,7 @@ def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Phot
         white if colored else unknown,
         board_white(rgb, sighting) if on_board and sighting else unknown,
         exposure,
+        tones(rgb),
         _border(rgb),
         int(rgb.max()),
     )

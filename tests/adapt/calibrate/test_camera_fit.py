@@ -48,6 +48,8 @@ def fit(of=None):
         ),
         lens=of or lens(k1=-0.1, k2=0.02),
         others={"Kodak Two, 640x480": 3},
+        software="2.1",
+        traits={"sensor.blur_px": ((0.7,), (None,)) * 6},
     )  # fmt: skip
 
 
@@ -61,10 +63,12 @@ def test_it_survives_its_file(tmp_path):
 
 BAD = [
     ("", "not JSON"),
-    ("[1]", "not what sim2cam calibrate writes (version None, not 1)."),
-    ({"version": 2}, "not what sim2cam calibrate writes (version 2, not 1)."),
+    ("[1]", "not what sim2cam calibrate writes (version None, not 2). Calibrate again."),
+    ({"version": 1}, "not what sim2cam calibrate writes (version 1, not 2). Calibrate again."),
     ({"width": "wide"}, "width: Input should be a valid integer"),
     ({"findings": 5}, "findings: "),
+    ({"traits": {"sensor.blur_px": [[1.0], [None]]}}, "traits: sensor.blur_px has a row"),
+    ({"traits": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
     (
         {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
         "a lens is of brown_conrady, rational",
