@@ -95,7 +95,7 @@ def drift(
     return Drift(
         camera,
         len(photos),
-        (*facts, *_compared(fit, photos, size, rng)),
+        (*facts, *compare_photos(fit, photos, size, rng)),
         {name: len(theirs) for name, theirs in cameras.items() if name != camera},
         refused | broken,
     )
@@ -114,9 +114,10 @@ def _facts(fit: CameraFit, camera: str, named: str) -> list[Change]:
     ]
 
 
-def _compared(
+def compare_photos(
     fit: CameraFit, photos: Sequence[Photo], size: tuple[int, int], rng: np.random.Generator
 ) -> list[Change]:
+    """Returns what became of a camera, as photos of one size show it; see ``drift``."""
     scaled = size != (fit.width, fit.height)
     now = traits(photos)
     if scaled:

@@ -20,9 +20,10 @@ Rgb = NDArray[np.uint8]
 
 _TILES = 40  # across the longer side
 _DARKEST, _BRIGHTEST = 20, 240  # levels that light is told from
-_STEEPEST = 0.1  # change of log light from tile to tile beyond which there is an edge
+_STEEPEST = np.geomspace(
+    0.2, 0.03, 12
+)  # change of log light between tiles that is an edge, by round
 _LEAST_PAIRS = 60
-_ROUNDS = 12
 _FRINGE_PX = 32  # side of a tile in which fringes are looked for
 _FRINGE_SIGMA_PX = 1.2
 _LEAST_TILES = 6
@@ -65,7 +66,8 @@ def falloff(rgb: Rgb) -> float:
     if min(rows, columns) < 2:
         return float("nan")
     cut = rgb[: rows * side, : columns * side]
-    means = cv2.resize(cut, (columns, rows), interpolation=cv2.INTER_AREA).astype(np.float64)
+    # not rounded to levels: from tile to tile a lens takes less than one
+    means = cv2.resize(cut.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
     peaks = cut.reshape(rows, side, columns, side, 3).max(axis=(1, 3, 4))
     known = (means.min(axis=-1) > _DARKEST) & (peaks < _BRIGHTEST)
     light = np.log(np.maximum(decoded(means.mean(axis=-1)), 1e-4))
@@ -76,9 +78,9 @@ def falloff(rgb: Rgb) -> float:
         for parts in zip(*(_pairs(light, outward, known, axis) for axis in (0, 1)), strict=True)
     )
     lost = 0.0
-    for _ in range(_ROUNDS):
+    for steepest in _STEEPEST:
         kept = 1 - lost * middles
-        even = np.abs(changes + lost * steps / kept) < _STEEPEST
+        even = np.abs(changes + lost * steps / kept) < steepest
         if even.sum() < _LEAST_PAIRS:
             return float("nan")
         slopes = (-changes * kept / steps)[even]
