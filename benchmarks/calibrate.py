@@ -140,8 +140,15 @@ def recipe_text(numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640
     lines += [f"{name} = {pixels}" for name, pixels in zip(("width", "height"), size, strict=True)]
     for group, factors in numbers.items():
         lines.append(f"[domain.{group}]")
-        lines += [f"{name} = {json.dumps(value)}" for name, value in factors.items()]
+        lines += [f"{name} = {_toml(value)}" for name, value in factors.items()]
     return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """Returns a number, a word or a distribution as TOML has it."""
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    return f"{{ {', '.join(f'{name} = {json.dumps(part)}' for name, part in value.items())} }}"
 
 
 def compare(truth: Camera, fit: CameraFit) -> dict[str, Any]:
