@@ -129,7 +129,7 @@ def drift_table(results: dict[str, Any] | None) -> str:
     ]
     for source, name, words in UNCHANGED:
         part = found.get(source, {}).get(name)
-        facts = "not run | | "
+        facts = "not run | |"
         if part is not None:
             named = ", ".join(part.get("named", ())) or "—"
             facts = f"{part['trials']} | {part['alarms']} | {named}"

@@ -87,7 +87,12 @@ def calibrate(
         *size,
         photos=len(photos),
         boards=sum(photo.sighting is not None for photo in photos),
-        findings=(*lens_findings, *_sensor(photos, own, rng), *_glass(photos, rng)),
+        findings=(
+            *lens_findings,
+            *_sensor(photos, own, rng),
+            *_glass(photos, rng),
+            *_shutter(own, rng),
+        ),
         lens=lens,
         border=_border(photos),
         brightest=max(photo.brightest for photo in photos),
@@ -242,6 +247,27 @@ def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
         _told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
         for i, name in enumerate(("red", "blue"))
     ]
+
+
+def _shutter(own: Sequence[Capture], rng: np.random.Generator) -> list[Finding]:
+    """Returns what the files say of the exposure; in what order rows are read they do not."""
+    said = [capture.header.exif.get("ExposureTime") for capture in own]
+    times = [t for t in said if isinstance(t, float) and 0 < t < _LONGEST_S]
+    told = _told("shutter.exposure_s", times, rng, missing=_UNTIMED)
+    return [
+        replace(told, spread=_spread(times) if told.value is not None else None),
+        Finding("shutter.readout_s", None, note=_AT_REST),
+    ]
+
+
+_LONGEST_S = 60.0
+_UNTIMED = (
+    "the files do not say how long they were exposed. Take the files as the camera writes them."
+)
+_AT_REST = (
+    "photos of things at rest do not tell. Film a lamp that flickers at a known rate, and count the rows "
+    "from one dark band to the next."
+)
 
 
 def _told(
