@@ -103,15 +103,14 @@ def drift(
 
 def _facts(fit: CameraFit, camera: str, named: str) -> list[Change]:
     """Returns what the files say of the camera, where that is not what they said then."""
-    pairs = (
-        ("camera", "camera and size", fit.camera, camera),
-        ("software", "software of the camera", fit.software, named),
-    )
-    return [
-        Change(name, words, "moved", note=f"{then or 'unknown'} then, {new or 'unknown'} now")
-        for name, words, then, new in pairs
-        if then != new
-    ]
+    found = []
+    if camera != fit.camera:
+        note = f"{fit.camera} then, {camera} now"
+        found.append(Change("camera", "camera and size", "moved", note=note))
+    if fit.software and named and named != fit.software:
+        note = f"{fit.software} then, {named} now"
+        found.append(Change("software", "software of the camera", "moved", note=note))
+    return found
 
 
 def compare_photos(

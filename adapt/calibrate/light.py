@@ -184,7 +184,8 @@ def metered(rgb: Rgb) -> tuple[float, Floats]:
     Stops over the exposure that it would choose, and the light of red and blue over that of green (2,)
     in what it would take for white.
     """
-    chosen = choose(decoded(rgb).astype(np.float32), Automatics(white_balance=1.0))
+    light = decoded(np.arange(256)).astype(np.float32)[rgb]
+    chosen = choose(light, Automatics(white_balance=1.0))
     return -float(np.log2(chosen.gain)), np.array([1 / chosen.red, 1 / chosen.blue])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ Floats = NDArray[np.float64]
 
 MOST_PHOTOS = 60
 """Photos that are looked at closely; more of them hardly tell more."""
+_MOST_PIXELS, _LARGE_PHOTOS = 240_000_000, 20
+"""Of large photos as many as have so many pixels, so that it takes no longer than minutes, or that many."""
 LEAST_PX = 64
 """Shorter side of the smallest picture that is taken for a photo."""
 
@@ -117,7 +120,9 @@ def software(captures: Sequence[Capture]) -> str:
 
 def evenly(captures: Sequence[Capture]) -> list[Capture]:
     """Returns as many captures as are looked at closely, from the first to the last."""
-    count = min(len(captures), MOST_PHOTOS)
+    header = captures[0].header
+    large = max(_LARGE_PHOTOS, _MOST_PIXELS // (header.width * header.height))
+    count = min(len(captures), MOST_PHOTOS, large)
     return [captures[i] for i in np.linspace(0, len(captures) - 1, count).round().astype(int)]
 
 
@@ -202,7 +207,10 @@ def _completed(photo: Photo, path: Path, shape: tuple[int, int]) -> Photo:
 
 def _border(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int]:
     """Returns how many columns and rows at each side hold one level, as where a sensor is masked."""
-    columns, rows = (rgb.std(axis=axis).max(axis=-1) < _FLAT for axis in (0, 1))
-    ends = (columns, rows, columns[::-1], rows[::-1])
-    left, top, right, bottom = (int(np.argmin(np.append(side, False))) for side in ends)
-    return left, top, right, bottom
+    columns = rgb.swapaxes(0, 1)
+    return _dead(columns), _dead(rgb), _dead(columns[::-1]), _dead(rgb[::-1])
+
+
+def _dead(lines: NDArray[np.uint8]) -> int:
+    """Returns how many of the first lines (n, m, 3) hold one level each."""
+    return sum(1 for _ in takewhile(lambda line: line.std(axis=0).max() < _FLAT, lines))

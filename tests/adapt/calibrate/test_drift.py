@@ -125,10 +125,13 @@ def test_new_software_is_told_from_the_files_and_other_cameras_are_left_out(fit,
         Image.open(path).save(path, exif=exif, quality=92)
     for number in range(5):
         Image.new("RGB", (100, 100)).save(tmp_path / f"other{number}.jpg")
-    found = drift(fit, tmp_path, None, np.random.default_rng(0))
+    older = replace(fit, software="2.0")
+    found = drift(older, tmp_path, None, np.random.default_rng(0))
     assert found.others == {"100x100": 5}
     assert found.moved[0] == "software"
-    assert found.changes[0].note == "unknown then, 2.1 now"
+    assert found.changes[0].note == "2.0 then, 2.1 now"
+    unknown = drift(fit, tmp_path, None, np.random.default_rng(0))
+    assert "software" not in unknown.moved
 
 
 def test_a_camera_without_traits_says_so(tmp_path):
