@@ -216,7 +216,7 @@ def moved(fit: CameraFit, photos: Sequence[Photo], rng: np.random.Generator) -> 
 def summary(parts: dict[str, Any]) -> dict[str, Any]:
     """Returns counts: of false alarms, and of what was planted and named."""
     rendered = [part for name, part in parts.items() if name.startswith("camera")]
-    found: dict[str, Any] = {"rendered": _counts(rendered)}
+    found: dict[str, Any] = {"rendered": _counts(rendered)} if rendered else {}
     if "dice" in parts:
         found["dice"] = _counts([parts["dice"]]) | {
             name: _alarms(parts["dice"][name]) for name in ("halves of a day", "other day")
