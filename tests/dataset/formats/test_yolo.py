@@ -69,7 +69,7 @@ def test_outlines_fill_the_masks(exported):
 
 def test_outlines_need_ids(tmp_path, dataset):
     bare = replace(dataset, samples=tuple(replace(s, channels={}) for s in dataset.samples))
-    with pytest.raises(InputError, match="has no ids, from which outlines come. Render with ids"):
+    with pytest.raises(InputError, match=r"has no ids, from which outlines come\. Render with ids"):
         export({"train": bare}, tmp_path / "out", "yolo-seg")
 
 
