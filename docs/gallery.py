@@ -38,6 +38,11 @@ def main(names: list[str]) -> None:
     for name in names or shipped:
         write_bytes(FOLDER / f"{name}.jpg", picture_of(name))
         print(f"{name}: {FOLDER / name}.jpg", flush=True)
+    write_page(shipped)
+
+
+def write_page(shipped: list[str]) -> None:
+    """Writes the page of those that have a picture."""
     parts = [PAGE]
     for name in shipped:
         if (FOLDER / f"{name}.jpg").is_file():

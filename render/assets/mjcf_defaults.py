@@ -33,7 +33,7 @@ def write_out(root: Element, path: Path) -> None:
     Raises:
         InputError: a class has no name or one that is taken, or is named and not there.
     """
-    classes = {MAIN: {tag: {} for tag in (*_OF_BODIES, *_OF_ASSETS)}}
+    classes: dict[str, Class] = {MAIN: {tag: {} for tag in (*_OF_BODIES, *_OF_ASSETS)}}
     for element in root.findall("default"):
         first = element.get("class", MAIN)
         classes[MAIN] = classes[first] = _laid_over(classes[MAIN], element)
