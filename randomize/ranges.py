@@ -112,10 +112,7 @@ def with_distributions(domain: Domain, changes: Mapping[str, Distribution]) -> D
     for path, distribution in changes.items():
         group, factor = path.split("/")
         groups.setdefault(group, {})[factor] = distribution
-    changed = {
-        name: replace(getattr(domain, name), **factors)  # type: ignore[arg-type]
-        for name, factors in groups.items()
-    }
+    changed = {name: replace(getattr(domain, name), **factors) for name, factors in groups.items()}
     return replace(domain, **changed)
 
 
@@ -132,10 +129,13 @@ def drawn_of(path: str, values: Mapping[str, Value]) -> list[float]:
 def _every(domain: Domain) -> Iterator[Range]:
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
-            is_range = isinstance(distribution, Movable) and "." not in factor
-            if is_range and distribution.low < distribution.high:
-                least, most = bounds_of(f"{group.name}/{factor}")
-                yield Range(f"{group.name}/{factor}", distribution, least, most)
+            path = f"{group.name}/{factor}"
+            if (
+                isinstance(distribution, Movable)
+                and distribution.low < distribution.high
+                and "." not in factor
+            ):
+                yield Range(path, distribution, *bounds_of(path))
 
 
 def _is_count(path: str) -> bool:

@@ -57,9 +57,10 @@ def look(rgb: NDArray[np.uint8]) -> Floats:
         )
     levels = rgb.astype(np.float32) / 255
     red, green, blue = (np.ascontiguousarray(levels[..., i]) for i in range(3))
-    light = np.asarray(cv2.cvtColor(levels, cv2.COLOR_RGB2GRAY))
-    red_green, yellow_blue = red - green, (red + green) / 2 - blue
-    fine = light - cv2.GaussianBlur(light, (0, 0), 1.0)
+    light = np.asarray(cv2.cvtColor(levels, cv2.COLOR_RGB2GRAY), np.float32)
+    red_green = np.asarray(red - green, np.float32)
+    yellow_blue = np.asarray((red + green) / 2 - blue, np.float32)
+    fine = _fine(light)
     return np.array(
         [
             *_colors(light, red_green, yellow_blue),
@@ -169,7 +170,7 @@ def _blocks(across: Plane) -> float:
 
 
 def _fine(plane: Plane) -> Plane:
-    return np.asarray(plane - cv2.GaussianBlur(plane, (0, 0), 1.0))
+    return np.asarray(plane - cv2.GaussianBlur(plane, (0, 0), 1.0), np.float32)
 
 
 def _tiles(plane: Plane) -> Plane:

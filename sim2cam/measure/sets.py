@@ -75,6 +75,39 @@ def scale_of(*sets: Floats) -> Scale:
 _TINY = 1e-9
 
 
+@dataclass(frozen=True)
+class Gap:
+    """How far two sets are apart, by all measures.
+
+    Attributes:
+        auc: see ``classifier_auc``.
+        kernel: see ``kernel_distance``.
+        sliced: see ``sliced_wasserstein``.
+    """
+
+    auc: Apartness
+    kernel: Apartness
+    sliced: Apartness
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values."""
+        return {name: getattr(self, name).to_json() for name in ("auc", "kernel", "sliced")}
+
+
+def gap_of(first: Floats, second: Floats, rng: np.random.Generator) -> Gap:
+    """Returns how far two sets (n, d) and (m, d) are apart.
+
+    Args:
+        first, second: sets, on a scale that makes their features alike in size.
+        rng: parts, resamples and shuffles pictures, and draws directions.
+
+    Raises:
+        UsageError: fewer than ``LEAST_PICTURES`` of one, or not of the same features.
+    """
+    measures = (classifier_auc, kernel_distance, sliced_wasserstein)
+    return Gap(*(measure(first, second, rng) for measure in measures))
+
+
 def kernel_distance(first: Floats, second: Floats, rng: np.random.Generator) -> Apartness:
     """Returns the kernel distance of two sets: the unbiased estimate of the squared maximum mean
     discrepancy with the kernel (x.y / d + 1)^3 (Binkowski et al. 2018, "Demystifying MMD GANs").

@@ -18,16 +18,7 @@ from sim2cam.errors import UsageError
 from sim2cam.images import write_bytes
 from sim2cam.measure.coverage import Coverage, coverage_of
 from sim2cam.measure.look import aspect_of
-from sim2cam.measure.sets import (
-    LEAST_PICTURES,
-    Apartness,
-    Scale,
-    classifier_auc,
-    kernel_distance,
-    scale_of,
-    sliced_value,
-    sliced_wasserstein,
-)
+from sim2cam.measure.sets import LEAST_PICTURES, Gap, Scale, gap_of, scale_of, sliced_value
 from sim2cam.pipeline.gap import GapStep, Progress, Rgb, Seen, gap_ladder, looks_by, looks_of
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.search import Trial, search
@@ -110,21 +101,18 @@ class Side:
     """How renders lie to captures that nothing was fitted to.
 
     Attributes:
-        auc, kernel, sliced: see ``measure.sets``.
+        gap: between them.
         coverage: of the captures.
         pictures: some renders.
     """
 
-    auc: Apartness
-    kernel: Apartness
-    sliced: Apartness
+    gap: Gap
     coverage: Coverage
     pictures: tuple[Rgb, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Returns the measures as JSON values."""
-        names = ("auc", "kernel", "sliced", "coverage")
-        return {name: getattr(self, name).to_json() for name in names}
+        return {**self.gap.to_json(), "coverage": self.coverage.to_json()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +209,9 @@ def fit_domain(
     _check(captures, options)
     ranges = ranges_of(domain, options.factors)
     if not ranges:
-        raise UsageError("the recipe draws none of the usual factors from a range. Name some with --factors.")
+        raise UsageError(
+            "the recipe draws none of the usual factors from a range. Name some with --factors."
+        )
     learned, checked = np.arange(len(captures))[::2], np.arange(len(captures))[1::2]
     first = seen(domain, options.seed, _LOOKED * options.count)
     scale = scale_of(captures[learned], first.looks)
@@ -280,7 +270,11 @@ def ladder_after(
     recipe: Recipe, fit: DomainFit, captures: Dataset, options: FitOptions, progress: Progress
 ) -> tuple[GapStep, ...]:
     """Returns the gap between captures that nothing was fitted to and renders of the fitted recipe, at
-    its own size, step by step of its cameras."""
+    its own size, step by step of its cameras.
+
+    Raises:
+        SceneError: a scene does not settle.
+    """
     fitted = replace(recipe, domain=with_distributions(recipe.domain, fit.distributions))
     rest = replace(captures, samples=tuple(captures.samples[i] for i in fit.checked))
     return gap_ladder(
@@ -363,10 +357,8 @@ def _ends(told: Told, numbers: Mapping[str, float] | None) -> tuple[float, float
 
 def _side(wanted: Floats, seen: Seen, scale: Scale, seed: int) -> Side:
     renders = scale.of(seen.looks)
-    measures = (classifier_auc, kernel_distance, sliced_wasserstein)
-    apart = [measure(wanted, renders, stream(seed, "fit/check")) for measure in measures]
-    coverage = coverage_of(wanted, renders, stream(seed, "fit/coverage"))
-    return Side(*apart, coverage, seen.pictures)
+    rng = stream(seed, "fit/check")
+    return Side(gap_of(wanted, renders, rng), coverage_of(wanted, renders, rng), seen.pictures)
 
 
 def _fitted(of: Range, told: Told, fitted: Distribution | None) -> FittedRange:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import cv2
 import numpy as np
@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset
-from sim2cam.measure.look import aspect_of, look
-from sim2cam.measure.sets import (
-    Apartness,
-    classifier_auc,
-    kernel_distance,
-    scale_of,
-    sliced_wasserstein,
-)
+from sim2cam.measure.look import Aspect, aspect_of, look
+from sim2cam.measure.sets import Apartness, Gap, gap_of, scale_of, sliced_wasserstein
 from sim2cam.models.features import trunk_features
 from sim2cam.models.prediction import LoadedDetector, load_detector
 from sim2cam.pipeline.engines import map_units
@@ -42,7 +36,7 @@ Rgb = NDArray[np.uint8]
 Progress = Callable[[int, int], None]
 """Called with pictures done and pictures in all."""
 
-ASPECTS = ("color", "structure", "detail")
+ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 RAW = "raw render"
 
 
@@ -67,21 +61,18 @@ class GapStep:
 
     Attributes:
         step: that was taken last; ``RAW`` before any.
-        auc, kernel, sliced: of all features; see ``measure.sets``.
+        gap: of all features.
         aspects: the sliced distance of colours, structure and detail alone.
     """
 
     step: str
-    auc: Apartness
-    kernel: Apartness
-    sliced: Apartness
+    gap: Gap
     aspects: Mapping[str, Apartness]
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
-        measures = {name: getattr(self, name).to_json() for name in ("auc", "kernel", "sliced")}
         aspects = {name: one.to_json() for name, one in self.aspects.items()}
-        return {"step": self.step, **measures, "aspects": aspects}
+        return {"step": self.step, **self.gap.to_json(), "aspects": aspects}
 
 
 @dataclass(frozen=True)
@@ -147,7 +138,9 @@ def looks_of(captures: Dataset, width: int, weights: Path | None) -> Floats:
         InputError: a capture or the weights cannot be read.
         UsageError: a picture is too small.
     """
-    return np.array([_look(shrunk(images.read_rgb(s.rgb), width), weights) for s in captures.samples])
+    return np.array(
+        [_look(shrunk(images.read_rgb(s.rgb), width), weights) for s in captures.samples]
+    )
 
 
 def looks_by(
@@ -230,18 +223,13 @@ def _pictures(scene: Scene, camera: Camera, ways: Sequence[tuple[Step, ...]]) ->
 
 
 def _gap_step(name: str, wanted: Floats, renders: Floats, seed: int) -> GapStep:
-    def measured(measure: Callable[..., Apartness], which: Any = slice(None)) -> Apartness:
-        rng = stream(seed, "gap")  # the same directions and resamples at every step
-        return measure(wanted[:, which], renders[:, which], rng)
-
-    aspects = {name: measured(sliced_wasserstein, aspect_of(name)) for name in ASPECTS}
-    return GapStep(
-        name,
-        measured(classifier_auc),
-        measured(kernel_distance),
-        measured(sliced_wasserstein),
-        aspects,
-    )
+    # The same directions, parts and resamples at every step: what differs is the step.
+    gap = gap_of(wanted, renders, stream(seed, "gap"))
+    aspects: dict[str, Apartness] = {
+        aspect: sliced_wasserstein(wanted[:, which], renders[:, which], stream(seed, "gap/aspect"))
+        for aspect, which in ((one, aspect_of(one)) for one in ASPECTS)
+    }
+    return GapStep(name, gap, aspects)
 
 
 def _look(rgb: Rgb, weights: Path | None) -> Floats:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from sim2cam import images
 from sim2cam.errors import BackendError, OutputError
 from sim2cam.seeds import integer_seed
 
@@ -87,17 +87,37 @@ def search(
     return tuple(Trial(t.params, float(t.value), t.user_attrs[_FACTS]) for t in trials)
 
 
+def prepare_trials(root: Path, *, resume: bool, overwrite: bool) -> None:
+    """Makes a folder ready for trials.
+
+    Args:
+        root: the folder.
+        resume: keep trials that are there.
+        overwrite: remove them.
+
+    Raises:
+        OutputError: the folder is not empty, or cannot be written.
+    """
+    with images.writing(root):
+        root.mkdir(parents=True, exist_ok=True)
+        if any(root.iterdir()) and not (resume or overwrite):
+            raise OutputError(
+                root, "is not empty. Add --resume to go on or --overwrite to start anew."
+            )
+        if overwrite:
+            (root / STUDY).unlink(missing_ok=True)
+
+
 def _finished(
-    optuna: ModuleType, numbers: Numbers, space: Any, cost: float, found: Mapping[str, Any]
+    optuna: Any, numbers: Numbers, space: Any, cost: float, found: Mapping[str, Any]
 ) -> Any:
     return optuna.trial.create_trial(
         params=dict(numbers), distributions=space, value=cost, user_attrs={_FACTS: dict(found)}
     )
 
 
-def _study(optuna: ModuleType, root: Path) -> Any:
+def _study(optuna: Any, root: Path) -> Any:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    root.mkdir(parents=True, exist_ok=True)
     file = optuna.storages.journal.JournalFileBackend(str(root / STUDY))
     study = optuna.create_study(
         storage=optuna.storages.JournalStorage(file), study_name=_NAME, load_if_exists=True
@@ -121,7 +141,7 @@ def _check_facts(study: Any, facts: Mapping[str, Any], root: Path) -> None:
     study.set_user_attr(_FACTS, wanted)
 
 
-def _optuna() -> ModuleType:
+def _optuna() -> Any:
     try:
         import optuna
         import optuna.storages.journal

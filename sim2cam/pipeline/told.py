@@ -129,4 +129,5 @@ def _ridge(x: Floats, y: Floats, center: Floats, mean: float, ridge: float) -> _
     leverage = np.einsum("nd,de,ne->n", x, inverse, x) + 1 / len(x)
     off = (y - x @ slopes) / (1 - leverage)
     share = 1 - float((off**2).sum() / (y**2).sum()) * ((len(y) - 1) / len(y)) ** 2
-    return _Regression(share, center, mean, slopes, float(np.sqrt((off**2).mean())), inverse)
+    spread = float(np.sqrt((off**2).mean()))
+    return _Regression(share, center, mean, slopes, spread, np.asarray(inverse, np.float64))

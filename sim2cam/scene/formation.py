@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from sim2cam.scene.camera import Camera
-from sim2cam.scene.glass import Glass
-from sim2cam.scene.sensor import Processing
 
 Step = Literal["lens", "exposure", "tone", "sharpness", "noise", "jpeg"]
 
@@ -52,16 +50,16 @@ def formed_by(camera: Camera, steps: Collection[Step]) -> Camera:
     glass = _without(camera.glass, _GLASS, off)
     processing = _without(camera.sensor.processing, _PROCESSING, off)
     sensor = replace(_without(camera.sensor, _SENSOR, off), processing=processing)
-    bare = replace(_without(camera, _CAMERA, off), sensor=sensor, glass=glass)
-    return bare if "lens" in steps else replace(bare, lens=_unbent(camera.lens))
+    lens = camera.lens if "lens" in steps else _unbent(camera.lens)
+    return replace(camera, lens=lens, sensor=sensor, glass=glass, **_changes(_CAMERA, off))
 
 
-Part = TypeVar("Part", Camera, Any, Glass | None, Processing | None)
+def _without(part: Any, table: Mapping[Step, Mapping[str, Any]], off: Collection[Step]) -> Any:
+    return part if part is None else replace(part, **_changes(table, off))
 
 
-def _without(part: Part, table: Mapping[Step, Mapping[str, Any]], off: Collection[Step]) -> Part:
-    changes = {name: value for step in off for name, value in table.get(step, {}).items()}
-    return part if part is None else replace(part, **changes)
+def _changes(table: Mapping[Step, Mapping[str, Any]], off: Collection[Step]) -> dict[str, Any]:
+    return {name: value for step in off for name, value in table.get(step, {}).items()}
 
 
 def _unbent(lens: Any) -> Any:

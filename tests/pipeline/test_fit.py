@@ -68,8 +68,8 @@ def test_shifted_ranges_are_brought_to_the_truth(found):
     low, high = ranges["light/warmth"].after
     assert -0.5 < low <= 0.2
     assert 0.4 <= high < 0.9
-    assert found.after.sliced.ci95[1] < found.before.sliced.ci95[0]
-    assert found.after.auc.value < found.before.auc.value
+    assert found.after.gap.sliced.ci95[1] < found.before.gap.sliced.ci95[0]
+    assert found.after.gap.auc.value < found.before.gap.auc.value
 
 
 def test_no_range_is_narrower_than_what_captures_show(found):
@@ -94,7 +94,7 @@ def test_what_looks_do_not_tell_stays_as_it_is(found):
 
 def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
     """Their looks go with no value that was drawn, so they might show any."""
-    strange = seen(START, 5, 80).looks + [0, 0, 0, 0, 400, -400]
+    strange = seen(START, 5, 80).looks + np.array([0, 0, 0, 0, 400, -400])
     found = fit_domain(START, strange, seen, tmp_path, OPTIONS, {}, lambda *_: None)
     for one in found.ranges:
         assert one.after[0] <= one.before[0] + 1e-9
