@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -68,7 +69,13 @@ class Draw:
 
     def has(self, group: str) -> bool:
         """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
-        return any(path.startswith(f"{group}/") for path in self.values)
+        return group in self._groups
+
+    @functools.cached_property
+    def _groups(self) -> frozenset[str]:
+        """Groups and their instances: of ``motion/0/speed`` both ``motion/0`` and ``motion``."""
+        above = {path.rpartition("/")[0] for path in self.values}
+        return frozenset(above | {group.partition("/")[0] for group in above})
 
     def named(self, path: str) -> dict[str, float]:
         """Returns the drawn numbers of a factor that has one for each of several names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ _NEAR_M, _FAR_M = 0.02, 20.0
 _LIGHT_DISTANCE_M = 20.0  # far enough to be parallel, near enough for 32-bit depth
 _SHADOW_PX = 512
 _SUPERSAMPLING = 2
+_STRIP_PX = 128  # rows at a time, so that what is known of them stays in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class _Drawn:
 
     colors: NDArray[np.uint8]
     depth_m: Floats
-    which: NDArray[np.intp]
+    which: NDArray[np.int32]
 
 
 class TinyRasterizer:
@@ -142,24 +143,32 @@ class TinyRasterizer:
         """
         fine = _finer(view)
         drawn = self._see(fine)
-        places = _places(drawn.depth_m, fine)  # (2h, 2w, 3), in the camera frame
-        normals = _normals(places)
+        slopes = _slopes(drawn.depth_m) * np.float32(fine.focal_px)
+        strips = []
+        for top in range(0, fine.height, _STRIP_PX):
+            rows = slice(top, top + _STRIP_PX)
+            strip = _Drawn(drawn.colors[rows], drawn.depth_m[rows], drawn.which[rows])
+            sees = replace(fine, height=len(strip.which), cy_px=fine.cy_px - top)
+            strips.append(self._radiance_of(strip, slopes[:, rows], sees))
+        return np.concatenate(strips)
+
+    def _radiance_of(self, drawn: _Drawn, slopes: Floats, view: PinholeView) -> Floats:
+        """Returns linear RGB (h, w, 3) of what was drawn with several samples a pixel."""
+        places = _places(drawn.depth_m, view)
         colors = drawn.colors
         for table in self._tables:
-            on_it = (drawn.which == table.index)[..., None]
-            colors = np.where(on_it, table.colors_at(places, view.pose), colors)
-        which = _by_pixel(drawn.which)  # (h, w, 4)
-        within = (which == which[..., :1]).all(axis=-1)
-        sampled = (places, normals, images.LINEAR[colors])
-        mixed = [_averaged(a) for a in sampled]
-        result = self._shade(which[..., 0].ravel(), [a.reshape(-1, 3) for a in mixed], view.pose)
-        result = result.reshape(*within.shape, 3)
-        edge = [_by_pixel(a)[~within].reshape(-1, 3) for a in sampled]  # (4 m, 3) each
-        shaded = self._shade(which[~within].ravel(), edge, view.pose)
-        result[~within] = shaded.reshape(-1, _SUPERSAMPLING**2, 3).mean(axis=1)
-        return result
+            on_it = (drawn.which == table.index).astype(np.uint8)
+            cv2.copyTo(table.colors_at(places, view.pose), on_it, colors)
+        samples = _by_pixel(np.concatenate([places, _normals(places, slopes), _planes(colors)]))
+        which = _by_pixel(drawn.which)  # (4, h, w), samples are (4, 9, h, w)
+        at_edge = (which[1:] != which[0]).any(axis=0)
+        radiance = self._shade(which[0].ravel(), samples.mean(axis=0).reshape(9, -1), view.pose)
+        edge = samples[..., at_edge].swapaxes(0, 1).reshape(9, -1)
+        shaded = self._shade(which[:, at_edge].ravel(), edge, view.pose)
+        radiance[:, at_edge.ravel()] = shaded.reshape(3, len(which), -1).mean(axis=1)
+        return np.ascontiguousarray(radiance.T).reshape(*at_edge.shape, 3)
 
-    def _cover(self, which: NDArray[np.intp], view: PinholeView) -> NDArray[np.uint32]:
+    def _cover(self, which: NDArray[np.int32], view: PinholeView) -> NDArray[np.uint32]:
         """Returns the bits (h, w, words) of all labelled bodies behind each pixel."""
         numbers = label_numbers(self._scene)
         cover = np.zeros((view.height, view.width, cover_words(self._scene)), np.uint32)
@@ -235,7 +244,7 @@ class TinyRasterizer:
             drawn = _Drawn(
                 drawn.colors,
                 np.where(nearer, depth, drawn.depth_m),
-                np.where(nearer, table.index, drawn.which),
+                np.where(nearer, np.int32(table.index), drawn.which),
             )
         return drawn
 
@@ -253,17 +262,18 @@ class TinyRasterizer:
             lightSpecularCoeff=0,
             renderer=self._bullet.ER_TINY_RENDERER,
         )
-        which = np.full(max(self._index_of, default=0) + 2, -1)
+        which = np.full(max(self._index_of, default=0) + 2, -1, np.int32)
         which[list(self._index_of)] = list(self._index_of.values())
-        seen = which[np.asarray(bodies, np.intp).reshape(height, width)]  # -1 is the last
-        share = np.asarray(depth, np.float64).reshape(height, width)
-        metres = near_m * far_m / (far_m - (far_m - near_m) * share)
+        seen = which[np.asarray(bodies).reshape(height, width)]  # -1 is the last
+        share = np.asarray(depth, np.float32).reshape(height, width)
+        metres = np.float32(near_m * far_m) / (far_m - np.float32(far_m - near_m) * share)
         rgb = np.asarray(colors, np.uint8).reshape(height, width, 4)[..., :3]
-        return _Drawn(rgb, np.where(seen < 0, 0, metres).astype(np.float32), seen)
+        metres[seen < 0] = 0
+        return _Drawn(np.ascontiguousarray(rgb), metres, seen)
 
-    def _shade(self, which: NDArray[np.intp], sampled: list[Floats], camera: Pose) -> Floats:
-        """Returns the radiance (n, 3) of places, normals and colours (n, 3) of bodies (n,)."""
-        places, normals, colors = sampled
+    def _shade(self, which: NDArray[np.int32], sampled: Floats, camera: Pose) -> Floats:
+        """Returns the radiance (3, n) of places, normals and colours (9, n) of bodies (n,)."""
+        places, normals, colors = sampled[:3], sampled[3:6], sampled[6:]
         turn = camera.rotation().as_matrix().astype(np.float32)
         nothing = which < 0
         materials = [body.material for body in self._scene.bodies]
@@ -271,14 +281,14 @@ class TinyRasterizer:
             [(m.roughness, m.specular, m.metallic, m.emission) for m in materials], np.float32
         )
         points = Points(
-            places @ turn.T + np.array(camera.position_m, np.float32),
-            _unit(normals) @ turn.T,
-            -_unit(places) @ turn.T,
+            turn @ places + np.array(camera.position_m, np.float32)[:, None],
+            turn @ _unit(normals),
+            -turn @ _unit(places),
             colors,
-            *looks[which].T,
+            *looks.T[:, which],
         )
         radiance = shade(points, self._lighting)
-        radiance[nothing] = self._scene.environment.horizon
+        radiance[:, nothing] = np.array(self._scene.environment.horizon)[:, None]
         return radiance
 
     def _call(self, function: Any, *args: Any, **named: Any) -> Any:
@@ -325,44 +335,54 @@ def _tiled(skin: Skin, uvs: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDA
 
 
 def _places(depth_m: Floats, view: PinholeView) -> Floats:
-    """Returns the points (h, w, 3) that pixels see, in the camera frame."""
-    x = (np.arange(view.width, dtype=np.float32) - view.cx_px) / view.focal_px
-    y = (np.arange(view.height, dtype=np.float32) - view.cy_px) / view.focal_px
-    return np.stack([x * depth_m, y[:, None] * depth_m, depth_m], axis=-1, dtype=np.float32)
+    """Returns the points (3, h, w) that pixels see, in the camera frame."""
+    x = (np.arange(view.width) - view.cx_px) / view.focal_px
+    y = (np.arange(view.height) - view.cy_px) / view.focal_px
+    points = [x.astype(np.float32) * depth_m, y.astype(np.float32)[:, None] * depth_m, depth_m]
+    return np.stack(points)
 
 
-def _normals(places: Floats) -> Floats:
-    """Returns vectors (h, w, 3) along the normals, towards the camera, of any length."""
-    along_x, along_y = _slopes(places), _slopes(places.swapaxes(0, 1)).swapaxes(0, 1)
-    return np.cross(along_y, along_x)
+def _slopes(depth_m: Floats) -> Floats:
+    """Returns by how much 1 / depth grows to the next pixel on the right and below, (2, h, w)."""
+    near = np.divide(1, depth_m, where=depth_m > 0, out=np.zeros_like(depth_m))
+    return np.stack([_growth(near), _growth(near.T).T])
 
 
-def _slopes(places: Floats) -> Floats:
-    """Returns the way (h, w, 3) to the next point in a row, or from the one before if it is nearer.
+def _growth(values: Floats) -> Floats:
+    """Returns how values (h, w) grow to the next in a row, or from the one before if that is less.
 
     So the difference does not reach over the edge of a body.
     """
-    steps = np.diff(places, axis=1)
+    steps = np.diff(values, axis=1)
     after = np.concatenate([steps, steps[:, -1:]], axis=1)
     before = np.concatenate([steps[:, :1], steps], axis=1)
-    nearer = np.abs(before[..., 2:]) < np.abs(after[..., 2:])
-    return np.where(nearer, before, after)
+    return np.where(np.abs(before) < np.abs(after), before, after)
+
+
+def _normals(places: Floats, slopes: Floats) -> Floats:
+    """Returns vectors (3, h, w) along the normals, towards the camera, of any length.
+
+    In a picture of the plane n p = -1, 1 / depth is -n (x, y, 1) for rays (x, y, 1): its slopes
+    (2, h, w) along x and y tell n.
+    """
+    x, y = -slopes
+    depth = np.where(places[2] > 0, places[2], np.float32(1))
+    return np.stack([x, y, -(1 + places[0] * x + places[1] * y) / depth])
 
 
 def _unit(vectors: Floats) -> Floats:
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    return np.asarray(vectors / np.maximum(lengths, 1e-20), dtype=np.float32)
+    """Returns vectors (3, n) at length 1."""
+    x, y, z = vectors
+    lengths = np.sqrt(x * x + y * y + z * z)
+    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-20)), dtype=np.float32)
+
+
+def _planes(colors: NDArray[np.uint8]) -> Floats:
+    """Returns the linear values (3, h, w) of colours (h, w, 3)."""
+    return np.stack([images.LINEAR[colors[..., i]] for i in range(3)])
 
 
 def _by_pixel(samples: NDArray[Any]) -> NDArray[Any]:
-    """Returns samples (n h, n w, ...) as (h, w, n n, ...)."""
+    """Returns samples (..., n h, n w) as (n n, ..., h, w)."""
     n = _SUPERSAMPLING
-    height, width, *rest = samples.shape
-    blocks = samples.reshape(height // n, n, width // n, n, *rest).swapaxes(1, 2)
-    return blocks.reshape(height // n, width // n, n * n, *rest)
-
-
-def _averaged(samples: Floats) -> Floats:
-    """Returns the means (h, w, 3) of samples (n h, n w, 3)."""
-    height, width = (side // _SUPERSAMPLING for side in samples.shape[:2])
-    return np.asarray(cv2.resize(samples, (width, height), interpolation=cv2.INTER_AREA))
+    return np.stack([samples[..., i::n, j::n] for i in range(n) for j in range(n)])

@@ -157,7 +157,7 @@ def turned(view: ShadowView, quarters: int) -> ShadowView:
     return replace(view, eye=view.target + np.array([x, y, z]))
 
 
-def sky_radiance(environment: Environment, heights: Floats) -> Floats:
+def sky_radiance(environment: Environment, heights: NDArray[Any]) -> NDArray[Any]:
     """Returns the linear RGB (n, 3) of a sky that is no picture, lamps left out.
 
     Args:
@@ -165,8 +165,8 @@ def sky_radiance(environment: Environment, heights: Floats) -> Floats:
         heights: z (n,) of unit directions.
     """
     level = np.clip(heights, 0, 1)[:, None]
-    horizon, zenith = np.array(environment.horizon), np.array(environment.zenith)
-    return np.asarray((1 - level) * horizon + level * zenith)
+    ends = np.array([environment.horizon, environment.zenith], heights.dtype)
+    return np.asarray((1 - level) * ends[0] + level * ends[1])
 
 
 def ground_irradiance(environment: Environment) -> Floats:
@@ -225,7 +225,7 @@ def sky_harmonics(environment: Environment) -> Floats:
     return np.asarray(_HARMONIC_SCALES[:, None] * (_harmonics(directions).T @ radiance) * share)
 
 
-def harmonic_irradiance(coefficients: Floats, normals: Floats) -> Floats:
+def harmonic_irradiance(coefficients: NDArray[Any], normals: NDArray[Any]) -> NDArray[Any]:
     """Returns the linear RGB irradiance (n, 3) of the open sky on surfaces of normals (n, 3).
 
     The sky is taken in spherical harmonics up to degree 2, which hold all but a few per cent of any
@@ -235,7 +235,7 @@ def harmonic_irradiance(coefficients: Floats, normals: Floats) -> Floats:
     return np.asarray(np.maximum(_harmonics(normals) @ coefficients, 0))
 
 
-def _harmonics(directions: Floats) -> Floats:
+def _harmonics(directions: NDArray[Any]) -> NDArray[Any]:
     """Returns the harmonics (n, 9) of directions (n, 3), without their factors."""
     x, y, z = directions.T
     terms = [np.ones_like(x), y, z, x, x * y, y * z, 3 * z * z - 1, x * z, x * x - y * y]

@@ -30,15 +30,31 @@ def split_sum() -> NDArray[np.float32]:
     return np.array([[_integral(rough, nv) for nv in steps] for rough in steps], np.float32)
 
 
-def split_sum_at(roughness: NDArray[np.float32], nv: NDArray[np.float32]) -> Floats:
-    """Returns the two numbers (n, 2) for roughnesses and cosines (n,) of 0 to 1, interpolated."""
-    table, last = split_sum(), TABLE_SIZE - 1
+def split_sum_at(
+    roughness: NDArray[np.float32], nv: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Returns the two numbers, (n,) each, for roughnesses and cosines (n,) of 0 to 1, interpolated."""
+    last = TABLE_SIZE - 1
     row, column = roughness * last, nv * last
-    i = np.minimum(row.astype(np.intp), last - 1)
-    j = np.minimum(column.astype(np.intp), last - 1)
-    down, right = (row - i)[:, None], (column - j)[:, None]
-    above = table[i, j] * (1 - right) + table[i, j + 1] * right
-    below = table[i + 1, j] * (1 - right) + table[i + 1, j + 1] * right
+    i = np.minimum(row.astype(np.int32), last - 1)
+    j = np.minimum(column.astype(np.int32), last - 1)
+    down, right = row - i.astype(np.float32), column - j.astype(np.float32)
+    first = i * TABLE_SIZE + j
+    return (
+        _between(split_sum()[..., 0].ravel(), first, down, right),
+        _between(split_sum()[..., 1].ravel(), first, down, right),
+    )
+
+
+def _between(
+    table: NDArray[np.float32],
+    first: NDArray[np.int32],
+    down: NDArray[np.float32],
+    right: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """Returns what a table (n n,) holds ``down`` and ``right`` of its entries ``first``."""
+    above = table[first] * (1 - right) + table[first + 1] * right
+    below = table[first + TABLE_SIZE] * (1 - right) + table[first + TABLE_SIZE + 1] * right
     return np.asarray(above * (1 - down) + below * down)
 
 

@@ -49,6 +49,14 @@ def mesh_of(asset: Asset) -> Mesh:
             from sim2cam.render.assets.mesh_file import content_of
 
             return content_of(asset).mesh
+        case _:
+            return _made(asset)
+
+
+@functools.lru_cache(maxsize=64)  # physics, drawing and labels of one scene ask for the same
+def _made(asset: Asset) -> Mesh:
+    """Returns the mesh of a shape that is made here."""
+    match asset:
         case Ground():
             return _ground(asset)
         case Die():

@@ -33,21 +33,21 @@ class Table:
 
     def depth_m(self, view: PinholeView) -> Floats:
         """Returns the depth (h, w) at which the pixels of a view meet it, 0 where they do not."""
-        camera = (self.pose.inverse() @ view.pose).matrix()
-        x = (np.arange(view.width) - view.cx_px) / view.focal_px
-        y = (np.arange(view.height) - view.cy_px)[:, None] / view.focal_px
+        camera = (self.pose.inverse() @ view.pose).matrix().astype(np.float32)
+        x = ((np.arange(view.width) - view.cx_px) / view.focal_px).astype(np.float32)
+        y = ((np.arange(view.height) - view.cy_px) / view.focal_px).astype(np.float32)[:, None]
         along = [row[0] * x + (row[1] * y + row[2]) for row in camera[:3]]  # (h, w) each
         with np.errstate(divide="ignore", invalid="ignore"):
             depth = -camera[2, 3] / along[2]
             ends = [np.abs(camera[i, 3] + depth * along[i]) for i in (0, 1)]
-            meets = (depth > 0) & (ends[0] <= self.side_m / 2) & (ends[1] <= self.side_m / 2)
-        return np.where(meets, depth, 0).astype(np.float32)
+            meets = (depth > 0) & (np.maximum(*ends) <= self.side_m / 2)
+        return np.where(meets, depth, np.float32(0))
 
     def colors_at(self, places: Floats, camera: Pose) -> NDArray[np.uint8]:
-        """Returns the colours (h, w, 3) where points (h, w, 3) in the camera frame lie above it."""
+        """Returns the colours (h, w, 3) where points (3, h, w) in the camera frame lie above it."""
         to_table = (self.pose.inverse() @ camera).matrix().astype(np.float32)
         texels_per_m = np.float32(self.skin.turns * len(self.skin.colors))
-        x, y = (places @ row[:3] + row[3] for row in to_table[:2])
+        x, y = np.tensordot(to_table[:2, :3], places, 1) + to_table[:2, 3, None, None]
         found = cv2.remap(
             self.skin.colors,
             x * texels_per_m - np.float32(0.5),

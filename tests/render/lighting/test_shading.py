@@ -14,6 +14,7 @@ DOWN = Pose.looking_at((0.0, 0.0, 10.0), (0.0, 0.0, 0.0), 0.0)
 
 
 def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
+    """Points whose vectors (n, 3) stand in columns."""
     values = {
         "places_m": np.zeros((n, 3)),
         "normals": np.tile(normal, (n, 1)),
@@ -24,7 +25,7 @@ def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
         "metallic": np.zeros(n),
         "emission": np.zeros(n),
     }
-    return Points(**{name: np.asarray(v, np.float32) for name, v in (values | changes).items()})
+    return Points(**{name: np.asarray(v, np.float32).T for name, v in (values | changes).items()})
 
 
 def lighting(depth_m=0.0, environment=DARK, power=3.0):
@@ -63,15 +64,15 @@ def test_a_mirror_shows_the_sky_above_it():
     sky = Environment((0.2, 0.4, 0.6), (1.0, 1.0, 1.0), ())
     mirror = points(roughness=[0.05], metallic=[1.0], color=1.0)
     assert shade(mirror, lighting(environment=sky)) == pytest.approx(
-        np.array([[0.2, 0.4, 0.6]]), rel=0.01
+        np.array([[0.2], [0.4], [0.6]]), rel=0.01
     )
 
 
 def test_a_metal_tints_its_reflection_and_a_dielectric_does_not():
     sky = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
     red = {"colors": [[0.8, 0.1, 0.1]], "roughness": [0.05]}
-    metal = shade(points(**red, metallic=[1.0]), lighting(environment=sky))[0]
-    plastic = shade(points(**red, specular=[0.05]), lighting(environment=sky, power=0.0))[0]
+    metal = shade(points(**red, metallic=[1.0]), lighting(environment=sky))[:, 0]
+    plastic = shade(points(**red, specular=[0.05]), lighting(environment=sky, power=0.0))[:, 0]
     assert metal == pytest.approx([0.8, 0.1, 0.1], rel=0.01)
     assert plastic == pytest.approx([0.95 * c + 0.05 for c in (0.8, 0.1, 0.1)], rel=0.01)
 
@@ -96,7 +97,7 @@ def test_a_lamp_sheds_on_all_eyes_what_one_eye_sees_of_an_even_sky(roughness, de
     nothing = ShadowMap(PinholeView(DOWN, 2, 2, 1.0, 0.5, 0.5), np.zeros((2, 2), np.float32))
     lit = Lighting(replace(DARK, lamps=(lamp,)), beams, (nothing,) * LAMP_BEAMS, np.zeros(3))
     eyes = hemisphere(n)
-    shine = shade(points(n, to_eye=eyes, **metal), lit)[:, 0]
+    shine = shade(points(n, to_eye=eyes, **metal), lit)[0]
     total = (shine * eyes[:, 2]).mean() * 2 * np.pi / np.cos(angle)
     even = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
     around = replace(lighting(environment=even, power=0.0), ground_color=np.ones(3))

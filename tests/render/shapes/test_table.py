@@ -42,7 +42,7 @@ def test_what_lies_behind_the_camera_is_not_seen():
 def colors(x_m, y_m):
     """The colour below a point of the world."""
     spot = DOWN.inverse().apply(np.array([[x_m, y_m, 0.0]])).astype(np.float32)
-    return table().colors_at(spot[None], DOWN)[0, 0]
+    return table().colors_at(spot.T[..., None], DOWN)[0, 0]
 
 
 def test_colours_are_those_of_the_picture_below():
@@ -62,5 +62,5 @@ def test_its_pose_moves_picture_and_edge():
     moved = Pose(position_m=(0.25, 0.0, 0.5))
     assert np.allclose(table(side_m=0.6, pose=moved).depth_m(view())[15, 25], 0.5)
     spot = DOWN.inverse().apply(np.array([[0.375, 0.125, 0.5]])).astype(np.float32)
-    found = table(pose=moved).colors_at(spot[None], DOWN)[0, 0]
+    found = table(pose=moved).colors_at(spot.T[..., None], DOWN)[0, 0]
     assert np.array_equal(found, PICTURE[0, 0])
