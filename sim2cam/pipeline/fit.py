@@ -44,6 +44,7 @@ LADDER_SCENES = 32
 _STEPS: tuple[tuple[Step, ...]] = (("lens", "exposure", "tone"),)
 _SHOWN = 6
 _LOOKED = 4  # times as many renders as a trial has say how looks go with what is drawn
+_FRESH = 2  # times as many measure what came of it
 
 
 @dataclass(frozen=True)
@@ -215,22 +216,25 @@ def fit_domain(
     learned, checked = np.arange(len(captures))[::2], np.arange(len(captures))[1::2]
     first = seen(domain, options.seed, _LOOKED * options.count)
     scale = scale_of(captures[learned], first.looks)
-    rng = stream(options.seed, "fit")
     wanted = scale.of(captures[learned])
+    rng = stream(options.seed, "fit")
     told = told_by(wanted, scale.of(first.looks), first.drawn, ranges, rng)
-    clear = [(one, t) for one, t in zip(ranges, told, strict=True) if t.shown is not None]
-    aim = _Aim(domain, tuple(r for r, _ in clear), tuple(t for _, t in clear), wanted, scale)
-    trials = _searched(aim, first, seen, root, options, facts, progress) if clear else ()
-    best = min(trials, key=lambda trial: trial.cost).numbers if trials else None
-    changed = aim.distributions(best) if best is not None else {}
-    rest = scale.of(captures[checked])
-    fresh = options.seed + 1
-    before, after = (
-        _side(rest, seen(one, fresh, options.count * 2), scale, options.seed)
-        for one in (domain, with_distributions(domain, changed))
+    aim = _Aim(domain, *_searched_among(ranges, told), wanted, scale)
+    trials = _trials(aim, first, seen, root, options, facts, progress) if aim.ranges else ()
+    changed = aim.distributions(_best(trials)) if trials else {}
+
+    def side(of: Domain) -> Side:
+        fresh = seen(of, options.seed + 1, _FRESH * options.count)
+        return _side(scale.of(captures[checked]), fresh, scale, options.seed)
+
+    return DomainFit(
+        tuple(_fitted(o, t, changed.get(o.path)) for o, t in zip(ranges, told, strict=True)),
+        side(domain),
+        side(with_distributions(domain, changed)),
+        trials,
+        changed,
+        tuple(checked.tolist()),
     )
-    fitted = tuple(_fitted(o, t, changed.get(o.path)) for o, t in zip(ranges, told, strict=True))
-    return DomainFit(fitted, before, after, trials, changed, tuple(checked.tolist()))
 
 
 def fit_recipe(
@@ -321,7 +325,19 @@ def _check(captures: Floats, options: FitOptions) -> None:
         raise UsageError(f"--count must be {LEAST_PICTURES} or more, not {options.count}")
 
 
-def _searched(
+def _searched_among(
+    ranges: Sequence[Range], told: Sequence[Told]
+) -> tuple[tuple[Range, ...], tuple[Told, ...]]:
+    """Returns the ranges that captures tell of, and what they tell."""
+    clear = [(one, t) for one, t in zip(ranges, told, strict=True) if t.shown is not None]
+    return tuple(one for one, _ in clear), tuple(t for _, t in clear)
+
+
+def _best(trials: Sequence[Trial]) -> Mapping[str, float]:
+    return min(trials, key=lambda trial: trial.cost).numbers
+
+
+def _trials(
     aim: _Aim, first: Seen, seen: Look, root: Path, options: FitOptions, facts: Mapping[str, Any],
     progress: Progress,
 ) -> tuple[Trial, ...]:  # fmt: skip

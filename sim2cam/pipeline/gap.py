@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset
-from sim2cam.measure.look import Aspect, aspect_of, look
+from sim2cam.errors import InputError
+from sim2cam.measure.look import LEAST_PX, Aspect, aspect_of, look
 from sim2cam.measure.sets import Apartness, Gap, gap_of, scale_of, sliced_wasserstein
 from sim2cam.models.features import trunk_features
 from sim2cam.models.prediction import LoadedDetector, load_detector
@@ -135,12 +136,10 @@ def looks_of(captures: Dataset, width: int, weights: Path | None) -> Floats:
     """Returns the features (n, d) of captures, larger ones shrunk to a width.
 
     Raises:
-        InputError: a capture or the weights cannot be read.
-        UsageError: a picture is too small.
+        InputError: a capture cannot be read, or is too small.
+        CheckpointError: the weights are missing or broken.
     """
-    return np.array(
-        [_look(shrunk(images.read_rgb(s.rgb), width), weights) for s in captures.samples]
-    )
+    return np.array([_look(_read(s.rgb, width), weights) for s in captures.samples])
 
 
 def looks_by(
@@ -203,6 +202,17 @@ def shrunk(rgb: Rgb, width: int) -> Rgb:
         return rgb
     size = (width, max(1, round(rgb.shape[0] * width / rgb.shape[1])))
     return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _read(path: Path, width: int) -> Rgb:
+    rgb = shrunk(images.read_rgb(path), width)
+    if min(rgb.shape[:2]) < LEAST_PX:
+        raise InputError(
+            path,
+            f"too small or too narrow: {width} pixels wide or less, its shorter side has "
+            f"{min(rgb.shape[:2])}, and {LEAST_PX} are needed. Leave it out.",
+        )
+    return rgb
 
 
 def _pictures(scene: Scene, camera: Camera, ways: Sequence[tuple[Step, ...]]) -> Iterator[Rgb]:

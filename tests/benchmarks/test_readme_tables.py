@@ -18,7 +18,8 @@ ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE
 SHIPPED = "<!-- shipped-results:begin -->\n<!-- shipped-results:end -->\n"
 RENDER = "<!-- render-results:begin -->\n<!-- render-results:end -->\n"
 WORLDS = "<!-- worlds-results:begin -->\n<!-- worlds-results:end -->\n"
-README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{RENDER}{WORLDS}"
+GAP = "<!-- gap-results:begin -->\n<!-- gap-results:end -->\n"
+README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{GAP}{RENDER}{WORLDS}"
 
 
 def test_the_readme_shows_the_committed_results():
@@ -48,7 +49,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 6 + 2
+    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 1 + 6 + 2
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
@@ -92,3 +93,16 @@ def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
         f"| dice | 1,000 | 12,000 | 0 | 12.5 % | {reason} | 1 of 900 | die/edge_m by 3 % |" in lines
     )
     assert "| all | 2,000 | 30,000 | 0 | 3 | 0.012, 0.200, 4.5 | 0 |" in lines
+
+
+def test_the_gap_has_a_row_for_each_step_and_columns_for_each_camera(tmp_path):
+    step = {"auc": SCORE, "sliced": SCORE, "kernel": SCORE, "aspects": {"detail": SCORE}}
+    steps = [{"step": name, **step} for name in ("raw render", "lens")]
+    cameras = [{"name": name, "steps": steps} for name in ("as drawn", "fitted")]
+    (tmp_path / "gap.json").write_text(json.dumps({"cameras": cameras}))
+    lines = tables.with_tables(README, tmp_path).splitlines()
+    cells = " | ".join(["0.500 (0.450–0.551)"] * 6)
+    assert f"| raw render | {cells} |" in lines
+    assert f"| lens | {cells} |" in lines
+    head = next(line for line in lines if line.startswith("| the camera's steps"))
+    assert head.count("camera as drawn") == head.count("camera fitted") == 3

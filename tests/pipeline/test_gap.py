@@ -1,9 +1,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from sim2cam import images
-from sim2cam.pipeline.gap import RAW, gap_ladder, looks_by, shrunk
+from sim2cam.dataset.captures import read_captures
+from sim2cam.errors import InputError
+from sim2cam.pipeline.gap import RAW, gap_ladder, looks_by, looks_of, shrunk
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 from sim2cam.scene.formation import STEPS
 
@@ -39,3 +42,14 @@ def test_larger_captures_are_shrunk_and_smaller_ones_stay():
     rgb = np.zeros((90, 120, 3), np.uint8)
     assert shrunk(rgb, 60).shape == (45, 60, 3)
     assert shrunk(rgb, 120) is rgb
+
+
+def test_a_capture_that_is_too_small_is_named(tmp_path):
+    path = tmp_path / "strip.jpg"
+    images.write_bytes(path, images.encode_jpeg(np.zeros((40, 400, 3), np.uint8), 90))
+    with pytest.raises(InputError) as error:
+        looks_of(read_captures(tmp_path), 256, None)
+    assert str(error.value) == (
+        f"{path}: too small or too narrow: 256 pixels wide or less, its shorter side has 26, and 64 are "
+        "needed. Leave it out."
+    )
