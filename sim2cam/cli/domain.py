@@ -131,6 +131,7 @@ class DomainFit:
         options = FitOptions(self.trials, self.count, self.seed, names, self.weights, self.workers)
         prepare_trials(self.out, resume=self.folder.resume, overwrite=self.folder.overwrite)
         console = self.talk.console()
+        console.say("renders tell first which factors looks tell; then ranges are tried")
         fit = fit_recipe(recipe, captures, self.out, options, console.progress("trials"))
         ladder = ladder_after(recipe, fit, captures, options, console.progress("gap"))
         name = f"{recipe.name}-fitted"

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import UsageError
+from sim2cam.errors import SceneError, UsageError
 from sim2cam.images import write_bytes
 from sim2cam.measure.coverage import Coverage, coverage_of
 from sim2cam.measure.look import aspect_of
 from sim2cam.measure.sets import LEAST_PICTURES, Gap, Scale, gap_of, scale_of, sliced_value
 from sim2cam.pipeline.gap import GapStep, Progress, Rgb, Seen, gap_ladder, looks_by, looks_of
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.pipeline.search import Trial, search
+from sim2cam.pipeline.search import Trial, open_study, search
 from sim2cam.pipeline.told import Told, told_by
 from sim2cam.randomize.distributions import Distribution, as_toml
 from sim2cam.randomize.domain import Domain
@@ -44,6 +44,7 @@ LADDER_SCENES = 32
 _STEPS: tuple[tuple[Step, ...]] = (("lens", "exposure", "tone"),)
 _SHOWN = 6
 _LOOKED = 4  # times as many renders as a trial has say how looks go with what is drawn
+_UNSETTLED = 10.0  # cost of ranges whose scenes do not settle
 _FRESH = 2  # times as many measure what came of it
 
 
@@ -213,6 +214,7 @@ def fit_domain(
         raise UsageError(
             "the recipe draws none of the usual factors from a range. Name some with --factors."
         )
+    study = open_study(root, facts)
     learned, checked = np.arange(len(captures))[::2], np.arange(len(captures))[1::2]
     first = seen(domain, options.seed, _LOOKED * options.count)
     scale = scale_of(captures[learned], first.looks)
@@ -220,7 +222,7 @@ def fit_domain(
     rng = stream(options.seed, "fit")
     told = told_by(wanted, scale.of(first.looks), first.drawn, ranges, rng)
     aim = _Aim(domain, *_searched_among(ranges, told), wanted, scale)
-    trials = _trials(aim, first, seen, root, options, facts, progress) if aim.ranges else ()
+    trials = _trials(aim, study, first, seen, options, progress) if aim.ranges else ()
     changed = aim.distributions(_best(trials)) if trials else {}
 
     def side(of: Domain) -> Side:
@@ -338,14 +340,17 @@ def _best(trials: Sequence[Trial]) -> Mapping[str, float]:
 
 
 def _trials(
-    aim: _Aim, first: Seen, seen: Look, root: Path, options: FitOptions, facts: Mapping[str, Any],
-    progress: Progress,
-) -> tuple[Trial, ...]:  # fmt: skip
+    aim: _Aim, study: Any, first: Seen, seen: Look, options: FitOptions, progress: Progress
+) -> tuple[Trial, ...]:
     start = _distance(aim, first.looks[: options.count], options.seed)
 
     def tried(numbers: Mapping[str, float]) -> tuple[float, Mapping[str, Any]]:
         domain = with_distributions(aim.domain, aim.distributions(numbers))
-        distance = _distance(aim, seen(domain, options.seed, options.count).looks, options.seed)
+        try:
+            looks = seen(domain, options.seed, options.count).looks
+        except SceneError as error:  # such ranges cannot be drawn from; others can
+            return _UNSETTLED, {"problem": str(error)}
+        distance = _distance(aim, looks, options.seed)
         narrowness = aim.narrowness(numbers)
         cost = distance / start + WIDTH_PRICE * narrowness
         return cost, {"distance": distance, "narrowness": narrowness}
@@ -353,7 +358,7 @@ def _trials(
     names = [f"{one.path}/{end}" for one in aim.ranges for end in ("low", "high")]
     first_tries = [dict.fromkeys(names, level) for level in (1.0, 0.0, 0.5)]
     return search(
-        names, tried, root, first=first_tries, count=options.trials, seed=options.seed, facts=facts,
+        study, names, tried, first=first_tries, count=options.trials, seed=options.seed,
         progress=progress,
     )  # fmt: skip
 

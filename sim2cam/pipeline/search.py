@@ -37,14 +37,13 @@ class Trial:
 
 
 def search(
+    study: Any,
     names: Sequence[str],
     tried: Callable[[Numbers], tuple[float, Mapping[str, Any]]],
-    root: Path,
     *,
     first: Sequence[Numbers],
     count: int,
     seed: int,
-    facts: Mapping[str, Any],
     progress: Callable[[int, int], None],
 ) -> tuple[Trial, ...]:
     """Returns all trials of a search by a tree of Parzen estimators (Bergstra et al. 2011; Optuna).
@@ -53,22 +52,15 @@ def search(
     interrupted, or that is told to go on, gives what one without a break gives.
 
     Args:
+        study: of ``open_study``; trials that are in it already are taken as they are.
         names: of the numbers.
         tried: returns what is to be small, and facts that are kept beside it.
-        root: folder of the file ``STUDY``; trials that are in it already are taken as they are.
         first: what is tried first.
         count: of trials in all.
         seed: decides what is tried after that.
-        facts: what the trials depend on, as JSON values; other ones are refused.
         progress: is told how many trials are done.
-
-    Raises:
-        BackendError: Optuna is not installed.
-        OutputError: the trials in the folder depend on something else.
     """
     optuna = _optuna()
-    study = _study(optuna, root)
-    _check_facts(study, facts, root)
     completed = (optuna.trial.TrialState.COMPLETE,)
     space = {name: optuna.distributions.FloatDistribution(0, 1) for name in names}
     while (done := len(study.get_trials(states=completed))) < count:
@@ -85,6 +77,35 @@ def search(
     progress(count, count)
     trials = study.get_trials(states=completed)[:count]
     return tuple(Trial(t.params, float(t.value), t.user_attrs[_FACTS]) for t in trials)
+
+
+def open_study(root: Path, facts: Mapping[str, Any]) -> Any:
+    """Returns the Optuna study whose trials are kept in a folder.
+
+    Args:
+        root: folder of the file ``STUDY``.
+        facts: what trials depend on, as JSON values; trials of other ones are refused.
+
+    Raises:
+        BackendError: Optuna is not installed.
+        OutputError: the trials in the folder are broken, or depend on something else.
+    """
+    optuna = _optuna()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    state = optuna.trial.TrialState
+    try:
+        file = optuna.storages.journal.JournalFileBackend(str(root / STUDY))
+        study = optuna.create_study(
+            storage=optuna.storages.JournalStorage(file), study_name=_NAME, load_if_exists=True
+        )
+        for trial in study.get_trials(states=(state.RUNNING,)):  # of a search that was interrupted
+            study.tell(trial.number, state=state.FAIL)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OutputError(
+            root / STUDY, "holds no trials that can be read. Use --overwrite to start anew."
+        ) from error
+    _check_facts(study, facts, root)
+    return study
 
 
 def prepare_trials(root: Path, *, resume: bool, overwrite: bool) -> None:
@@ -114,18 +135,6 @@ def _finished(
     return optuna.trial.create_trial(
         params=dict(numbers), distributions=space, value=cost, user_attrs={_FACTS: dict(found)}
     )
-
-
-def _study(optuna: Any, root: Path) -> Any:
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    file = optuna.storages.journal.JournalFileBackend(str(root / STUDY))
-    study = optuna.create_study(
-        storage=optuna.storages.JournalStorage(file), study_name=_NAME, load_if_exists=True
-    )
-    state = optuna.trial.TrialState
-    for trial in study.get_trials(states=(state.RUNNING,)):  # of a search that was interrupted
-        study.tell(trial.number, state=state.FAIL)
-    return study
 
 
 def _check_facts(study: Any, facts: Mapping[str, Any], root: Path) -> None:

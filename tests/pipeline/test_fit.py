@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.errors import BackendError, OutputError, UsageError
+from sim2cam.errors import BackendError, OutputError, SceneError, UsageError
 from sim2cam.pipeline.fit import FitOptions, fit_domain, write_recipe
 from sim2cam.pipeline.gap import Seen
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.search import STUDY, search
+from sim2cam.pipeline.search import STUDY, open_study, search
 from sim2cam.randomize.chance import Chance
 from sim2cam.randomize.distributions import LogUniform, Uniform
 from sim2cam.randomize.domain import factor_at
@@ -141,7 +141,7 @@ def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
 
     def go():
         return search(
-            ["a"], tried, tmp_path, first=[{"a": 0.5}], count=4, seed=0, facts={},
+            open_study(tmp_path, {}), ["a"], tried, first=[{"a": 0.5}], count=4, seed=0,
             progress=lambda *_: None,
         )  # fmt: skip
 
@@ -161,6 +161,27 @@ def test_trials_of_something_else_are_refused(tmp_path):
         f"{tmp_path / STUDY}: its trials have another recipe (a, not b). Take another folder, or use "
         "--overwrite."
     )
+
+
+def test_trials_that_cannot_be_read_are_refused(tmp_path):
+    (tmp_path / STUDY).write_text("{}\nno journal\n")
+    with pytest.raises(OutputError, match="holds no trials that can be read. Use --overwrite"):
+        fit(tmp_path)
+
+
+def test_ranges_whose_scenes_do_not_settle_are_not_taken(tmp_path):
+    """Nothing settles under a sky as dark as it was: the widest ranges cannot be drawn from."""
+
+    def settled(domain, seed, count):
+        if domain.light.sky_level.low < 0.11 and domain is not START:
+            raise SceneError("scene 3 did not settle")
+        return seen(domain, seed, count)
+
+    found = fit_domain(
+        START, captures(TRUTH), settled, tmp_path, replace(OPTIONS, trials=4), {}, lambda *_: None
+    )
+    assert found.trials[0].facts == {"problem": "scene 3 did not settle"}
+    assert found.distributions["light/sky_level"].low > 0.11
 
 
 def test_without_optuna_the_line_that_installs_it_is_told(tmp_path, monkeypatch):
