@@ -1,4 +1,4 @@
-"""The only place that opens or writes an image.
+"""The only place that opens or writes an image or a video.
 
 Colour images are RGB uint8 of shape (height, width, 3). Files are read with Pillow, which refuses
 truncated data where OpenCV returns a grey rest, and written with OpenCV, which is faster.
@@ -28,6 +28,7 @@ TEXTURE_PX = 16384
 """Both sides of the largest texture that is opened."""
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 SKY_SUFFIXES = (".hdr", *SUFFIXES)
+VIDEO_SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
 LINEAR = np.array(
     [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.arange(256) / 255],
     np.float32,
@@ -182,6 +183,26 @@ def read_rgb(path: Path) -> NDArray[np.uint8]:
             raise _not_whole(path, error) from error
 
 
+def read_video(path: Path) -> Iterator[NDArray[np.uint8]]:
+    """Returns the frames of a video one after another, RGB uint8 (height, width, 3), upright.
+
+    Raises:
+        InputError: the file is missing, not a video, without a frame, or of more than ``MAX_PIXELS``.
+    """
+    file_size(path)  # OpenCV does not say why it opens nothing
+    yield from _frames(cv2.VideoCapture(str(path)), path, "not a video that OpenCV can read")
+
+
+def watch_camera(number: int) -> Iterator[NDArray[np.uint8]]:
+    """Returns the frames of a camera of this computer as they come, RGB uint8 (height, width, 3).
+
+    Raises:
+        InputError: there is no such camera, or it gives nothing.
+    """
+    problem = "no such camera, or another program uses it"
+    yield from _frames(cv2.VideoCapture(number), Path(f"camera {number}"), problem)
+
+
 def read_16bit(path: Path, *, planes: int = 1) -> NDArray[np.uint16]:
     """Returns a 16-bit PNG (height, width), or (height, width, 3) in the order red, green, blue.
 
@@ -324,6 +345,23 @@ def _cure(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "Free some disk space, then run again with --resume."
     return "Choose another --out or change its permissions."
+
+
+def _frames(capture: cv2.VideoCapture, path: Path, problem: str) -> Iterator[NDArray[np.uint8]]:
+    try:
+        if (
+            capture.get(cv2.CAP_PROP_FRAME_WIDTH) * capture.get(cv2.CAP_PROP_FRAME_HEIGHT)
+            > MAX_PIXELS
+        ):
+            raise InputError(path, f"frames of more than {MAX_PIXELS} pixels. Scale it down.")
+        going, bgr = capture.read()
+        if not going:
+            raise InputError(path, f"{problem}. Check it.")
+        while going:
+            yield np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+            going, bgr = capture.read()
+    finally:
+        capture.release()
 
 
 def _encode(suffix: str, pixels: NDArray[Any], options: list[int]) -> bytes:

@@ -177,63 +177,6 @@ class Train:
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
 
 
-@dataclass(frozen=True)
-class Bench:
-    """Score a detector on labelled captures."""
-
-    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
-    """Weights file (.safetensors)."""
-    captures: Path
-    """COCO file, or folder of a data set."""
-    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """For categories whose names differ."""
-    ignore: bool = False
-    """Leave out objects of categories that the detector does not know."""
-    limit: int | None = None
-    """Read only so many captures."""
-    device: str = "cpu"
-    """cpu, cuda or cuda:0."""
-    workers: int = os.cpu_count() or 1
-    """Threads."""
-    talk: Talk = field(default_factory=Talk)
-
-    def execute(self) -> None:
-        """Prints the scores."""
-        from sim2cam.dataset.captures import read_captures
-        from sim2cam.models.prediction import load_detector
-        from sim2cam.pipeline.bench import bench
-        from sim2cam.training.device import use_threads
-
-        check_numbers(workers=self.workers, limit=self.limit)
-        console = self.talk.console()
-        use_threads(self.workers)
-        detector = load_detector(self.weights, device=self.device)
-        result = bench(
-            detector,
-            read_captures(self.captures).take(self.limit),
-            renamed=_pairs(self.map),
-            ignore_unmatched=self.ignore,
-            progress=console.progress("predicting"),
-        )
-        if self.talk.json:
-            console.result(result.score.to_json())
-        else:
-            console.table(score_table({self.weights.name: result.score}))
-
-
-def score_table(scores: dict[str, Any]) -> str:
-    """Returns scores with their intervals, a line for each detector."""
-    names = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
-    width = max(len(label) for label in scores)
-    head = " " * width + "".join(f"  {title:>20}" for title in names.values())
-    lines = [head]
-    for label, score in scores.items():
-        cells = [getattr(score, name) for name in names]
-        texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
-        lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
-    return "\n".join(lines)
-
-
 def clear_run(run_dir: Path, folder: Folder) -> None:
     """Empties a run folder where that was asked for; one that holds anything else is refused."""
     from sim2cam.training.run import remove_run
@@ -255,13 +198,3 @@ def _steps(console: Console, what: str) -> Callable[[Any], None]:
 
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        real, equals, sim = text.partition("=")
-        if not (real and equals and sim):
-            raise UsageError(f"--map {text}: give REAL=SIM, the two names of a category.")
-        pairs[real] = sim
-    return pairs

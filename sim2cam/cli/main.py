@@ -10,12 +10,14 @@ import tyro
 
 from sim2cam import __version__
 from sim2cam.cli.assets import Assets, New
+from sim2cam.cli.bench import Bench, Compare
 from sim2cam.cli.calibrate import Calibrate
 from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.domain import DomainFit, DomainShow
 from sim2cam.cli.exchange import Catalog, Export
-from sim2cam.cli.learn import AdaptApply, AdaptTrain, Bench, Train
+from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
+from sim2cam.cli.predict import Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.errors import Sim2CamError, UsageError
@@ -48,6 +50,8 @@ _Command = (
     | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[
         _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
     ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.errors import UsageError
+from sim2cam.errors import OutputError, UsageError
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,13 @@ def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) 
         raise UsageError(f"--workers must be 1 or more, not {workers}")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be 1 or more, not {limit}")
+
+
+def check_empty(folder: Path) -> None:
+    """Refuses a folder for results that holds something, so that nothing of it is replaced.
+
+    Raises:
+        OutputError: it is not empty, or is a file.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OutputError(folder, "is not an empty folder. Choose another --out.")

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from sim2cam.dataset.formats.predictions import DETECTIONS, predictions_to_json
 from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, UsageError, did_you_mean
-from sim2cam.measure.detection import Detection, DetectionScore, evaluate
+from sim2cam.measure.bootstrap import Difference, Estimate, holm
+from sim2cam.measure.detection import (
+    Detection,
+    DetectionScore,
+    MatchedRun,
+    compare,
+    evaluate,
+    mean_estimate,
+)
 from sim2cam.models.prediction import LoadedDetector, predict_dataset
 from sim2cam.seeds import stream
 
+COMPARED = ("ap", "ap50", "ap75", "agnostic_ap50")
 SHIPPED_WEIGHTS = Path(__file__).parents[1] / "models" / "weights"
 
 
@@ -28,6 +40,30 @@ class BenchResult:
     captures: Dataset
     predictions: Mapping[str, tuple[Detection, ...]]
     score: DetectionScore
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs on the same captures, by one metric.
+
+    Attributes:
+        first, second: each with its 95 % interval over images.
+        difference: first minus second, paired over images.
+        p_holm: two-sided p-value, with Holm's correction for all metrics compared.
+    """
+
+    first: Estimate
+    second: Estimate
+    difference: Difference
+    p_holm: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values."""
+        return {
+            "first": self.first.to_json(),
+            "second": self.second.to_json(),
+            "difference": self.difference.to_json() | {"p_holm": self.p_holm},
+        }
 
 
 def bench(
@@ -52,9 +88,60 @@ def bench(
         InputError: a category that the detector does not know, or captures without labels.
     """
     matched = match_categories(captures, detector.card.categories, renamed or {}, ignore_unmatched)
-    predictions = predict_dataset(detector, matched, progress=progress)
-    score = evaluate(matched, predictions, rng=stream(0, "bench"))
-    return BenchResult(matched, predictions, score)
+    return score_predictions(matched, predict_dataset(detector, matched, progress=progress))
+
+
+def score_predictions(
+    captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
+) -> BenchResult:
+    """Returns how good detections are, by the image's name, on labelled captures.
+
+    Raises:
+        InputError: captures without labels, or detections that are not of them.
+    """
+    score = evaluate(captures, predictions, rng=stream(0, "bench"))
+    return BenchResult(captures, predictions, score)
+
+
+def write_bench(result: BenchResult, path: Path) -> None:
+    """Writes scores, what is wrong in every image, and the detections, as JSON.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    facts = {
+        "scores": result.score.to_json(),
+        "images": [asdict(image) for image in result.score.images],
+        DETECTIONS: predictions_to_json(result.predictions),
+    }
+    write_json(path, facts)
+
+
+def compare_predictions(
+    captures: Dataset,
+    first: Sequence[Mapping[str, tuple[Detection, ...]]],
+    second: Sequence[Mapping[str, tuple[Detection, ...]]],
+) -> dict[str, Comparison]:
+    """Returns how much better the first runs are than the second, by ``COMPARED`` metric.
+
+    Args:
+        captures: labelled images.
+        first, second: detections by the image's name, for instance of one run a seed; means count.
+
+    Raises:
+        InputError: captures without labels, or detections that are not of them.
+    """
+    runs = [[MatchedRun(captures, predictions) for predictions in side] for side in (first, second)]
+    found = {m: compare(*runs, metric=m, rng=stream(0, "compare")) for m in COMPARED}
+    corrected = holm([difference.p_value for difference in found.values()])
+    means = [
+        {m: mean_estimate(side, metric=m, rng=stream(0, "compare")) for m in COMPARED}
+        for side in runs
+    ]
+    return {
+        metric: Comparison(means[0][metric], means[1][metric], found[metric], p)
+        for metric, p in zip(COMPARED, corrected, strict=True)
+    }
 
 
 def match_categories(

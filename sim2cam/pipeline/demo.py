@@ -12,21 +12,21 @@ from typing import Any
 
 from sim2cam.adapt.translator.training import MIN_CAPTURES
 from sim2cam.dataset.captures import CaptureSets, split_captures
+from sim2cam.dataset.formats.predictions import predictions_to_json
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
-from sim2cam.measure.detection import Detection, DetectionScore, evaluate
+from sim2cam.measure.detection import Detection
 from sim2cam.models.prediction import load_detector
 from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.tuning import tune_weights
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, BenchResult, bench
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, BenchResult, bench, score_predictions
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
 from sim2cam.pipeline.translate import apply_transfer, train_network
 from sim2cam.render.rasterizer import rasterizer
-from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 
 RECIPE = "dice-demo"
@@ -206,13 +206,7 @@ def _write_result(
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
-        "found": {
-            name: {
-                image: [asdict(d) for d in detections]
-                for image, detections in r.predictions.items()
-            }
-            for name, r in found.items()
-        },
+        "found": {name: predictions_to_json(r.predictions) for name, r in found.items()},
         "scores": {name: r.score.to_json() for name, r in found.items()},
         "environment": environment_facts(rasterizer().name, workers),
     }
@@ -224,8 +218,7 @@ def _result(test: Dataset, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
         name: tuple(Detection(d["category"], tuple(d["box_xyxy"]), d["score"]) for d in detections)
         for name, detections in found.items()
     }
-    score: DetectionScore = evaluate(test, predictions, rng=stream(0, "bench"))
-    return BenchResult(test, predictions, score)
+    return score_predictions(test, predictions)
 
 
 @contextmanager

@@ -80,13 +80,37 @@ def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[s
     return _draw(rgb, marks)
 
 
+def draw_detections(rgb: Rgb, detections: Sequence[Detection], categories: Sequence[str]) -> Rgb:
+    """Returns the image, enlarged, with what was found, its category and score drawn into it.
+
+    Args:
+        rgb: the image.
+        detections: what was found.
+        categories: of the detector, which give the colours.
+    """
+    marks = [
+        Mark(
+            d.box_xyxy,
+            f"{d.category} {_score_text(d.score)}",
+            category_colour(categories.index(d.category)),
+        )
+        for d in detections
+    ]
+    return _draw(rgb, marks)
+
+
 def _text(verdict: Verdict) -> str:
     if verdict.kind == "missed":
         return f"{verdict.truth} missed"
-    score = f"{verdict.score:.2f}".lstrip("0")
+    assert verdict.score is not None  # of all that was found
+    score = _score_text(verdict.score)
     if verdict.kind == "wrong category":
         return f"{verdict.found}, is {verdict.truth} {score}"
     return f"{verdict.found} {score}"
+
+
+def _score_text(score: float) -> str:
+    return f"{score:.2f}".removeprefix("0")
 
 
 def _draw(rgb: Rgb, marks: Sequence[Mark]) -> Rgb:

@@ -101,13 +101,10 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
     file = _parse(path)
     categories = _category_names(path, file)
     photos = [_photo(path, entry) for entry in _checked_images(path, file)]
-    labelled_upright = any(p.listed == p.upright != p.stored for p in photos)
     labels = _by_image(path, file)
     ours = all(type(photo.entry.scene_index) is int for photo in photos)
     samples: list[Sample] = []
-    for photo in photos:
-        as_stored = photo.listed == photo.stored
-        turned = as_stored and not (labelled_upright and photo.stored == photo.upright)
+    for photo, turned in zip(photos, _turned(photos), strict=True):
         objects = tuple(
             _label(path, number, annotation, photo, categories, turned)
             for number, annotation in labels[photo.entry.id]
@@ -124,6 +121,41 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
             )
         )
     return Dataset(path.parent, tuple(categories.values()), tuple(samples))
+
+
+@dataclass(frozen=True)
+class CocoIds:
+    """What a COCO file means by its ids.
+
+    Attributes:
+        names: of images, by id.
+        categories: names, by id.
+        turned: images whose boxes are of the pixels as stored, which do not stand upright.
+    """
+
+    names: dict[int | str, str]
+    categories: dict[int, str]
+    turned: dict[int | str, _Photo]
+
+    def upright(self, image_id: int | str, box_xyxy: Box) -> Box:
+        """Returns where a box of an image lies in the pixels that ``images`` returns."""
+        photo = self.turned.get(image_id)
+        return box_xyxy if photo is None else _upright(box_xyxy, photo)
+
+
+def read_ids(path: Path) -> CocoIds:
+    """Returns what a COCO file means by its ids.
+
+    Raises:
+        InputError: as ``read_coco``.
+    """
+    file = _parse(path)
+    photos = [_photo(path, entry) for entry in _checked_images(path, file)]
+    return CocoIds(
+        {photo.entry.id: photo.entry.file_name for photo in photos},
+        _category_names(path, file),
+        {p.entry.id: p for p, is_turned in zip(photos, _turned(photos), strict=True) if is_turned},
+    )
 
 
 def _parse(path: Path) -> _File:
@@ -199,6 +231,14 @@ def _photo(path: Path, entry: _Image) -> _Photo:
             f"{entry.width}x{entry.height} as listed. Export the annotations of this very image.",
         )
     return photo
+
+
+def _turned(photos: list[_Photo]) -> list[bool]:
+    """Returns whether the boxes of each photo are of its pixels as stored."""
+    labelled_upright = any(p.listed == p.upright != p.stored for p in photos)
+    return [
+        p.listed == p.stored and not (labelled_upright and p.stored == p.upright) for p in photos
+    ]
 
 
 def _by_image(path: Path, file: _File) -> dict[int | str, list[tuple[int, _Annotation]]]:

@@ -1,0 +1,166 @@
+"""Commands that score detectors on labelled captures, and compare them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from sim2cam.cli.console import Console
+from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.errors import UsageError
+
+if TYPE_CHECKING:
+    from sim2cam.dataset.sample import Dataset
+    from sim2cam.pipeline.bench import BenchResult, Comparison
+
+_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Score a detector, or what one found, on labelled captures."""
+
+    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS")]
+    """Weights file (.safetensors), or detections (.json): those of --out, or COCO results."""
+    captures: Path
+    """COCO file, or folder of a data set."""
+    out: Path | None = None
+    """File (.json) for the scores, the errors in every image and the detections."""
+    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
+    """For categories whose names differ."""
+    ignore: bool = False
+    """Leave out objects of categories that the detector does not know."""
+    limit: int | None = None
+    """Read only so many captures."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    workers: int = os.cpu_count() or 1
+    """Threads."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Prints the scores."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.formats.predictions import read_predictions
+        from sim2cam.pipeline.bench import score_predictions, write_bench
+
+        check_numbers(workers=self.workers, limit=self.limit)
+        if self.out is not None and self.out.exists():
+            raise UsageError(f"--out {self.out} is there already. Name another file.")
+        console = self.talk.console()
+        captures = read_captures(self.captures).take(self.limit)
+        if self.weights.suffix == ".json":
+            if self.map or self.ignore:
+                raise UsageError("--map and --ignore are for weights; detections name categories.")
+            found = read_predictions(self.weights, captures, self.captures)
+            result = score_predictions(captures, found)
+        else:
+            result = self._bench(captures, console)
+        if self.out is not None:
+            write_bench(result, self.out)
+        if self.talk.json:
+            console.result(result.score.to_json())
+        else:
+            console.table(score_table({self.weights.name: result.score}))
+
+    def _bench(self, captures: Dataset, console: Console) -> BenchResult:
+        from sim2cam.models.prediction import load_detector
+        from sim2cam.pipeline.bench import bench
+        from sim2cam.training.device import use_threads
+
+        use_threads(self.workers)
+        return bench(
+            load_detector(self.weights, device=self.device),
+            captures,
+            renamed=_pairs(self.map),
+            ignore_unmatched=self.ignore,
+            progress=console.progress("predicting"),
+        )
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Say how much better one detector is than another on the same captures, and how sure that is."""
+
+    first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
+    """What it found: a file of bench --out or of COCO results, or a folder of them, as one a seed,
+    of which the mean counts."""
+    second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
+    """What the other found."""
+    captures: Path
+    """COCO file, or folder of a data set."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Prints both, the difference and its p-value."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.formats.predictions import read_predictions
+        from sim2cam.pipeline.bench import compare_predictions
+
+        captures = read_captures(self.captures)
+        first, second = (
+            [read_predictions(path, captures, self.captures) for path in _files(side)]
+            for side in (self.first, self.second)
+        )
+        found = compare_predictions(captures, first, second)
+        console = self.talk.console()
+        if self.talk.json:
+            console.result({metric: one.to_json() for metric, one in found.items()})
+        else:
+            console.table(_comparison_table(found))
+
+
+def score_table(scores: dict[str, Any]) -> str:
+    """Returns scores with their intervals, a line for each detector."""
+    width = max(len(label) for label in scores)
+    head = " " * width + "".join(f"  {title:>20}" for title in _METRICS.values())
+    lines = [head]
+    for label, score in scores.items():
+        cells = [getattr(score, name) for name in _METRICS]
+        texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
+        lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
+    return "\n".join(lines)
+
+
+def _comparison_table(found: Mapping[str, Comparison]) -> str:
+    """Returns a line for each metric: both runs, the difference, and whether it is one."""
+    head = f"{'':<20}{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
+    lines = [head]
+    for metric, one in found.items():
+        low, high = one.difference.ci95
+        difference = f"{one.difference.value:+.3f} ({low:+.3f} to {high:+.3f})"
+        verdict = "" if one.p_holm < 0.05 else "  no difference shown"
+        lines.append(
+            f"{_METRICS[metric]:<20}{one.first.value:>8.3f}{one.second.value:>8.3f}  "
+            f"{difference:<26}{one.p_holm:>10.4f}{verdict}"
+        )
+    lines.append(
+        f"A difference of {found['ap50'].difference.detectable:.3f} in AP50 is what so many images "
+        "show in four of five repetitions."
+    )
+    return "\n".join(lines)
+
+
+def _files(side: Path) -> list[Path]:
+    """Returns the files of one side of a comparison, in the order of their names."""
+    if not side.is_dir():
+        return [side]
+    files = sorted(side.glob("*.json"))
+    if not files:
+        raise UsageError(f"{side} holds no .json file. Name a folder of detections, or one file.")
+    return files
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        real, equals, sim = text.partition("=")
+        if not (real and equals and sim):
+            raise UsageError(f"--map {text}: give REAL=SIM, the two names of a category.")
+        pairs[real] = sim
+    return pairs

@@ -1,0 +1,95 @@
+"""The command that says what lies in pictures, videos and what a camera sees."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from sim2cam.cli.options import Talk, check_empty, check_numbers
+from sim2cam.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_QUALITY = 92
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Say what lies in pictures, a video or a camera's view: a line of JSON for each."""
+
+    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
+    """Weights file (.safetensors)."""
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
+    """A picture, a folder of them, a COCO file, a video, or the number of a camera: 0, 1, ..."""
+    out: Path | None = None
+    """Folder for the pictures with what was found drawn in."""
+    score: float = 0.5
+    """Leave out what the detector is less sure of, 0 to 1."""
+    limit: int | None = None
+    """Stop after so many pictures."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    workers: int = os.cpu_count() or 1
+    """Threads."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Predicts; JSON lines go to stdout."""
+        from sim2cam import images
+        from sim2cam.models.prediction import load_detector, predict
+        from sim2cam.report.overlay import draw_detections
+        from sim2cam.training.device import use_threads
+
+        check_numbers(workers=self.workers, limit=self.limit)
+        if not 0 <= self.score <= 1:
+            raise UsageError(f"--score must be 0 to 1, not {self.score}")
+        if self.out is not None:
+            check_empty(self.out)
+        use_threads(self.workers)
+        detector = load_detector(self.weights, device=self.device)
+        count = 0
+        for name, rgb in itertools.islice(_pictures(self.what), self.limit):
+            found = predict(detector, rgb, score_floor=self.score)
+            line = {"image": name, "detections": [asdict(d) for d in found]}
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()  # a program may be waiting for it
+            count += 1
+            if self.out is not None:
+                drawn = draw_detections(rgb, found, detector.card.categories)
+                suffix = "" if name.lower().endswith(".jpg") else ".jpg"
+                path = self.out / f"{name}{suffix}"
+                images.write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
+        where = "" if self.out is None else f", drawn in {self.out}"
+        self.talk.console().say(f"{count} pictures{where}")
+
+
+def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Returns names and pixels (height, width, 3) of what is to be looked at, one after another."""
+    from sim2cam import images
+    from sim2cam.dataset.captures import read_captures
+
+    path = Path(what)
+    if what.isdecimal() and not path.exists():
+        yield from _numbered(images.watch_camera(int(what)))
+    elif path.suffix.lower() in images.VIDEO_SUFFIXES:
+        yield from _numbered(images.read_video(path))
+    elif path.suffix.lower() in images.SUFFIXES:
+        yield path.name, images.read_rgb(path)
+    else:
+        yield from ((s.name, images.read_rgb(s.rgb)) for s in read_captures(path).samples)
+
+
+def _numbered(
+    frames: Iterator[NDArray[np.uint8]],
+) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    return ((f"{number:06d}", frame) for number, frame in enumerate(frames))

@@ -1,0 +1,133 @@
+"""Detections in files: our own, by the images' names, and COCO's results, by ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam.dataset.formats.coco_reader import read_ids
+from sim2cam.dataset.parsing import first_problem, read_json
+from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import xywh_to_xyxy
+from sim2cam.measure.detection import Detection
+
+DETECTIONS = "detections"
+"""Key of the detections in a file of ours."""
+
+_MOST_BYTES = 500_000_000
+
+Predictions = dict[str, tuple[Detection, ...]]
+
+
+@dataclass(frozen=True)
+class _Result:
+    image_id: int | str
+    category_id: int
+    bbox: tuple[float, float, float, float]
+    score: float
+
+
+_OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
+_COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
+
+
+def predictions_to_json(predictions: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
+    """Returns detections by the image's name as JSON values."""
+    return {name: [asdict(d) for d in found] for name, found in predictions.items()}
+
+
+def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions:
+    """Returns detections by the image's name, with an entry for every image.
+
+    Args:
+        path: what ``bench --out`` wrote, or a list of COCO results.
+        captures: the images that they are of.
+        labels: what the captures were read from; COCO results mean the ids of this COCO file.
+
+    Raises:
+        InputError: the file is broken, or is of other images or categories.
+    """
+    values = read_json(path, _MOST_BYTES, "list of detections")
+    if isinstance(values, list):
+        found = _from_coco(path, values, captures, labels)
+    elif isinstance(values, dict) and DETECTIONS in values:
+        found = _from_ours(path, values[DETECTIONS], captures)
+    else:
+        raise InputError(
+            path,
+            "holds no detections: neither a list of COCO results nor what bench --out writes. Name "
+            "such a file, or weights (.safetensors).",
+        )
+    for name, detections in found.items():
+        for number, detection in enumerate(detections):
+            _check(path, f"image {name}, detection {number}", detection)
+    return found
+
+
+def _from_ours(path: Path, values: Any, captures: Dataset) -> Predictions:
+    try:
+        found = _OURS.validate_python(values)
+    except ValidationError as error:
+        raise InputError(path, f"{DETECTIONS}.{first_problem(error)}. Make it anew.") from error
+    images, categories = {s.name for s in captures.samples}, set(captures.categories)
+    _check_known(path, "image", found, images)
+    _check_known(path, "category", (d.category for ds in found.values() for d in ds), categories)
+    missing = [s.name for s in captures.samples if s.name not in found]
+    if missing:
+        raise InputError(
+            path,
+            f"says nothing of {len(missing)} of {len(images)} images, as {missing[0]}. It is of other "
+            "captures, or of fewer.",
+        )
+    return found
+
+
+def _from_coco(path: Path, values: list[Any], captures: Dataset, labels: Path) -> Predictions:
+    try:
+        results = _COCO.validate_python(values)
+    except ValidationError as error:
+        raise InputError(
+            path, f"{first_problem(error)}. Write the results as COCO has them."
+        ) from error
+    if not labels.is_file():
+        raise InputError(
+            path,
+            f"COCO results mean ids of a COCO file, and {labels} is none. Name it as --captures.",
+        )
+    ids = read_ids(labels)
+    _check_known(path, "image_id", (r.image_id for r in results), ids.names)
+    _check_known(path, "category_id", (r.category_id for r in results), ids.categories)
+    found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
+    for result in results:
+        box = ids.upright(result.image_id, xywh_to_xyxy(result.bbox))
+        name = ids.names[result.image_id]
+        if name in found:  # not where only some of the captures are scored
+            found[name].append(Detection(ids.categories[result.category_id], box, result.score))
+    return {name: tuple(detections) for name, detections in found.items()}
+
+
+def _check_known(path: Path, what: str, given: Any, known: Any) -> None:
+    strangers = [value for value in dict.fromkeys(given) if value not in known]
+    if strangers:
+        raise InputError(
+            path,
+            f"{what} {strangers[0]!r} is not in the captures ({len(strangers)} such). These are "
+            "detections of something else, or the names differ.",
+        )
+
+
+def _check(path: Path, place: str, detection: Detection) -> None:
+    x0, y0, x1, y1 = detection.box_xyxy
+    if not all(map(math.isfinite, detection.box_xyxy)) or x1 < x0 or y1 < y0:
+        raise InputError(
+            path,
+            f"{place}: box {list(detection.box_xyxy)} must be finite, with sides of 0 or more.",
+        )
+    if not math.isfinite(detection.score):
+        raise InputError(path, f"{place}: score {detection.score} must be a finite number.")

@@ -1,0 +1,90 @@
+import json
+
+import cv2
+import numpy as np
+import pytest
+
+from sim2cam import images
+from sim2cam.cli.main import main
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
+
+WEIGHTS = str(SHIPPED_WEIGHTS / "dice.safetensors")
+
+
+@pytest.fixture(scope="module")
+def photo():
+    """Something for a detector to look at."""
+    rng = np.random.default_rng(0)
+    return cv2.resize(rng.integers(0, 256, (12, 16, 3), np.uint8), (128, 96))
+
+
+@pytest.fixture
+def photos(photo, tmp_path):
+    folder = tmp_path / "photos"
+    for name in ("a.jpg", "b.jpg"):
+        images.write_bytes(folder / name, images.encode_jpeg(photo, 90))
+    images.write_bytes(folder / "a.png", images.encode_png(photo))
+    return folder
+
+
+def lines(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def predict(*arguments):
+    return main(["predict", WEIGHTS, *map(str, arguments), "--workers", "1", "-q"])
+
+
+def test_each_picture_has_a_line_and_a_drawing(photos, tmp_path, capsys):
+    out = tmp_path / "drawn"
+    assert predict(photos, "--score", "0.05", "--out", out) == 0
+    found = lines(capsys)
+    assert [line["image"] for line in found] == ["a.jpg", "a.png", "b.jpg"]
+    for detection in (d for line in found for d in line["detections"]):
+        assert set(detection) == {"category", "box_xyxy", "score"}
+        assert 0.05 <= detection["score"] <= 1
+    assert sorted(p.name for p in out.iterdir()) == ["a.jpg", "a.png.jpg", "b.jpg"]
+    assert images.read_size(out / "a.jpg") == (960, 720)  # large enough for text
+
+
+def test_what_is_less_sure_is_left_out(photos, capsys):
+    assert predict(photos / "a.jpg", "--score", "1") == 0
+    assert lines(capsys) == [{"image": "a.jpg", "detections": []}]
+
+
+def test_videos_are_read_frame_by_frame(photo, tmp_path, capsys):
+    path = tmp_path / "film.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (128, 96))
+    for shift in range(5):
+        writer.write(np.roll(photo[..., ::-1], shift, axis=1))
+    writer.release()
+    frames = list(images.read_video(path))
+    assert len(frames) == 5
+    assert np.abs(frames[0].astype(float) - photo).mean() < 12  # RGB, but for JPEG's loss
+    assert predict(path, "--limit", "3") == 0
+    assert [line["image"] for line in lines(capsys)] == ["000000", "000001", "000002"]
+
+
+def test_a_folder_that_holds_something_is_left_alone(photos, capsys):
+    before = (photos / "a.jpg").read_bytes()
+    assert predict(photos, "--out", photos) == 1
+    assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
+    assert (photos / "a.jpg").read_bytes() == before
+
+
+BAD = [
+    (("nowhere",), 1, "no such file"),
+    (("film.mp4",), 1, "film.mp4: cannot be read (No such file or directory). Check the path."),
+    (("broken.mp4",), 1, "broken.mp4: not a video that OpenCV can read. Check it."),
+    (("99",), 1, "camera 99: no such camera, or another program uses it. Check it."),
+    (("broken.mp4", "--score", "1.5"), 2, "--score must be 0 to 1, not 1.5"),
+    (("broken.mp4", "--limit", "0"), 2, "--limit must be 1 or more, not 0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), BAD)
+def test_bad_input(arguments, code, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.mp4").write_bytes(b"no film")
+    assert predict(*arguments) == code
+    assert message in capsys.readouterr().err

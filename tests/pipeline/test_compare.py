@@ -1,0 +1,176 @@
+"""Detections in files: scored again, and compared."""
+
+import json
+
+import pytest
+
+from sim2cam import images
+from sim2cam.cli.main import main
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.formats.predictions import predictions_to_json, read_predictions
+from sim2cam.geometry.boxes import xyxy_to_xywh
+from sim2cam.measure.detection import Detection
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, compare_predictions, score_predictions
+
+
+@pytest.fixture(scope="module")
+def captures(coco):
+    return read_captures(coco)
+
+
+@pytest.fixture(scope="module")
+def perfect(captures):
+    return {
+        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
+        for s in captures.samples
+    }
+
+
+@pytest.fixture(scope="module")
+def blind(perfect):
+    """Misses every second object."""
+    return {name: found[::2] for name, found in perfect.items()}
+
+
+def written(path, predictions):
+    path.write_text(json.dumps({"detections": predictions_to_json(predictions)}))
+    return path
+
+
+def coco_results(coco, predictions):
+    tables = json.loads(coco.read_text())
+    image_ids = {image["file_name"]: image["id"] for image in tables["images"]}
+    category_ids = {category["name"]: category["id"] for category in tables["categories"]}
+    return [
+        {
+            "image_id": image_ids[name],
+            "category_id": category_ids[d.category],
+            "bbox": list(xyxy_to_xywh(d.box_xyxy)),
+            "score": d.score,
+        }
+        for name, found in predictions.items()
+        for d in found
+    ]
+
+
+def test_what_bench_writes_scores_the_same_again(coco, tmp_path, capsys):
+    out = tmp_path / "bench.json"
+    weights = str(SHIPPED_WEIGHTS / "dice.safetensors")
+    flags = ["--captures", str(coco), "--json"]
+    assert main(["bench", weights, *flags, "--out", str(out), "--workers", "1"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert main(["bench", str(out), *flags]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    stored = json.loads(out.read_text())
+    assert stored["scores"] == first
+    assert sum(image["objects"] for image in stored["images"]) == first["objects"]
+    assert main(["bench", weights, *flags, "--out", str(out)]) == 2
+    assert "is there already. Name another file." in capsys.readouterr().err
+
+
+def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(coco_results(coco, blind)))
+    found = read_predictions(path, captures, coco)
+    ours = read_predictions(written(tmp_path / "ours.json", blind), captures, coco)
+    assert ours == blind
+    assert score_predictions(captures, found).score == score_predictions(captures, ours).score
+    few = captures.take(3)
+    assert list(read_predictions(path, few, coco)) == [s.name for s in few.samples]
+
+
+def test_nothing_found_scores_zero(coco, captures, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text("[]")
+    score = score_predictions(captures, read_predictions(path, captures, coco)).score
+    assert (score.ap.value, score.agnostic_ap50.value) == (0, 0)
+
+
+def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
+    from PIL import Image
+
+    turned = Image.Exif()
+    turned[0x0112] = 6  # shown a quarter turn clockwise
+    Image.new("RGB", (80, 60)).save(tmp_path / "a.jpg", exif=turned)
+    assert images.read_size(tmp_path / "a.jpg") == (60, 80)
+    truth = {
+        "images": [{"id": 7, "file_name": "a.jpg", "width": 80, "height": 60}],
+        "categories": [{"id": 1, "name": "die"}],
+        "annotations": [{"id": 1, "image_id": 7, "category_id": 1, "bbox": [10, 5, 20, 8]}],
+    }
+    labels = tmp_path / "truth.json"
+    labels.write_text(json.dumps(truth))
+    results = tmp_path / "results.json"
+    results.write_text('[{"image_id": 7, "category_id": 1, "bbox": [10, 5, 20, 8], "score": 0.8}]')
+    captures = read_captures(labels)
+    found = read_predictions(results, captures, labels)
+    assert found["a.jpg"][0].box_xyxy == captures.samples[0].objects[0].box_xyxy
+    assert score_predictions(captures, found).score.ap50.value == 1
+
+
+def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
+    found = compare_predictions(captures, [perfect], [blind, blind])["ap50"]
+    assert found.first.value == 1
+    assert found.difference.value == pytest.approx(1 - found.second.value)
+    assert found.difference.value > 0.2
+    assert found.difference.ci95[0] > 0
+    assert found.p_holm < 0.02
+    back = compare_predictions(captures, [blind], [perfect])["ap50"]
+    assert back.difference.value == -found.difference.value
+
+
+def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
+    seeds = tmp_path / "seeds"
+    seeds.mkdir()
+    one = written(tmp_path / "one.json", perfect)
+    written(seeds / "0.json", perfect)
+    written(seeds / "1.json", blind)
+    command = ["compare", str(one), str(seeds), "--captures", str(coco)]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ap50"]["difference"]["value"] > 0.1
+    assert set(found["ap"]["difference"]) == {"value", "ci95", "p_value", "detectable", "p_holm"}
+    assert main(["compare", str(one), str(one), "--captures", str(coco)]) == 0
+    same = capsys.readouterr().out
+    assert same.count("no difference shown") == 4
+    assert "+0.000 (+0.000 to +0.000)" in same
+    (tmp_path / "empty").mkdir()
+    assert main(["compare", str(one), str(tmp_path / "empty"), "--captures", str(coco)]) == 2
+    assert "holds no .json file" in capsys.readouterr().err
+
+
+GOOD = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}
+BAD = [
+    ("[", "not JSON (Expecting value"),
+    ('{"scores": {}}', "holds no detections: neither a list of COCO results nor what bench --out"),
+    ('{"detections": []}', "detections.Input should be a valid dictionary (found [])"),
+    ('{"detections": {}}', "says nothing of 24 of 24 images, as "),
+    ('{"detections": {"x.jpg": []}}', "image 'x.jpg' is not in the captures (1 such)."),
+    ([GOOD | {"image_id": 99}], "image_id 99 is not in the captures (1 such)."),
+    ([GOOD | {"category_id": 99}], "category_id 99 is not in the captures (1 such)."),
+    ([GOOD | {"bbox": [1, 1, -5, 5]}], "box [1.0, 1.0, -4.0, 6.0] must be finite, with sides of 0"),
+    ([GOOD | {"bbox": [1, 1, 5]}], "[0].bbox"),
+    ([GOOD | {"score": "sure"}], "[0].score: Input should be a valid number"),
+    ([{"image_id": 1}], "[0].category_id is missing"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), BAD)
+def test_bad_detections_are_refused(values, message, coco, tmp_path, capsys):
+    path = tmp_path / "found.json"
+    path.write_text(values if isinstance(values, str) else json.dumps(values))
+    assert main(["bench", str(path), "--captures", str(coco)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_results_of_coco_need_its_ids(sim, tmp_path, capsys):
+    path = tmp_path / "found.json"
+    path.write_text("[]")
+    assert main(["bench", str(path), "--captures", str(sim.root)]) == 1
+    assert "COCO results mean ids of a COCO file" in capsys.readouterr().err
+
+
+def test_detections_are_not_renamed(coco, tmp_path, capsys):
+    arguments = ["bench", str(tmp_path / "found.json"), "--captures", str(coco), "--ignore"]
+    assert main(arguments) == 2
+    assert "--map and --ignore are for weights" in capsys.readouterr().err
