@@ -22,7 +22,7 @@ from sim2cam.adapt.calibrate.camera_fit import write_camera
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.gap import gap_ladder
+from sim2cam.pipeline.gap import gap_ladders
 from sim2cam.pipeline.recipe import Recipe, load_recipe
 from sim2cam.seeds import stream
 
@@ -43,17 +43,16 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Measures the gap of both recipes."""
     captures = read_captures(dice_folder() / "dev.json")
-    cameras = []
-    for name, recipe in (("as drawn", load_recipe("dice")), ("fitted", fitted_recipe())):
-        steps = gap_ladder(
-            recipe,
-            captures,
-            count=arguments.scenes,
-            seed=SEED,
-            workers=arguments.workers,
-            progress=lambda done, total: None,
-        )
-        cameras.append({"name": name, "steps": [step.to_json() for step in steps]})
+    recipes = {"as drawn": load_recipe("dice"), "fitted": fitted_recipe()}
+    ladders = gap_ladders(
+        list(recipes.values()),
+        captures,
+        count=arguments.scenes,
+        seed=SEED,
+        workers=arguments.workers,
+        progress=lambda done, total: None,
+    )
+    for name, steps in zip(recipes, ladders, strict=True):
         for step in steps:
             print(f"{name:<9} {step.step:<11} {step.gap.sliced.value:.3f}", flush=True)
     facts: dict[str, Any] = {
@@ -64,7 +63,10 @@ def main(arguments: Arguments) -> None:
             "seed": SEED,
             "intervals": "95 %, bootstrap over pictures",
         },
-        "cameras": cameras,
+        "cameras": [
+            {"name": name, "steps": [step.to_json() for step in steps]}
+            for name, steps in zip(recipes, ladders, strict=True)
+        ],
     }
     write_json(RESULTS / "gap.json", facts)
 

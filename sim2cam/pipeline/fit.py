@@ -19,7 +19,7 @@ from sim2cam.images import write_bytes
 from sim2cam.measure.coverage import Coverage, coverage_of
 from sim2cam.measure.look import aspect_of
 from sim2cam.measure.sets import LEAST_PICTURES, Gap, Scale, gap_of, scale_of, sliced_value
-from sim2cam.pipeline.gap import GapStep, Progress, Rgb, Seen, gap_ladder, looks_by, looks_of
+from sim2cam.pipeline.gap import GapStep, Progress, Rgb, Seen, gap_ladders, looks_by, looks_of
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.search import Trial, open_study, search
 from sim2cam.pipeline.told import Told, told_by
@@ -283,10 +283,11 @@ def ladder_after(
     """
     fitted = replace(recipe, domain=with_distributions(recipe.domain, fit.distributions))
     rest = replace(captures, samples=tuple(captures.samples[i] for i in fit.checked))
-    return gap_ladder(
-        fitted, rest, count=LADDER_SCENES, seed=options.seed + 1, workers=options.workers,
+    (ladder,) = gap_ladders(
+        [fitted], rest, count=LADDER_SCENES, seed=options.seed + 1, workers=options.workers,
         progress=progress,
     )  # fmt: skip
+    return ladder
 
 
 def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:

@@ -94,41 +94,48 @@ class Shown:
     keep: bool = False
 
 
-def gap_ladder(
-    recipe: Recipe,
+def gap_ladders(
+    recipes: Sequence[Recipe],
     captures: Dataset,
     *,
     count: int,
     seed: int,
     workers: int,
     progress: Progress,
-) -> tuple[GapStep, ...]:
-    """Returns how far renders of a recipe look from captures: of bare light, then with one step of the
-    camera after another.
+) -> tuple[tuple[GapStep, ...], ...]:
+    """Returns for each recipe how far its renders look from captures: of bare light, then with one step
+    of the camera after another.
 
-    All renders show the same scenes, and every step has its own share in the gap. Distances are in
-    standard deviations of captures and all renders together.
+    All renders of a recipe show the same scenes, and every step has its own share in the gap. Distances
+    are in standard deviations of captures and renders of all recipes together, so that ladders can be held
+    against each other.
 
     Args:
-        recipe: whose renders and whose cameras.
-        captures: whose labels are not looked at; larger ones are shrunk to the recipe's width.
-        count: of scenes.
-        seed: of the data set that they are of.
+        recipes: whose renders and whose cameras; of pictures of one size.
+        captures: whose labels are not looked at; larger ones are shrunk to the recipes' width.
+        count: of scenes of each recipe.
+        seed: of the data sets that they are of.
         workers: processes.
-        progress: is told how many scenes are done.
+        progress: is told how many scenes of a recipe are done.
 
     Raises:
-        InputError: a capture cannot be read.
+        InputError: a capture cannot be read, or is too small.
         SceneError: a scene does not settle.
         UsageError: there are too few pictures.
     """
-    wanted = looks_of(captures, recipe.render.width, None)
+    wanted = looks_of(captures, recipes[0].render.width, None)
     ways = tuple(STEPS[:n] for n in range(len(STEPS) + 1))
-    seen = looks_by(recipe, ways, count=count, seed=seed, workers=workers, progress=progress)
-    scale = scale_of(wanted, *(one.looks for one in seen))
+    seen = [
+        looks_by(recipe, ways, count=count, seed=seed, workers=workers, progress=progress)
+        for recipe in recipes
+    ]
+    scale = scale_of(wanted, *(one.looks for steps in seen for one in steps))
     return tuple(
-        _gap_step(name, scale.of(wanted), scale.of(one.looks), seed)
-        for name, one in zip((RAW, *STEPS), seen, strict=True)
+        tuple(
+            _gap_step(name, scale.of(wanted), scale.of(one.looks), seed)
+            for name, one in zip((RAW, *STEPS), steps, strict=True)
+        )
+        for steps in seen
     )
 
 

@@ -53,7 +53,7 @@ def quick(monkeypatch):
         return tuple(Seen(looks, values, (picture,) * keep) for _ in ways)
 
     monkeypatch.setattr(fitting, "looks_by", looks_by)
-    monkeypatch.setattr(fitting, "gap_ladder", lambda *_, **__: ())
+    monkeypatch.setattr(fitting, "gap_ladders", lambda *_, **__: ((),))
 
 
 def fit(photos, out, *more):

@@ -165,7 +165,7 @@ def test_trials_of_something_else_are_refused(tmp_path):
 
 def test_trials_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / STUDY).write_text("{}\nno journal\n")
-    with pytest.raises(OutputError, match="holds no trials that can be read. Use --overwrite"):
+    with pytest.raises(OutputError, match=r"holds no trials that can be read\. Use --overwrite"):
         fit(tmp_path)
 
 

@@ -6,7 +6,7 @@ import pytest
 from sim2cam import images
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
-from sim2cam.pipeline.gap import RAW, gap_ladder, looks_by, looks_of, shrunk
+from sim2cam.pipeline.gap import RAW, gap_ladders, looks_by, looks_of, shrunk
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 from sim2cam.scene.formation import STEPS
 
@@ -29,7 +29,7 @@ def test_with_all_steps_pictures_are_those_that_render_makes(sim):
 
 def test_renders_are_told_from_captures_until_the_camera_takes_its_last_step(sim):
     captures = replace(sim, samples=sim.samples[::2])  # one of each scene
-    steps = gap_ladder(SMALL, captures, count=14, seed=9, workers=1, progress=quiet)
+    (steps,) = gap_ladders([SMALL], captures, count=14, seed=9, workers=1, progress=quiet)
     assert [step.step for step in steps] == [RAW, *STEPS]
     raw, last = steps[0], steps[-1]
     assert raw.aspects["detail"].p_value < 0.05
