@@ -76,24 +76,30 @@ def score(number: int, photos: int) -> dict[str, Any]:
 
 def take_photos(number: int, photos: int, root: Path) -> Camera:
     """Returns a hidden camera, whose photos are then in a folder ``photos`` and whose name tells nothing."""
-    recipe_path = root / "hidden.toml"
-    recipe_path.write_text(hidden_recipe(stream(number, "hidden camera")))
-    recipe = load_recipe(str(recipe_path))
-    dataset = generate(
-        recipe, root / "made", count=photos, seed=number, workers=1, resume=False, overwrite=False,
-        progress=lambda done, total: None,
-    )  # fmt: skip
-    for sample in dataset.samples:
-        images.write_bytes(
-            root / "photos" / f"{sample.name}.jpg", (dataset.root / sample.rgb).read_bytes()
-        )
+    recipe = recipe_text(hidden_numbers(stream(number, "hidden camera")))
+    make_photos(recipe, photos, number, root)
     scenes = next((root / "made").glob("shards/*/scenes.jsonl"))
     first = json.loads(scenes.read_text().splitlines()[0])["scene"]
     return Scene.from_json(json.dumps(first)).cameras[0]
 
 
-def hidden_recipe(rng: np.random.Generator) -> str:
-    """Returns a recipe with one camera, its numbers drawn, whose exposure alone changes."""
+def make_photos(recipe: str, photos: int, seed: int, root: Path) -> Path:
+    """Returns a folder ``photos`` of what a recipe's camera takes; their names tell nothing."""
+    path = root / "hidden.toml"
+    images.write_bytes(path, recipe.encode())
+    dataset = generate(
+        load_recipe(str(path)), root / "made", count=photos, seed=seed, workers=1, resume=False,
+        overwrite=False, progress=lambda done, total: None,
+    )  # fmt: skip
+    for sample in dataset.samples:
+        images.write_bytes(
+            root / "photos" / f"{sample.name}.jpg", (dataset.root / sample.rgb).read_bytes()
+        )
+    return root / "photos"
+
+
+def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+    """Returns the factors, by group, of one camera whose exposure alone changes."""
     fisheye = rng.random() < FISHEYES
     bend = rng.normal(0, 0.06)
     numbers: dict[str, dict[str, Any]] = {
@@ -125,11 +131,24 @@ def hidden_recipe(rng: np.random.Generator) -> str:
         numbers["fisheye"] = {
             "k1": rng.normal(0, 0.02), "k2": rng.normal(0, 0.004), "k3": 0.0, "k4": 0.0,
         }  # fmt: skip
-    lines = [f'base = "{BASE}"', 'name = "hidden"']
+    return numbers
+
+
+def recipe_text(numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480)) -> str:
+    """Returns a recipe with one camera, of these factors and with pictures of this size."""
+    lines = [f'base = "{BASE}"', 'name = "hidden"', "[render]"]
+    lines += [f"{name} = {pixels}" for name, pixels in zip(("width", "height"), size, strict=True)]
     for group, factors in numbers.items():
         lines.append(f"[domain.{group}]")
-        lines += [f"{name} = {json.dumps(value)}" for name, value in factors.items()]
+        lines += [f"{name} = {_toml(value)}" for name, value in factors.items()]
     return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """Returns a number, a word or a distribution as TOML has it."""
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    return f"{{ {', '.join(f'{name} = {json.dumps(part)}' for name, part in value.items())} }}"
 
 
 def compare(truth: Camera, fit: CameraFit) -> dict[str, Any]:

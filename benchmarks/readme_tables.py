@@ -40,6 +40,13 @@ COMPARED = (
     "all channels, one hard light", "all channels, 4 samples, one hard light",
 )  # fmt: skip
 GAPS = {"auc": "AUC", "sliced": "distance", "detail": "of detail"}
+UNCHANGED = (
+    ("rendered", "same", "hidden cameras, 20 pictures then, 8 now"),
+    ("dice", "same", "photos of dice at random, 60 then, 20 now"),
+    ("gopro", "same", "lens by itself, random halves of 37 photos of a chessboard"),
+    ("dice", "halves of a day", "photos of dice, first and second half of a day"),
+    ("dice", "other day", "photos of dice, one day and the other"),
+)
 SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, any face"}
 
 
@@ -129,6 +136,41 @@ def gap_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
+def drift_table(results: dict[str, Any] | None) -> str:
+    """Returns how quiet drift is, and what it finds, as Markdown.
+
+    Args:
+        results: the content of ``drift.json``, None when it is not there.
+    """
+    found = (results or {}).get("summary", {})
+    quiet = [
+        "| nothing was changed | comparisons | anything said to have moved | what |",
+        f"|{'---|' * 4}",
+    ]
+    for source, name, words in UNCHANGED:
+        part = found.get(source, {}).get(name)
+        facts = "not run | |"
+        if part is not None:
+            named = ", ".join(part.get("named", ())) or "—"
+            facts = f"{part['trials']} | {part['alarms']} | {named}"
+        quiet.append(f"| {words} | {facts} |")
+    planted = [found.get(source, {}).get("planted", {}) for source in ("rendered", "dice")]
+    seen = [
+        "| changed | named, hidden cameras | others named too, mean | named, photos of dice | others named too, mean |",
+        f"|{'---|' * 5}",
+    ]
+    for name in dict.fromkeys(name for part in planted for name in part):
+        cells = [cell for part in planted for cell in _named(part.get(name))]
+        seen.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*quiet, "", *seen])
+
+
+def _named(counts: dict[str, Any] | None) -> tuple[str, str]:
+    if counts is None:
+        return "—", "—"
+    return f"{counts['found']} of {counts['trials']}", f"{counts['others']:.1f}"
+
+
 def with_tables(readme: str, results: Path) -> str:
     """Returns the text with every table renewed from the files in a folder.
 
@@ -136,6 +178,7 @@ def with_tables(readme: str, results: Path) -> str:
         readme: the text as it is.
         results: where ``dice.json``, ``shipped.json``, ``gap.json``, ``render.json`` and ``worlds.json``
             lie.
+        results: where the files lie that are named as the tables.
 
     Raises:
         ValueError: a marker is missing.
@@ -306,6 +349,7 @@ TABLES = {
     "gap": gap_table,
     "render": render_table,
     "worlds": worlds_table,
+    "drift": drift_table,
 }
 
 

@@ -16,16 +16,22 @@ from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, fit_lens
 from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
-from sim2cam.adapt.calibrate.photo import Capture, Photo, by_camera, list_captures, look
+from sim2cam.adapt.calibrate.photo import (
+    Capture,
+    Photo,
+    by_camera,
+    evenly,
+    list_captures,
+    look,
+    software,
+)
 from sim2cam.adapt.calibrate.sensor import FITTED, fit_sensor
+from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.errors import InputError, LensError
 from sim2cam.scene.asset import Board
 from sim2cam.scene.sensor import Subsampling
 
 Floats = NDArray[np.float64]
-
-MOST_PHOTOS = 60
-"""Photos that are looked at closely; more of them hardly tell more."""
 
 _LEAST_PHOTOS = 3  # for an interval
 _DRAWS = 1000
@@ -71,7 +77,7 @@ def calibrate(
     captures, refused = list_captures(path)
     cameras = by_camera(captures)
     camera, own = next(iter(cameras.items()))
-    photos, broken = look(_evenly(own), board, progress)
+    photos, broken = look(evenly(own), board, progress)
     if not photos:
         raise InputError(path, next(iter(broken.values())))
     size = (own[0].header.width, own[0].header.height)
@@ -81,19 +87,20 @@ def calibrate(
         *size,
         photos=len(photos),
         boards=sum(photo.sighting is not None for photo in photos),
-        findings=(*lens_findings, *_sensor(photos, own, rng), *_glass(photos, rng)),
+        findings=(
+            *lens_findings,
+            *_sensor(photos, own, rng),
+            *_glass(photos, rng),
+            *_shutter(own, rng),
+        ),
         lens=lens,
         border=_border(photos),
         brightest=max(photo.brightest for photo in photos),
         others={name: len(theirs) for name, theirs in cameras.items() if name != camera},
         refused=refused | broken,
+        software=software(own),
+        traits=traits(photos),
     )
-
-
-def _evenly(captures: Sequence[Capture]) -> list[Capture]:
-    """Returns as many captures as are looked at closely, from the first to the last."""
-    count = min(len(captures), MOST_PHOTOS)
-    return [captures[i] for i in np.linspace(0, len(captures) - 1, count).round().astype(int)]
 
 
 def _border(photos: Sequence[Photo]) -> tuple[int, int, int, int]:
@@ -156,7 +163,7 @@ def _sensor(
             note=_SCENES,
         ),
         *_white(photos, rng),
-        _told("sensor.vignetting", [p.falloff for p in photos], rng, 1 / contrast, _EVEN),
+        _vignetting(photos, 1 / contrast, rng),
         *_drawn(photos, quality, subsampling or "444", rng),
         Finding("sensor.tone_contrast", None, note=_CHART),
         Finding("sensor.saturation", None, note=_CHART),
@@ -167,6 +174,19 @@ def _sensor(
             note="" if subsampling else _NOT_JPEG,
         ),
     ]
+
+
+def _vignetting(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
+    """Returns the light that corners lose: the lens's, and what light scenes have there themselves."""
+    told = _told("sensor.vignetting", [p.falloff for p in photos], rng, factors, _EVEN)
+    if told.ci95 is None:
+        return told
+    low, high = told.ci95
+    return replace(told, ci95=(low - _SCENE_FALLOFF, high + _SCENE_FALLOFF))
+
+
+_SCENE_FALLOFF = 0.06
+"""By which the light of scenes themselves may fall off: 0.04 to 0.05 in renders of boards, measured."""
 
 
 def _subsampling(own: Sequence[Capture]) -> Subsampling | None:
@@ -227,6 +247,27 @@ def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
         _told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
         for i, name in enumerate(("red", "blue"))
     ]
+
+
+def _shutter(own: Sequence[Capture], rng: np.random.Generator) -> list[Finding]:
+    """Returns what the files say of the exposure; in what order rows are read they do not."""
+    said = [capture.header.exif.get("ExposureTime") for capture in own]
+    times = [t for t in said if isinstance(t, float) and 0 < t < _LONGEST_S]
+    told = _told("shutter.exposure_s", times, rng, missing=_UNTIMED)
+    return [
+        replace(told, spread=_spread(times) if told.value is not None else None),
+        Finding("shutter.readout_s", None, note=_AT_REST),
+    ]
+
+
+_LONGEST_S = 60.0
+_UNTIMED = (
+    "the files do not say how long they were exposed. Take the files as the camera writes them."
+)
+_AT_REST = (
+    "photos of things at rest do not tell. Film a lamp that flickers at a known rate, and count the rows "
+    "from one dark band to the next."
+)
 
 
 def _told(

@@ -15,7 +15,10 @@ from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
 
-VERSION = 1
+VERSION = 2
+
+Rows = tuple[tuple[float | None, ...], ...]
+"""A trait of photos: a row for each; None where the photo does not tell."""
 
 _MOST_BYTES = 4_000_000
 
@@ -54,6 +57,9 @@ class CameraFit:
         brightest: the highest level in any photo.
         others: how many captures other cameras took, by what took them.
         refused: files that were left out, and why.
+        software: of the camera, as far as the files say.
+        traits: of each photo what changes with its camera, by names of ``traits.TRAITS``; drift
+            needs it.
     """
 
     camera: str
@@ -67,6 +73,13 @@ class CameraFit:
     brightest: int = 255
     others: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    software: str = ""
+    traits: Mapping[str, Rows] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, rows in self.traits.items():
+            if len(rows) != self.photos or len(set(map(len, rows))) > 1:
+                raise ValueError(f"traits: {name} has a row, as long as others, of each photo")
 
     def finding(self, name: str) -> Finding:
         """Returns what is known of a number; nothing where it was not asked for."""
@@ -100,7 +113,8 @@ def read_camera(path: Path) -> CameraFit:
     version = found.pop("version", None) if isinstance(found, dict) else None
     if version != VERSION:
         raise InputError(
-            path, f"not what sim2cam calibrate writes (version {version!r}, not {VERSION})."
+            path,
+            f"not what sim2cam calibrate writes (version {version!r}, not {VERSION}). Calibrate again.",
         )
     try:
         return _ADAPTER.validate_python(found)

@@ -124,6 +124,32 @@ def fit_lens(
     )
 
 
+def refit_lens(lens: FittedLens, sightings: Sequence[Sighting], size: tuple[int, int]) -> Bundle:
+    """Returns the lens of the same model that other photos of a board tell.
+
+    Args:
+        lens: whose model it is.
+        sightings: at least ``LEAST_PHOTOS``.
+        size: width and height of the photos, pixels.
+
+    Raises:
+        LensError: no lens of the model explains them, or no model has these numbers.
+    """
+    names = [m.name for m in MODELS if (m.kind.kind, m.free) == (lens.kind, lens.names)]
+    if not names:
+        raise LensError(f"no lens model {lens.kind} is fitted by {', '.join(lens.names)}")
+    good, _ = _without_outliers(sightings, size)
+    return _fit_after(names[0], good, size)
+
+
+def _fit_after(name: str, sightings: Sequence[Sighting], size: tuple[int, int]) -> Bundle:
+    """Returns the fit of a model that starts where those that it extends end."""
+    simpler = _STARTS[name]
+    start = None if simpler is None else _fit_after(simpler, sightings, size)
+    model = next(model for model in MODELS if model.name == name)
+    return fit_bundle(sightings, size, model, start)
+
+
 def _without_outliers(
     sightings: Sequence[Sighting], size: tuple[int, int]
 ) -> tuple[list[Sighting], dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -19,14 +20,34 @@ Rgb = NDArray[np.uint8]
 
 _TILES = 40  # across the longer side
 _DARKEST, _BRIGHTEST = 20, 240  # levels that light is told from
-_STEEPEST = 0.1  # change of log light from tile to tile beyond which there is an edge
+_STEEPEST = np.geomspace(
+    0.2, 0.03, 12
+)  # change of log light between tiles that is an edge, by round
 _LEAST_PAIRS = 60
-_ROUNDS = 12
 _FRINGE_PX = 32  # side of a tile in which fringes are looked for
 _FRINGE_SIGMA_PX = 1.2
 _LEAST_TILES = 6
 _LEAST_CONTRAST = 12  # levels, standard deviation
 _LEAST_WHITES = 4
+_TONE_PX = 4  # side of the tiles whose tones are compared
+_DARK = 0.01  # share of the tiles that are taken for the darkest parts
+_TONES = (0.1, 0.9)  # quantiles of light between which contrast is measured
+_DIMMEST = 1e-3  # light below which nothing is told from black
+
+
+@dataclass(frozen=True)
+class Tones:
+    """How light and colour of a photo are spread.
+
+    Attributes:
+        darkest: light of the darkest parts, over the mean.
+        contrast: logarithm of the stops between dark and bright parts; NaN where all are alike.
+        color: logarithm of the mean distance from grey, over the mean light; NaN without colour.
+    """
+
+    darkest: float
+    contrast: float
+    color: float
 
 
 def falloff(rgb: Rgb) -> float:
@@ -45,7 +66,8 @@ def falloff(rgb: Rgb) -> float:
     if min(rows, columns) < 2:
         return float("nan")
     cut = rgb[: rows * side, : columns * side]
-    means = cv2.resize(cut, (columns, rows), interpolation=cv2.INTER_AREA).astype(np.float64)
+    # not rounded to levels: from tile to tile a lens takes less than one
+    means = cv2.resize(cut.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
     peaks = cut.reshape(rows, side, columns, side, 3).max(axis=(1, 3, 4))
     known = (means.min(axis=-1) > _DARKEST) & (peaks < _BRIGHTEST)
     light = np.log(np.maximum(decoded(means.mean(axis=-1)), 1e-4))
@@ -56,9 +78,9 @@ def falloff(rgb: Rgb) -> float:
         for parts in zip(*(_pairs(light, outward, known, axis) for axis in (0, 1)), strict=True)
     )
     lost = 0.0
-    for _ in range(_ROUNDS):
+    for steepest in _STEEPEST:
         kept = 1 - lost * middles
-        even = np.abs(changes + lost * steps / kept) < _STEEPEST
+        even = np.abs(changes + lost * steps / kept) < steepest
         if even.sum() < _LEAST_PAIRS:
             return float("nan")
         slopes = (-changes * kept / steps)[even]
@@ -162,8 +184,24 @@ def metered(rgb: Rgb) -> tuple[float, Floats]:
     Stops over the exposure that it would choose, and the light of red and blue over that of green (2,)
     in what it would take for white.
     """
-    chosen = choose(decoded(rgb).astype(np.float32), Automatics(white_balance=1.0))
+    light = decoded(np.arange(256)).astype(np.float32)[rgb]
+    chosen = choose(light, Automatics(white_balance=1.0))
     return -float(np.log2(chosen.gain)), np.array([1 / chosen.red, 1 / chosen.blue])
+
+
+def tones(rgb: Rgb) -> Tones:
+    """Returns how light and colour of a photo (h, w, 3) are spread."""
+    size = (max(1, rgb.shape[1] // _TONE_PX), max(1, rgb.shape[0] // _TONE_PX))
+    light = decoded(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA))
+    grey = light.mean(axis=-1)
+    low, high = np.log2(np.maximum(np.quantile(grey, _TONES), _DIMMEST)).tolist()
+    mean = max(float(grey.mean()), _DIMMEST)
+    color = float(np.abs(light - grey[..., None]).mean()) / mean
+    return Tones(
+        float(np.quantile(grey, _DARK)) / mean,
+        float(np.log(high - low)) if high > low else float("nan"),
+        float(np.log(color)) if color > 0 else float("nan"),
+    )
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.adapt.calibrate.boards import Sighting, find_board, find_whole, usual_shape
 from sim2cam.adapt.calibrate.chart import Marks, marks
-from sim2cam.adapt.calibrate.light import board_white, falloff, fringes, metered
+from sim2cam.adapt.calibrate.light import Tones, board_white, falloff, fringes, metered, tones
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
 from sim2cam.images import Header
@@ -20,6 +22,10 @@ from sim2cam.scene.asset import Board
 
 Floats = NDArray[np.float64]
 
+MOST_PHOTOS = 60
+"""Photos that are looked at closely; more of them hardly tell more."""
+_MOST_PIXELS, _LARGE_PHOTOS = 240_000_000, 20
+"""Of large photos as many as have so many pixels, so that it takes no longer than minutes, or that many."""
 LEAST_PX = 64
 """Shorter side of the smallest picture that is taken for a photo."""
 
@@ -50,6 +56,7 @@ class Photo:
     """What is seen in a capture.
 
     Attributes:
+        header: of its file.
         name: of its file.
         sighting: of a board; None without one.
         marks: of noise and edges.
@@ -58,10 +65,12 @@ class Photo:
         white: (2,) red and blue over green in what the meter takes for white.
         board_white: (2,) the same of a chessboard's light squares.
         exposure_ev: stops over the meter's exposure.
+        tones: how light and colour are spread.
         border: dead pixels at the left, top, right and bottom.
         brightest: the highest level.
     """
 
+    header: Header
     name: str
     sighting: Sighting | None
     marks: Marks
@@ -70,6 +79,7 @@ class Photo:
     white: Floats
     board_white: Floats
     exposure_ev: float
+    tones: Tones
     border: tuple[int, int, int, int]
     brightest: int
 
@@ -100,6 +110,20 @@ def by_camera(captures: Sequence[Capture]) -> dict[str, list[Capture]]:
     for capture in captures:
         found.setdefault(capture.camera, []).append(capture)
     return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
+
+
+def software(captures: Sequence[Capture]) -> str:
+    """Returns what most captures say of the camera's software; nothing where they are silent."""
+    named = Counter(str(capture.header.exif.get("Software", "")) for capture in captures)
+    return named.most_common(1)[0][0]
+
+
+def evenly(captures: Sequence[Capture]) -> list[Capture]:
+    """Returns as many captures as are looked at closely, from the first to the last."""
+    header = captures[0].header
+    large = max(_LARGE_PHOTOS, _MOST_PIXELS // (header.width * header.height))
+    count = min(len(captures), MOST_PHOTOS, large)
+    return [captures[i] for i in np.linspace(0, len(captures) - 1, count).round().astype(int)]
 
 
 def look(
@@ -158,6 +182,7 @@ def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Phot
     exposure, white = metered(rgb)
     on_board = sighting is not None and sighting.shape is not None and colored
     return Photo(
+        capture.header,
         name,
         sighting,
         marks(rgb),
@@ -166,6 +191,7 @@ def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Phot
         white if colored else unknown,
         board_white(rgb, sighting) if on_board and sighting else unknown,
         exposure,
+        tones(rgb),
         _border(rgb),
         int(rgb.max()),
     )
@@ -181,7 +207,10 @@ def _completed(photo: Photo, path: Path, shape: tuple[int, int]) -> Photo:
 
 def _border(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int]:
     """Returns how many columns and rows at each side hold one level, as where a sensor is masked."""
-    columns, rows = (rgb.std(axis=axis).max(axis=-1) < _FLAT for axis in (0, 1))
-    ends = (columns, rows, columns[::-1], rows[::-1])
-    left, top, right, bottom = (int(np.argmin(np.append(side, False))) for side in ends)
-    return left, top, right, bottom
+    columns = rgb.swapaxes(0, 1)
+    return _dead(columns), _dead(rgb), _dead(columns[::-1]), _dead(rgb[::-1])
+
+
+def _dead(lines: NDArray[np.uint8]) -> int:
+    """Returns how many of the first lines (n, m, 3) hold one level each."""
+    return sum(1 for _ in takewhile(lambda line: line.std(axis=0).max() < _FLAT, lines))

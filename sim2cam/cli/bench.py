@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
+    from sim2cam.measure.slices import Slice
     from sim2cam.pipeline.bench import BenchResult, Comparison
 
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
@@ -48,6 +49,7 @@ class Bench:
         from sim2cam.dataset.captures import read_captures
         from sim2cam.dataset.formats.predictions import read_predictions
         from sim2cam.pipeline.bench import score_predictions, write_bench
+        from sim2cam.pipeline.slices import slice_errors
 
         check_numbers(workers=self.workers, limit=self.limit)
         if self.out is not None and self.out.exists():
@@ -63,10 +65,12 @@ class Bench:
             result = self._bench(captures, console)
         if self.out is not None:
             write_bench(result, self.out)
+        slices = slice_errors(result.captures, result.predictions)
         if self.talk.json:
-            console.result(result.score.to_json())
+            console.result(result.score.to_json() | {"slices": [s.to_json() for s in slices]})
         else:
             console.table(score_table({self.weights.name: result.score}))
+            console.table(_slice_table(slices))
 
     def _bench(self, captures: Dataset, console: Console) -> BenchResult:
         from sim2cam.models.prediction import load_detector
@@ -124,6 +128,19 @@ def score_table(scores: dict[str, Any]) -> str:
         cells = [getattr(score, name) for name in _METRICS]
         texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
         lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
+    return "\n".join(lines)
+
+
+def _slice_table(slices: Sequence[Slice]) -> str:
+    """Returns a line for each kind of objects: how many are right, something else, missed."""
+    lines = [f"\n{'objects':<30}{'number':>8}{'right':>24}{'wrong':>8}{'missed':>8}"]
+    for one in slices:
+        low, high = one.right.ci95
+        right = f"{one.right.value:.3f} ({low:.3f}-{high:.3f})"
+        lines.append(
+            f"{one.about + ' ' + one.value:<30}{one.objects:>8}{right:>24}"
+            f"{one.wrong_category:>8.3f}{one.missed:>8.3f}"
+        )
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The command that tells a camera from its captures."""
+"""The commands that tell a camera from its captures, and whether it is still the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from sim2cam.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
     from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+    from sim2cam.adapt.calibrate.changes import Change
+    from sim2cam.adapt.calibrate.drift import Drift as Found
     from sim2cam.scene.asset import Board
+
+_Board = Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")]
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,7 @@ class Calibrate:
     """Folder of photos, one photo, or a list of them (COCO). Photos of a chessboard tell the lens."""
     out: Path | None = None
     """File to write, as camera.json; without it the result is only shown."""
-    board: Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")] = (
-        None
-    )
+    board: _Board = None
     """A board of markers, as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the
     side of a marker over that of its square. Chessboards are found without."""
     seed: int = 0
@@ -54,6 +56,38 @@ class Calibrate:
             write_camera(self.out, fit)
             console.say(f"camera: {self.out}")
         console.result(fit.to_json()) if self.talk.json else console.table(_table(fit))
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Tell which numbers of a camera have moved since it was calibrated; "moved" in --json names them."""
+
+    camera: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAMERA.JSON")]
+    """What sim2cam calibrate wrote."""
+    captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
+    """New photos: a folder, one photo, or a list of them (COCO); best of what was photographed then."""
+    board: _Board = None
+    """A board of markers in the photos, as calibrate takes it."""
+    seed: int = 0
+    """Decides which photos are exchanged and resampled."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Compares and shows."""
+        from sim2cam.adapt.calibrate.camera_fit import read_camera
+        from sim2cam.adapt.calibrate.drift import drift
+        from sim2cam.seeds import stream
+
+        check_numbers(seed=self.seed)
+        board = None if self.board is None else _board(self.board)
+        fit = read_camera(self.camera)
+        console = self.talk.console()
+        rng = stream(self.seed, "drift")
+        found = drift(fit, self.captures, board, rng, console.progress("photos"))
+        for line in _left_out(found):
+            console.say(line)
+        console.say(_verdict(found))
+        console.result(found.to_json()) if self.talk.json else console.table(_changes(found))
 
 
 def _board(text: str) -> Board:
@@ -88,11 +122,7 @@ def _board(text: str) -> Board:
 
 def _remarks(fit: CameraFit) -> list[str]:
     """Returns what a person should know before the table."""
-    lines = [f"{fit.camera}: {fit.photos} photos, {fit.boards} with a board"]
-    for camera, count in fit.others.items():
-        lines.append(f"left out: {count} of another camera: {camera}")
-    for name, reason in fit.refused.items():
-        lines.append(f"left out: {name}: {reason}")
+    lines = [f"{fit.camera}: {fit.photos} photos, {fit.boards} with a board", *_left_out(fit)]
     if any(fit.border):
         lines.append(
             "dead border, pixels at the left, top, right and bottom: {}, {}, {}, {}".format(
@@ -111,11 +141,47 @@ def _remarks(fit: CameraFit) -> list[str]:
     return lines
 
 
+def _left_out(found: CameraFit | Found) -> list[str]:
+    others = [f"{count} of another camera: {camera}" for camera, count in found.others.items()]
+    refused = [f"{name}: {reason}" for name, reason in found.refused.items()]
+    return [f"left out: {line}" for line in (*others, *refused)]
+
+
 def _table(fit: CameraFit) -> str:
     """Returns parameter, value and interval, or why there is none."""
-    rows = [(f.name, _number(f.value), _sure(f)) for f in fit.findings]
+    return _columns([(f.name, _number(f.value), _sure(f)) for f in fit.findings])
+
+
+def _columns(rows: list[tuple[str, str, str]]) -> str:
     wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
     return "\n".join(f"{a:{wide[0]}}  {b:>{wide[1]}}  {c}".rstrip() for a, b, c in rows)
+
+
+def _verdict(found: Found) -> str:
+    """Returns in a sentence what moved."""
+    words = [change.words for change in found.changes if change.verdict == "moved"]
+    untold = sum(change.verdict == "untold" for change in found.changes)
+    still = len(found.changes) - len(words) - untold
+    moved = f"moved: {', '.join(words)}" if words else "nothing is seen to have moved"
+    return f"{found.camera}: {found.photos} photos; {moved}; {still} still, {untold} not told"
+
+
+def _changes(found: Found) -> str:
+    """Returns verdict, shift and p-value of each number, or why there is none."""
+    return _columns([(change.words, change.verdict, _moved(change)) for change in found.changes])
+
+
+def _moved(change: Change) -> str:
+    """Returns by how much a number moved, how surely, and the note."""
+    parts = []
+    if change.shift is not None and change.ci95 is not None:
+        low, high = change.ci95
+        parts.append(f"{change.shift:+.2g} {change.unit} ({low:+.2g} to {high:+.2g})")
+    if change.p_value is not None:
+        parts.append(f"p {change.p_value:.2g}")
+    if change.note and change.verdict != "still":
+        parts.append(change.note)
+    return "; ".join(parts)
 
 
 def _number(value: float | str | None) -> str:

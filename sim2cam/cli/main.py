@@ -11,7 +11,7 @@ import tyro
 from sim2cam import __version__
 from sim2cam.cli.assets import Assets, New
 from sim2cam.cli.bench import Bench, Compare
-from sim2cam.cli.calibrate import Calibrate
+from sim2cam.cli.calibrate import Calibrate, Drift
 from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.domain import DomainFit, DomainShow
@@ -47,6 +47,7 @@ _Command = (
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Catalog, tyro.conf.subcommand("catalog")]
     | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
+    | Annotated[Drift, tyro.conf.subcommand("drift")]
     | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]

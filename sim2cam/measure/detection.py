@@ -1,4 +1,4 @@
-"""How well detections fit labelled images: average precision with intervals, and plain counts."""
+"""How well detections fit labelled images: average precision with intervals."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from faster_coco_eval import COCO, COCOeval_faster
 from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
-from sim2cam.geometry.boxes import Box, pairwise_iou, xyxy_to_xywh
+from sim2cam.geometry.boxes import Box, xyxy_to_xywh
 from sim2cam.measure.bootstrap import Difference, Estimate, difference, estimate, resampled_counts
 from sim2cam.measure.matching import IOU_THRESHOLDS, CategoryMatches, match
 
 DRAWS = 1000
-ERROR_IOU = 0.5
-ERROR_SCORE = 0.5  # surer detections are counted as errors where they are wrong
 _ALL = range(len(IOU_THRESHOLDS))
 _AT_50, _AT_75 = 0, 5
 
@@ -86,32 +84,6 @@ Predictions = Mapping[str, Sequence[Detection]]
 
 
 @dataclass(frozen=True)
-class ImageErrors:
-    """What is wrong in one image among detections surer than ``ERROR_SCORE``.
-
-    Attributes:
-        name: of the image.
-        objects: labelled objects, groups left out.
-        right: objects that were found with their category.
-        wrong_category: objects that were found, but as something else.
-        missed: objects that were not found.
-        false: detections where no object is.
-    """
-
-    name: str
-    objects: int
-    right: int
-    wrong_category: int
-    missed: int
-    false: int
-
-    @property
-    def errors(self) -> int:
-        """All of them."""
-        return self.wrong_category + self.missed + self.false
-
-
-@dataclass(frozen=True)
 class DetectionScore:
     """How well detections fit labelled images.
 
@@ -120,7 +92,7 @@ class DetectionScore:
         ap50, ap75: the same at one threshold.
         agnostic_ap50: at 0.50, all categories taken as one.
         category_ap50: at 0.50 for each category that has objects.
-        images: what is wrong in every image.
+        images, objects: how many there are, groups left out.
     """
 
     ap: Estimate
@@ -128,7 +100,8 @@ class DetectionScore:
     ap75: Estimate
     agnostic_ap50: Estimate
     category_ap50: dict[str, Estimate]
-    images: tuple[ImageErrors, ...]
+    images: int
+    objects: int
 
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
@@ -138,8 +111,8 @@ class DetectionScore:
             "ap75": self.ap75.to_json(),
             "agnostic_ap50": self.agnostic_ap50.to_json(),
             "category_ap50": {name: e.to_json() for name, e in self.category_ap50.items()},
-            "images": len(self.images),
-            "objects": sum(image.objects for image in self.images),
+            "images": self.images,
+            "objects": self.objects,
         }
 
 
@@ -199,7 +172,8 @@ def evaluate(
         InputError: as ``MatchedRun``, or there is no object at all.
     """
     run = MatchedRun(dataset, predictions)
-    if not any(not label.is_crowd for sample in dataset.samples for label in sample.objects or ()):
+    objects = sum(not label.is_crowd for s in dataset.samples for label in s.objects or ())
+    if not objects:
         raise InputError(dataset.root, "no labelled object to score against.")
     values = _coco_values(dataset, predictions)
     resampled = run.scores(resampled_counts(run.n_images, draws, rng))
@@ -214,7 +188,8 @@ def evaluate(
             for name in dataset.categories
             if f"ap50/{name}" in estimates
         },
-        images=count_errors(dataset, predictions),
+        images=run.n_images,
+        objects=objects,
     )
 
 
@@ -264,14 +239,6 @@ def _mean_scores(
 ) -> NDArray[np.float64]:
     """Returns the mean of the runs (draws,) on each resample."""
     return np.asarray(np.mean([run.scores(counts)[metric] for run in runs], axis=0))
-
-
-def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[ImageErrors, ...]:
-    """Returns what is wrong in every image, in order."""
-    return tuple(
-        _image_errors(sample.name, sample.objects or (), predictions[sample.name])
-        for sample in dataset.samples
-    )
 
 
 def _check(dataset: LabelledImages, predictions: Predictions) -> None:
@@ -384,23 +351,3 @@ def _coco_annotations(dataset: LabelledImages, numbers: Mapping[str, int]) -> li
                 }
             )
     return annotations
-
-
-def _image_errors(
-    name: str, objects: Sequence[LabelledObject], found: Sequence[Detection]
-) -> ImageErrors:
-    sure = sorted((d for d in found if d.score >= ERROR_SCORE), key=lambda d: -d.score)
-    overlap = pairwise_iou(_boxes(sure), _boxes(objects))
-    crowd = np.array([o.is_crowd for o in objects], np.bool_)
-    free = ~crowd
-    right = wrong = false = 0
-    for index, detection in enumerate(sure):
-        fitting = np.where(free, overlap[index], 0.0)
-        if len(objects) and fitting.max() >= ERROR_IOU:
-            best = int(fitting.argmax())
-            free[best] = False
-            hit = objects[best].category == detection.category
-            right, wrong = right + hit, wrong + (not hit)
-        elif not (crowd & (overlap[index] >= ERROR_IOU)).any():
-            false += 1
-    return ImageErrors(name, int((~crowd).sum()), right, wrong, int(free.sum()), false)

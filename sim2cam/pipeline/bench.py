@@ -20,7 +20,9 @@ from sim2cam.measure.detection import (
     evaluate,
     mean_estimate,
 )
+from sim2cam.measure.verdicts import count_errors
 from sim2cam.models.prediction import LoadedDetector, predict_dataset
+from sim2cam.pipeline.slices import slice_errors
 from sim2cam.seeds import stream
 
 COMPARED = ("ap", "ap50", "ap75", "agnostic_ap50")
@@ -104,14 +106,15 @@ def score_predictions(
 
 
 def write_bench(result: BenchResult, path: Path) -> None:
-    """Writes scores, what is wrong in every image, and the detections, as JSON.
+    """Writes scores, how objects of a kind fare, what is wrong in every image, and the detections.
 
     Raises:
         OutputError: the file cannot be written.
     """
     facts = {
         "scores": result.score.to_json(),
-        "images": [asdict(image) for image in result.score.images],
+        "slices": [s.to_json() for s in slice_errors(result.captures, result.predictions)],
+        "images": [asdict(e) for e in count_errors(result.captures, result.predictions)],
         DETECTIONS: predictions_to_json(result.predictions),
     }
     write_json(path, facts)

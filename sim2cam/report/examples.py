@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.measure.detection import ImageErrors, Predictions, count_errors
+from sim2cam.measure.detection import Predictions
+from sim2cam.measure.verdicts import ImageErrors, count_errors
 from sim2cam.report.values import Example, Examples, PictureRow, Rgb
 
 

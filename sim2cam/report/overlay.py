@@ -16,8 +16,8 @@ from PIL import Image, ImageDraw, ImageFont
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.geometry.boxes import Box, pairwise_iou
 from sim2cam.measure.detection import Detection
+from sim2cam.measure.verdicts import Kind, Verdict, judge
 from sim2cam.report.values import Rgb
-from sim2cam.report.verdicts import Kind, Verdict, judge
 
 LONGER_SIDE_PX = 960  # of drawn images: small ones are enlarged before text goes onto them
 KIND_COLOURS: dict[Kind, tuple[int, int, int]] = {

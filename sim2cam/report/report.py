@@ -7,12 +7,12 @@ from pathlib import Path
 
 from sim2cam.dataset.sample import Origin
 from sim2cam.measure.bootstrap import Estimate
-from sim2cam.measure.detection import ERROR_SCORE, DetectionScore
+from sim2cam.measure.detection import DetectionScore
+from sim2cam.measure.verdicts import SURE_SCORE, judge
 from sim2cam.report.charts import Range, RangeChart, line_chart, range_chart
 from sim2cam.report.overlay import KIND_COLOURS, draw_verdicts
 from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
 from sim2cam.report.values import Example, PictureRow, Rgb, RunReport, ScoreRow
-from sim2cam.report.verdicts import judge
 
 PICTURE_PX = 640
 EXAMPLE_PX = 960
@@ -56,7 +56,7 @@ def write_report(report: RunReport, out: Path) -> Path:
         best=tuple(map(_example, report.examples.best)),
         worst=tuple(map(_example, report.examples.worst)),
         kinds=KIND_COLOURS,
-        sure=ERROR_SCORE,
+        sure=SURE_SCORE,
         curves=tuple((curves, line_chart(curves)) for curves in report.curves),
         total_s=sum(stage.seconds or 0.0 for stage in report.stages),
     )

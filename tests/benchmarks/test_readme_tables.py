@@ -19,7 +19,8 @@ SHIPPED = "<!-- shipped-results:begin -->\n<!-- shipped-results:end -->\n"
 RENDER = "<!-- render-results:begin -->\n<!-- render-results:end -->\n"
 WORLDS = "<!-- worlds-results:begin -->\n<!-- worlds-results:end -->\n"
 GAP = "<!-- gap-results:begin -->\n<!-- gap-results:end -->\n"
-README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{GAP}{RENDER}{WORLDS}"
+DRIFT = "<!-- drift-results:begin -->\n<!-- drift-results:end -->\n"
+README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{GAP}{RENDER}{WORLDS}{DRIFT}"
 
 
 def test_the_readme_shows_the_committed_results():
@@ -49,7 +50,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 1 + 6 + 2
+    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 1 + 6 + 2 + 5
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
@@ -106,3 +107,17 @@ def test_the_gap_has_a_row_for_each_step_and_columns_for_each_camera(tmp_path):
     assert f"| lens | {cells} |" in lines
     head = next(line for line in lines if line.startswith("| the camera's steps"))
     assert head.count("camera as drawn") == head.count("camera fitted") == 3
+
+
+def test_drift_has_a_row_for_each_quiet_comparison_and_each_change(tmp_path):
+    lines = tables.with_tables(README, tmp_path).splitlines()
+    assert "| lens by itself, random halves of 37 photos of a chessboard | not run | | |" in lines
+    same = {"trials": 40, "alarms": 2, "named": ["sensor.blur_px"]}
+    blurred = {"blur +0.4 px": {"trials": 4, "found": 3, "others": 1.25}}
+    gopro = {"same": {"trials": 8, "alarms": 0}}
+    found = {"rendered": {"same": same, "planted": blurred}, "gopro": gopro}
+    (tmp_path / "drift.json").write_text(json.dumps({"summary": found}))
+    lines = tables.with_tables(README, tmp_path).splitlines()
+    assert "| hidden cameras, 20 pictures then, 8 now | 40 | 2 | sensor.blur_px |" in lines
+    assert "| lens by itself, random halves of 37 photos of a chessboard | 8 | 0 | — |" in lines
+    assert "| blur +0.4 px | 3 of 4 | 1.2 | — | — |" in lines

@@ -42,6 +42,29 @@ def test_it_writes_the_camera_and_says_what_it_left_out(photos, tmp_path, capsys
     assert printed.err == ""
 
 
+def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, capsys):
+    out = tmp_path / "camera.json"
+    for number in range(3, 9):
+        images.write_bytes(photos / f"{number}.jpg", (photos / "0.jpg").read_bytes())
+    assert main(["calibrate", str(photos), "--out", str(out), "-q"]) == 0
+    capsys.readouterr()
+    assert main(["drift", str(out), str(photos), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["moved"] == []
+    assert "96x80: 9 photos; nothing is seen to have moved" in said.err
+    assert "left out: 1 of another camera: 200x80" in said.err
+    for path in photos.iterdir():
+        images.write_bytes(path, images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 40))
+    assert main(["drift", str(out), str(photos)]) == 0
+    said = capsys.readouterr()
+    assert "JPEG quality" in said.err.split("moved: ")[1].split(";")[0]
+    (line,) = (line for line in said.out.splitlines() if line.startswith("JPEG quality"))
+    assert line.split()[2] == "moved"
+    assert "-45 of 100 (-45 to -45)" in line
+    assert main(["drift", str(tmp_path / "none.json"), str(photos)]) == 1
+    assert "none.json: cannot be read" in capsys.readouterr().err
+
+
 def test_nothing_to_calibrate_is_told(tmp_path, capsys):
     assert main(["calibrate", str(tmp_path / "none")]) == 1
     assert "no such file or folder" in capsys.readouterr().err

@@ -18,7 +18,6 @@ from sim2cam.measure.detection import (
     Detection,
     MatchedRun,
     compare,
-    count_errors,
     evaluate,
 )
 
@@ -197,32 +196,6 @@ def test_wrong_categories_cost_ap50_but_not_the_agnostic_one():
     score = evaluate(dataset, swapped, rng=np.random.default_rng(0), draws=20)
     assert score.ap50.value == 0
     assert score.agnostic_ap50.value == pytest.approx(1)
-    (errors,) = score.images
-    assert (errors.right, errors.wrong_category, errors.missed, errors.false) == (0, 2, 0, 0)
-
-
-def test_errors_are_counted_by_kind_and_groups_are_left_out():
-    dataset = captures(
-        image(
-            "x",
-            ("a", (0, 0, 10, 10)),
-            ("a", (20, 0, 30, 10)),
-            ("b", (40, 0, 50, 10)),
-            ("a", (60, 60, 100, 100), True),
-        )
-    )
-    found = {
-        "x": (
-            Detection("a", (0, 0, 10, 10), 0.9),
-            Detection("a", (0, 1, 10, 11), 0.8),  # a duplicate
-            Detection("c", (20, 0, 30, 10), 0.7),
-            Detection("a", (60, 60, 99, 99), 0.7),  # the group
-            Detection("b", (40, 0, 50, 10), 0.3),  # not sure enough
-        )
-    }
-    (errors,) = count_errors(dataset, found)
-    assert (errors.objects, errors.right, errors.wrong_category) == (3, 1, 1)
-    assert (errors.missed, errors.false, errors.errors) == (1, 1, 3)
 
 
 def test_compare_is_paired_over_images():

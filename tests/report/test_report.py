@@ -8,7 +8,7 @@ import pytest
 
 from sim2cam.errors import OutputError
 from sim2cam.measure.bootstrap import Estimate
-from sim2cam.measure.detection import Detection, DetectionScore, ImageErrors
+from sim2cam.measure.detection import Detection, DetectionScore
 from sim2cam.report.report import write_report
 from sim2cam.report.values import (
     Curves,
@@ -32,7 +32,8 @@ def score(value=0.842, categories=("a", "b")):
         ap75=Estimate(0.61, (float("nan"), float("nan"))),
         agnostic_ap50=Estimate(0.975, (0.95, 0.99)),
         category_ap50={name: Estimate(0.7, (0.6, 0.8)) for name in categories},
-        images=tuple(ImageErrors(f"{i}", 1, 1, 0, 0, 0) for i in range(50)),
+        images=50,
+        objects=50,
     )
 
 

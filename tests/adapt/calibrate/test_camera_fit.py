@@ -6,6 +6,7 @@ import typing
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.calibrate import calibrate
@@ -18,7 +19,7 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.draw import draw
-from sim2cam.scene.camera import Camera
+from sim2cam.scene.camera import Camera, Shutter
 from sim2cam.scene.glass import Glass, LateralColor
 from sim2cam.scene.sensor import Processing, Sensor
 
@@ -48,6 +49,8 @@ def fit(of=None):
         ),
         lens=of or lens(k1=-0.1, k2=0.02),
         others={"Kodak Two, 640x480": 3},
+        software="2.1",
+        traits={"sensor.blur_px": ((0.7,), (None,)) * 6},
     )  # fmt: skip
 
 
@@ -61,10 +64,12 @@ def test_it_survives_its_file(tmp_path):
 
 BAD = [
     ("", "not JSON"),
-    ("[1]", "not what sim2cam calibrate writes (version None, not 1)."),
-    ({"version": 2}, "not what sim2cam calibrate writes (version 2, not 1)."),
+    ("[1]", "not what sim2cam calibrate writes (version None, not 2). Calibrate again."),
+    ({"version": 1}, "not what sim2cam calibrate writes (version 1, not 2). Calibrate again."),
     ({"width": "wide"}, "width: Input should be a valid integer"),
     ({"findings": 5}, "findings: "),
+    ({"traits": {"sensor.blur_px": [[1.0], [None]]}}, "traits: sensor.blur_px has a row"),
+    ({"traits": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
     (
         {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
         "a lens is of brown_conrady, rational",
@@ -174,13 +179,26 @@ def test_every_number_is_a_field_of_the_camera_and_none_is_left_out(tmp_path):
         "sensor.noise_seed", "sensor.mosaic", "sensor.processing", "sensor.automatics",
     }  # fmt: skip
     color = {f"glass.lateral_color.{f.name}" for f in dataclasses.fields(LateralColor)}
-    assert names == {"lens.fx_px", "sensor.processing.jpeg_subsampling"} | sensor | color
+    shutter = {f"shutter.{f.name}" for f in dataclasses.fields(Shutter)}
+    processing = {"sensor.processing.jpeg_subsampling"}
+    assert names == {"lens.fx_px"} | processing | sensor | color | shutter
     assert {"jpeg_subsampling", "lateral_color"} <= {
         f.name for c in (Processing, Glass) for f in dataclasses.fields(c)
     }
     silent = [f for f in found.findings if f.value is None]
     assert all(f.note for f in silent)  # what is not told says why
     assert found.finding("sensor.jpeg_quality").value == 90
+
+
+def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_path):
+    for number, seconds in enumerate((0.01, 0.02, 0.02, 0.04, 0.0, 1e9)):
+        exif = Image.Exif()
+        exif.get_ifd(0x8769)[33434] = seconds
+        Image.new("RGB", (80, 64)).save(tmp_path / f"{number}.jpg", exif=exif)
+    found = calibrate(tmp_path, None, np.random.default_rng(0)).finding("shutter.exposure_s")
+    assert found.value == pytest.approx(0.02)
+    assert found.ci95 == pytest.approx((0.01, 0.04), abs=0.006)
+    assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
 
 
 def test_every_finding_that_recipes_take_is_a_factor():

@@ -44,6 +44,14 @@ def test_falloff_is_told_in_spite_of_what_is_seen(lost):
     assert (falloff(picture) + falloff(turned)) / 2 == pytest.approx(lost, abs=0.05)
 
 
+def test_falloff_is_told_though_it_is_less_than_a_level_from_tile_to_tile():
+    y, x = np.mgrid[-1:1:480j, -1:1:640j]
+    light = grey(0.2 * (1 - 0.1 * (x * x + y * y) / 2))
+    noise = np.random.default_rng(0).normal(0, 1.5, light.shape)
+    picture = (encoded(light) + noise).round().astype(np.uint8)
+    assert falloff(picture) == pytest.approx(0.1, abs=0.01)
+
+
 def test_falloff_is_not_told_where_nothing_is_even():
     noise = np.random.default_rng(0).integers(0, 256, (480, 640, 3)).astype(np.uint8)
     black = np.zeros((480, 640, 3), np.uint8)

@@ -7,8 +7,9 @@ from PIL import Image
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
-from sim2cam.adapt.calibrate.photo import by_camera, list_captures, look
+from sim2cam.adapt.calibrate.photo import Capture, by_camera, evenly, list_captures, look
 from sim2cam.errors import InputError
+from sim2cam.images import Header
 
 
 def noise(shape=(120, 160, 3), seed=0):
@@ -136,6 +137,18 @@ def test_a_file_that_ends_early_is_left_out_when_it_is_read(tmp_path):
     photos, refused = look(list_captures(tmp_path)[0], None, silent)
     assert photos == []
     assert refused["a.jpg"].startswith("not a whole image")
+
+
+def test_no_more_large_photos_are_looked_at_than_take_minutes(tmp_path):
+    small, large = (
+        [Capture(tmp_path / f"{i}.jpg", Header(width, width, "RGB", {})) for i in range(200)]
+        for width in (1000, 3000)
+    )
+    assert len(evenly(small)) == 60
+    chosen = evenly(large)
+    assert len(chosen) == 26
+    assert (chosen[0], chosen[-1]) == (large[0], large[-1])
+    assert evenly(small[:1]) == small[:1]
 
 
 def test_dead_borders_and_the_brightest_level_are_seen(tmp_path):

@@ -1,0 +1,184 @@
+"""Drift: whether a camera is still what it was when it was calibrated.
+
+Traits of photos are compared as in ``changes``, lenses by Hotelling's test of the numbers that boards
+of then and of now give.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+from scipy.stats import f
+
+from sim2cam.adapt.calibrate.boards import Sighting
+from sim2cam.adapt.calibrate.camera_fit import CameraFit
+from sim2cam.adapt.calibrate.changes import Change, compare, judge
+from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, refit_lens
+from sim2cam.adapt.calibrate.photo import Photo, by_camera, evenly, list_captures, look, software
+from sim2cam.adapt.calibrate.traits import TRAITS, traits
+from sim2cam.errors import InputError, LensError
+from sim2cam.scene.asset import Board
+
+Floats = NDArray[np.float64]
+
+_DRAWS = 100
+_GRID = 9  # points a side at which lenses are compared
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What became of a camera.
+
+    Attributes:
+        camera: what took the photos of now, as far as their files say.
+        photos: how many of them were looked at.
+        changes: number by number; those that moved first, then by their p-values.
+        others: how many captures other cameras took, by what took them.
+        refused: files that were left out, and why.
+    """
+
+    camera: str
+    photos: int
+    changes: tuple[Change, ...]
+    others: Mapping[str, int]
+    refused: Mapping[str, str]
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Names of what moved."""
+        return tuple(change.name for change in self.changes if change.verdict == "moved")
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values, led by the names of what moved."""
+        found: dict[str, Any] = json.loads(_ADAPTER.dump_json(self))
+        return {"moved": list(self.moved), **found}
+
+
+_ADAPTER: TypeAdapter[Drift] = TypeAdapter(Drift)
+
+
+def drift(
+    fit: CameraFit,
+    path: Path,
+    board: Board | None,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Drift:
+    """Returns what became of a camera since it was calibrated.
+
+    Args:
+        fit: of then.
+        path: captures of now: a folder of photos, one photo, or as ``read_captures`` takes them.
+        board: of markers, in some of the photos; chessboards are found without.
+        rng: exchanges and resamples photos.
+        progress: is told how many photos are done, and of how many.
+
+    Raises:
+        InputError: there is nothing there, or nothing that can be used.
+    """
+    captures, refused = list_captures(path)
+    cameras = by_camera(captures)
+    camera = fit.camera if fit.camera in cameras else next(iter(cameras))
+    own = cameras[camera]
+    photos, broken = look(evenly(own), board, progress)
+    if not photos:
+        raise InputError(path, next(iter(broken.values())))
+    facts = _facts(fit, camera, software(own))
+    size = (own[0].header.width, own[0].header.height)
+    return Drift(
+        camera,
+        len(photos),
+        (*facts, *compare_photos(fit, photos, size, rng)),
+        {name: len(theirs) for name, theirs in cameras.items() if name != camera},
+        refused | broken,
+    )
+
+
+def _facts(fit: CameraFit, camera: str, named: str) -> list[Change]:
+    """Returns what the files say of the camera, where that is not what they said then."""
+    found = []
+    if camera != fit.camera:
+        note = f"{fit.camera} then, {camera} now"
+        found.append(Change("camera", "camera and size", "moved", note=note))
+    if fit.software and named and named != fit.software:
+        note = f"{fit.software} then, {named} now"
+        found.append(Change("software", "software of the camera", "moved", note=note))
+    return found
+
+
+def compare_photos(
+    fit: CameraFit, photos: Sequence[Photo], size: tuple[int, int], rng: np.random.Generator
+) -> list[Change]:
+    """Returns what became of a camera, as photos of one size show it; see ``drift``."""
+    scaled = size != (fit.width, fit.height)
+    now = traits(photos)
+    if scaled:
+        now |= {t.name: () for t in TRAITS if t.in_pixels}
+    sightings = [photo.sighting for photo in photos if photo.sighting is not None]
+    lens = compare_lens(fit, sightings, size, rng)
+    found = judge([*compare(fit.traits, now, rng), lens])
+    if not scaled:
+        return found
+    sized = {t.name for t in TRAITS if t.in_pixels} | {"lens"}
+    return [replace(c, note=_SIZED) if c.name in sized else c for c in found]
+
+
+_SIZED = "the photos have another size. Take photos of the size of then, or calibrate again."
+
+
+def compare_lens(
+    fit: CameraFit, sightings: Sequence[Sighting], size: tuple[int, int], rng: np.random.Generator
+) -> Change:
+    """Returns what became of the lens by Hotelling's test.
+
+    Args:
+        fit: of then.
+        sightings: of boards now.
+        size: width and height of the photos, pixels.
+        rng: draws lenses.
+    """
+    counts = (fit.boards, len(sightings))
+    blank = Change("lens", "lens", "untold", unit="px, mean over the picture", photos=counts)
+    if fit.lens is None:
+        return replace(blank, photos=(0, counts[1]), note=_NO_LENS)
+    free = sum(counts) - 1 - len(fit.lens.names)
+    if size != (fit.width, fit.height) or counts[1] < LEAST_PHOTOS or free < 1:
+        return replace(blank, note=_FEW_BOARDS)
+    try:
+        now = refit_lens(fit.lens, sightings, size)
+    except LensError as error:
+        return replace(blank, note=f"{error}. Take the photos of the board anew.")
+    numbers = np.array([getattr(now.lens, name) for name in fit.lens.names])
+    off, spread = numbers - fit.lens.numbers, np.array(fit.lens.covariance) + now.covariance
+    unit = np.sqrt(np.diag(spread))
+    correlation = spread / unit / unit[:, None]
+    statistic = float(off / unit @ np.linalg.pinv(correlation, hermitian=True) @ (off / unit))
+    count = len(off)
+    p_value = float(f.sf(statistic * free / (count * (sum(counts) - 2)), count, free))
+    draws = rng.multivariate_normal(off, spread, _DRAWS, method="eigh")
+    moves = [_moved_px(fit.lens, draw, size) for draw in draws]
+    low, high = np.nanquantile(moves, (0.025, 0.975)).tolist()
+    return replace(blank, shift=_moved_px(fit.lens, off, size), ci95=(low, high), p_value=p_value)
+
+
+_NO_LENS = "not known then. Calibrate again, with 15 photos of a chessboard among the others."
+_FEW_BOARDS = "too few boards now. Take 15 photos of the board of then, all over the picture."
+
+
+def _moved_px(lens: FittedLens, off: Floats, size: tuple[int, int]) -> float:
+    """Returns how far points of a picture move when a lens's numbers do; NaN if it cannot see them."""
+    x, y = (np.linspace(0, n - 1, _GRID) for n in size)
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    try:
+        seen = replace(lens, numbers=tuple((np.array(lens.numbers) + off).tolist())).best()
+        found = seen.project(lens.best().unproject(points))
+    except LensError:
+        return float("nan")
+    return float(np.linalg.norm(found - points, axis=1).mean())

@@ -1,0 +1,307 @@
+"""How quiet drift is when nothing moved, and what it sees of what did.
+
+    python benchmarks/drift.py [--cameras N]
+
+Hidden cameras, all numbers drawn, take pictures; one thing of each is changed, and they take others.
+The same is done to real photos where ``$SIM2CAM_REAL`` has them, as far as a photo can be changed
+afterwards. Writes ``drift.json`` to ``benchmarks/results``; what is there already is kept, so that it can
+be stopped and go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import tyro
+from calibrate import hidden_numbers, make_photos, recipe_text
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.adapt.calibrate.boards import Sighting
+from sim2cam.adapt.calibrate.camera_fit import CameraFit
+from sim2cam.adapt.calibrate.drift import compare_lens, compare_photos, drift
+from sim2cam.adapt.calibrate.jpeg import jpeg_quality
+from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, fit_lens
+from sim2cam.adapt.calibrate.levels import decoded, encoded
+from sim2cam.adapt.calibrate.photo import Photo, by_camera, list_captures, look
+from sim2cam.adapt.calibrate.traits import traits
+from sim2cam.dataset.writer import write_json
+from sim2cam.errors import LensError
+from sim2cam.seeds import stream
+
+Rgb = NDArray[np.uint8]
+Numbers = dict[str, dict[str, Any]]
+
+THEN, POOL, NOW = 20, 20, 8
+"""Pictures that a hidden camera takes then, and again with nothing moved; of a comparison, now."""
+SPLITS = 10
+"""Comparisons of a camera with itself."""
+DICE_SPLITS, DICE_THEN, DICE_NOW = 40, 60, 20
+GOPRO_SPLITS = 8
+VEIL = 0.08
+
+PLANTED: dict[str, tuple[str, ...]] = {
+    "red +10 %": ("sensor.red_gain",),
+    "exposure -0.5 stops": ("sensor.exposure_ev",),
+    "a third of the electrons": ("sensor.full_well_e",),
+    "blur +0.4 px": ("sensor.blur_px", "sensor.sharpening"),
+    "JPEG quality -15": ("sensor.jpeg_quality",),
+    "vignetting +0.25": ("sensor.vignetting",),
+    "red fringes +0.001": ("glass.lateral_color.red",),
+    "8 % of the light astray": ("glass.glare.veil", "sensor.tone_contrast"),
+    "smears before a third": ("glass.glare.veil", "sensor.tone_contrast", "sensor.blur_px"),
+    "focal length +2 %": ("lens",),
+    "three quarters of the size": ("camera",),
+}
+"""What is changed, and what of it is to be named: any of these."""
+ON_PHOTOS = [name for name in PLANTED if name not in (
+    "red fringes +0.001", "smears before a third", "focal length +2 %",
+)]  # fmt: skip
+"""Those that can be made of a photo; noise is added as that of 1,000 electrons."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How much is compared."""
+
+    cameras: int = 4
+    """Hidden cameras."""
+    out: Path = Path(__file__).parent / "results"
+    """Folder of the result."""
+
+
+def main(arguments: Arguments) -> None:
+    """Compares, and writes after each part."""
+    path = arguments.out / "drift.json"
+    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    real = Path(os.environ.get("SIM2CAM_REAL", ""))
+    parts: dict[str, Callable[[], Any]] = {}
+    if (real / "dice").is_dir():
+        parts["dice"] = partial(dice, real / "dice")
+    if (real / "gopro_chessboard").is_dir():
+        parts["gopro"] = partial(gopro, real / "gopro_chessboard")
+    for number in range(arguments.cameras):
+        parts[f"camera {number}"] = partial(hidden, number)
+    found = known.get("parts", {})
+    for name, run in parts.items():
+        if name not in found:
+            found[name] = run()
+            write_json(path, {"summary": summary(found), "parts": found})
+        print(name, file=sys.stderr, flush=True)
+
+
+def hidden(number: int) -> dict[str, Any]:
+    """Returns what is said to have moved of a hidden camera, by what was changed."""
+    numbers, rng = hidden_numbers(stream(number, "hidden camera")), stream(number, "drift")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        photos = seen(make_photos(recipe_text(numbers), THEN + POOL, number, root / "then"))
+        fit = fit_of(photos[:THEN], rng)
+        pool = photos[THEN:]
+        same = [moved(fit, _some(pool, rng), rng) for _ in range(SPLITS)]
+        planted = {}
+        for place, name in enumerate(PLANTED):
+            recipe = changed_recipe(numbers, name)
+            path = make_photos(recipe, NOW, 1000 + 100 * number + place, root / str(place))
+            planted[name] = [list(drift(fit, path, None, rng).moved)]
+    return {"same": same, "planted": planted}
+
+
+_LOW_EXPOSURE = {"kind": "normal", "mean": -0.6, "std": 0.4, "low": -1.9, "high": 0.0}
+"""The exposures that the recipe has by default, all half a stop lower."""
+_CHANGES: dict[str, tuple[str, str, Callable[[float], Any]]] = {
+    "red +10 %": ("exposure", "red_gain", lambda gain: gain * 1.1),
+    "exposure -0.5 stops": ("exposure", "exposure_ev", lambda _: _LOW_EXPOSURE),
+    "a third of the electrons": ("sensor", "full_well_e", lambda well: well / 3),
+    "blur +0.4 px": ("sensor", "blur_px", lambda blur: blur + 0.4),
+    "JPEG quality -15": ("sensor", "jpeg_quality", lambda quality: quality - 15),
+    "vignetting +0.25": ("sensor", "vignetting", lambda lost: lost + 0.25),
+    "red fringes +0.001": ("lateral_color", "red", lambda red: red + 0.001),
+    "8 % of the light astray": ("glare", "veil", lambda _: VEIL),
+    "smears before a third": ("dirt", "coverage", lambda _: 0.33),
+    "focal length +2 %": ("view", "fov_rad", lambda fov: fov / 1.02),
+}
+"""Group, factor and its new value."""
+
+
+def changed_recipe(numbers: Numbers, name: str) -> str:
+    """Returns the recipe of a hidden camera of which one thing is changed."""
+    if name not in _CHANGES:
+        return recipe_text(numbers, (480, 360))
+    changed = deepcopy(numbers)
+    group, factor, change = _CHANGES[name]
+    factors = changed.setdefault(group, {"loss": 0.4} if group == "dirt" else {})
+    factors[factor] = change(factors.get(factor, 0.0))
+    return recipe_text(changed)
+
+
+def dice(root: Path) -> dict[str, Any]:
+    """Returns what is said to have moved of the phone that took the dice; no label is read."""
+    names = sorted(
+        one["file_name"] for one in json.loads((root / "style.json").read_text())["images"]
+    )
+    rng = stream(0, "drift of dice")
+    days = [[root / name for name in names if f"_2019120{day}_" in name] for day in (8, 9)]
+    with tempfile.TemporaryDirectory() as folder:
+        by_day = [seen(_linked(day, Path(folder, str(i)))) for i, day in enumerate(days)]
+        photos = [photo for day in by_day for photo in day]
+        same = []
+        for _ in range(DICE_SPLITS):
+            order = [photos[i] for i in rng.permutation(len(photos))]
+            now = order[DICE_THEN : DICE_THEN + DICE_NOW]
+            same.append(moved(fit_of(order[:DICE_THEN], rng), now, rng))
+        halves = [moved(fit_of(day[:40], rng), day[40:], rng) for day in by_day]
+        other = [moved(fit_of(a, rng), b, rng) for a, b in (by_day, by_day[::-1])]
+        planted: dict[str, list[list[str]]] = {}
+        for name in ("written again, else as it was", *ON_PHOTOS):
+            planted[name] = []
+            for day, paths in zip(by_day, days, strict=True):
+                drawn = rng.permutation(len(day)).tolist()
+                then = fit_of([day[i] for i in drawn[:40]], rng)
+                place = Path(folder, f"{name} {len(planted[name])}")
+                _change_photos([paths[i] for i in drawn[40:60]], name, place, rng)
+                planted[name].append(list(drift(then, place, None, rng).moved))
+    return {"same": same, "halves of a day": halves, "other day": other, "planted": planted}
+
+
+def gopro(root: Path) -> dict[str, Any]:
+    """Returns p-value and move of the lens between random halves of photos of a chessboard."""
+    rng = stream(0, "drift of gopro")
+    captures = next(iter(by_camera(list_captures(root)[0]).values()))
+    photos = [p for p in look(captures, None, _silent)[0] if p.sighting is not None]
+    found = []
+    for _ in range(GOPRO_SPLITS):
+        order = [photos[i] for i in rng.permutation(len(photos))]
+        half = len(order) // 2
+        fit = fit_of(order[:half], rng)
+        change = compare_lens(fit, _sightings(order[half:]), (fit.width, fit.height), rng)
+        found.append({"p_value": change.p_value, "shift_px": change.shift})
+    return {"same": found}
+
+
+def seen(folder: Path) -> list[Photo]:
+    """Returns what is seen in the photos of a folder."""
+    return look(list_captures(folder)[0], None, _silent)[0]
+
+
+def fit_of(photos: Sequence[Photo], rng: np.random.Generator) -> CameraFit:
+    """Returns as much of a camera's fit as drift makes use of."""
+    header, sightings = photos[0].header, _sightings(photos)
+    size = (header.width, header.height)
+    try:
+        lens = fit_lens(sightings, size, rng) if len(sightings) >= LEAST_PHOTOS else None
+    except LensError:
+        lens = None
+    name = "{}x{}".format(*size)
+    return CameraFit(name, *size, len(photos), len(sightings), (), lens=lens, traits=traits(photos))
+
+
+def moved(fit: CameraFit, photos: Sequence[Photo], rng: np.random.Generator) -> list[str]:
+    """Returns the names of what is said to have moved."""
+    changes = compare_photos(fit, photos, (fit.width, fit.height), rng)
+    return [change.name for change in changes if change.verdict == "moved"]
+
+
+def summary(parts: dict[str, Any]) -> dict[str, Any]:
+    """Returns counts: of false alarms, and of what was planted and named."""
+    rendered = [part for name, part in parts.items() if name.startswith("camera")]
+    found: dict[str, Any] = {"rendered": _counts(rendered)} if rendered else {}
+    if "dice" in parts:
+        found["dice"] = _counts([parts["dice"]]) | {
+            name: _alarms(parts["dice"][name]) for name in ("halves of a day", "other day")
+        }
+    if "gopro" in parts:
+        p_values = [one["p_value"] for one in parts["gopro"]["same"]]
+        alarms = sum(p <= 0.05 for p in p_values)
+        found["gopro"] = {"same": {"trials": len(p_values), "alarms": alarms}}
+    return found
+
+
+def _counts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    planted: dict[str, Any] = {}
+    for name in dict.fromkeys(name for part in parts for name in part["planted"]):
+        said = [names for part in parts for names in part["planted"][name]]
+        sought = set(PLANTED.get(name, ()))
+        planted[name] = {
+            "trials": len(said),
+            "found": sum(bool(sought & set(names)) for names in said),
+            "others": float(np.mean([len(set(names) - sought) for names in said])),
+        }
+    return {"same": _alarms([s for part in parts for s in part["same"]]), "planted": planted}
+
+
+def _alarms(said: Sequence[Sequence[str]]) -> dict[str, Any]:
+    names = sorted({name for one in said for name in one})
+    return {"trials": len(said), "alarms": sum(map(bool, said)), "named": names}
+
+
+def _change_photos(
+    paths: Sequence[Path], name: str, folder: Path, rng: np.random.Generator
+) -> None:
+    """Writes photos of which one thing is changed, else as they were."""
+    for path in paths:
+        header, rgb = images.read_header(path), images.read_rgb(path)
+        quality = jpeg_quality(header) or 95
+        lower = 15 if name == "JPEG quality -15" else 0
+        data = images.encode_jpeg(
+            _changed(rgb, name, rng), quality - lower, header.subsampling or "444"
+        )
+        images.write_bytes(folder / f"{path.stem}.jpg", data)
+
+
+def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
+    """Returns a photo (h, w, 3) of which one thing is changed in its light."""
+    if name == "three quarters of the size":
+        return np.asarray(cv2.resize(rgb, None, fx=0.75, fy=0.75, interpolation=cv2.INTER_AREA))
+    light = decoded(rgb)
+    if name == "red +10 %":
+        light[..., 0] *= 1.1
+    elif name == "exposure -0.5 stops":
+        light *= 2**-0.5
+    elif name == "a third of the electrons":
+        light += rng.standard_normal(light.shape) * np.sqrt(light / 1000)
+    elif name == "blur +0.4 px":
+        light = np.asarray(cv2.GaussianBlur(light, (0, 0), 0.8))
+    elif name == "vignetting +0.25":
+        y, x = np.ogrid[-1 : 1 : rgb.shape[0] * 1j, -1 : 1 : rgb.shape[1] * 1j]
+        light *= (1 - 0.25 * (x * x + y * y) / 2)[..., None]
+    elif name == "8 % of the light astray":
+        light = (1 - VEIL) * light + VEIL * light.mean(axis=(0, 1))
+    else:
+        return rgb
+    return np.asarray(encoded(light).round().clip(0, 255), np.uint8)
+
+
+def _some(photos: Sequence[Photo], rng: np.random.Generator) -> list[Photo]:
+    return [photos[i] for i in rng.choice(len(photos), NOW, replace=False)]
+
+
+def _sightings(photos: Sequence[Photo]) -> list[Sighting]:
+    return [photo.sighting for photo in photos if photo.sighting is not None]
+
+
+def _linked(paths: Sequence[Path], folder: Path) -> Path:
+    """Returns a folder with links to photos."""
+    folder.mkdir()
+    for path in paths:
+        (folder / path.name).symlink_to(path)
+    return folder
+
+
+def _silent(done: int, total: int) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))

@@ -1,0 +1,115 @@
+"""What is right and what is wrong in an image, object by object."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.geometry.boxes import Box, pairwise_iou
+from sim2cam.measure.detection import Detection, LabelledImages, LabelledObject, Predictions
+
+Kind = Literal["right", "wrong category", "false", "missed"]
+
+SURE_SCORE = 0.5
+"""Surer detections are held against the labels."""
+_FOUND_IOU = 0.5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One detection, or one object that was missed.
+
+    Attributes:
+        kind: what it is.
+        box_xyxy: of the detection; of the object when it was missed, pixels.
+        found: category of the detection; None when missed.
+        truth: category of the object; None when nothing is there.
+        score: of the detection; None when missed.
+        number: of the object among the labels; None when nothing is there.
+    """
+
+    kind: Kind
+    box_xyxy: Box
+    found: str | None
+    truth: str | None
+    score: float | None
+    number: int | None
+
+
+@dataclass(frozen=True)
+class ImageErrors:
+    """What is wrong in one image among detections surer than ``SURE_SCORE``.
+
+    Attributes:
+        name: of the image.
+        objects: labelled objects, groups left out.
+        right: objects that were found with their category.
+        wrong_category: objects that were found, but as something else.
+        missed: objects that were not found.
+        false: detections where no object is.
+    """
+
+    name: str
+    objects: int
+    right: int
+    wrong_category: int
+    missed: int
+    false: int
+
+    @property
+    def errors(self) -> int:
+        """All of them."""
+        return self.wrong_category + self.missed + self.false
+
+
+def judge(
+    objects: Sequence[LabelledObject], detections: Sequence[Detection]
+) -> tuple[Verdict, ...]:
+    """Returns a verdict on every sure detection, surest first, then the missed objects.
+
+    Detections in a labelled group are left out, as they are neither right nor wrong.
+    """
+    sure = sorted((d for d in detections if d.score >= SURE_SCORE), key=lambda d: -d.score)
+    overlap = pairwise_iou(_boxes(sure), _boxes(objects))  # (detections, objects)
+    crowd = np.array([o.is_crowd for o in objects], np.bool_)
+    free = ~crowd
+    verdicts = []
+    for index, d in enumerate(sure):
+        fitting = np.where(free, overlap[index], 0.0)
+        if len(objects) and fitting.max() >= _FOUND_IOU:
+            best = int(fitting.argmax())
+            free[best] = False
+            truth = objects[best].category
+            kind: Kind = "right" if truth == d.category else "wrong category"
+            verdicts.append(Verdict(kind, d.box_xyxy, d.category, truth, d.score, best))
+        elif not (crowd & (overlap[index] >= _FOUND_IOU)).any():
+            verdicts.append(Verdict("false", d.box_xyxy, d.category, None, d.score, None))
+    missed = (
+        Verdict("missed", o.box_xyxy, None, o.category, None, number)
+        for number, o in enumerate(objects)
+        if free[number]
+    )
+    return (*verdicts, *missed)
+
+
+def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[ImageErrors, ...]:
+    """Returns what is wrong in every image, in order."""
+    return tuple(
+        _counted(sample.name, judge(sample.objects or (), predictions[sample.name]))
+        for sample in dataset.samples
+    )
+
+
+def _counted(name: str, verdicts: Sequence[Verdict]) -> ImageErrors:
+    kinds = Counter(verdict.kind for verdict in verdicts)
+    right, wrong, missed = kinds["right"], kinds["wrong category"], kinds["missed"]
+    return ImageErrors(name, right + wrong + missed, right, wrong, missed, kinds["false"])
+
+
+def _boxes(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
+    return np.array([b.box_xyxy for b in boxed], np.float64).reshape(-1, 4)

@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.measure.detection import Detection
+from sim2cam.measure.verdicts import SURE_SCORE, count_errors, judge
+
+
+def label(category, box, is_crowd=False):
+    return ObjectLabel(category, box, 1.0, is_crowd=is_crowd)
+
+
+def counted(objects, detections):
+    sample = Sample("x", Path("x.jpg"), 100, 100, tuple(objects), "real")
+    (errors,) = count_errors(Dataset(Path(), ("a", "b", "c"), (sample,)), {"x": detections})
+    return errors
+
+
+def random_box(rng):
+    x, y = rng.integers(0, 40, 2)
+    return float(x), float(y), float(x + rng.integers(5, 40)), float(y + rng.integers(5, 40))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed):
+    rng = np.random.default_rng(seed)
+    objects = [
+        label(str(rng.choice(["a", "b"])), random_box(rng), rng.random() < 0.2)
+        for _ in range(rng.integers(0, 8))
+    ]
+    boxes = [random_box(rng) for _ in range(rng.integers(0, 12))]
+    found = [
+        Detection(str(rng.choice(["a", "b"])), box, float(rng.random()))
+        for box in boxes + [o.box_xyxy for o in objects[::2]]
+    ]
+    verdicts = judge(objects, found)
+    about = [v.number for v in verdicts if v.number is not None]
+    assert sorted(about) == [i for i, o in enumerate(objects) if not o.is_crowd]
+    seen = [v.score for v in verdicts if v.kind != "missed"]
+    assert seen == sorted(seen, reverse=True)
+    assert all(score >= SURE_SCORE for score in seen)
+    assert len(seen) <= sum(d.score >= SURE_SCORE for d in found)
+    for v in verdicts:
+        assert v.truth == (None if v.number is None else objects[v.number].category)
+    errors = counted(objects, found)
+    assert errors.objects == len(about)
+    assert errors.errors + errors.right == len(verdicts)
+
+
+def test_verdicts_say_what_is_there_and_what_was_found():
+    box, far, other = (0.0, 0.0, 10.0, 10.0), (40.0, 40.0, 50.0, 50.0), (60.0, 0.0, 70.0, 9.0)
+    objects = (label("a", box), label("b", far))
+    found = [Detection("b", box, 0.9), Detection("a", other, 0.8), Detection("b", far, 0.3)]
+    wrong, false, missed = judge(objects, found)
+    assert (wrong.kind, wrong.found, wrong.truth, wrong.score) == ("wrong category", "b", "a", 0.9)
+    assert (false.kind, false.found, false.truth) == ("false", "a", None)
+    assert (missed.kind, missed.found, missed.truth, missed.box_xyxy) == ("missed", None, "b", far)
+    assert judge((), ()) == ()
+
+
+def test_errors_are_counted_by_kind_and_groups_are_left_out():
+    objects = [
+        label("a", (0, 0, 10, 10)),
+        label("a", (20, 0, 30, 10)),
+        label("b", (40, 0, 50, 10)),
+        label("a", (60, 60, 100, 100), is_crowd=True),
+    ]
+    found = (
+        Detection("a", (0, 0, 10, 10), 0.9),
+        Detection("a", (0, 1, 10, 11), 0.8),  # a duplicate
+        Detection("c", (20, 0, 30, 10), 0.7),
+        Detection("a", (60, 60, 99, 99), 0.7),  # the group
+        Detection("b", (40, 0, 50, 10), 0.3),  # not sure enough
+    )
+    errors = counted(objects, found)
+    assert (errors.objects, errors.right, errors.wrong_category) == (3, 1, 1)
+    assert (errors.missed, errors.false, errors.errors) == (1, 1, 3)
+
+
+def test_swapped_categories_are_wrong_and_not_missed():
+    objects = [label("a", (0, 0, 10, 10)), label("b", (50, 50, 60, 60))]
+    found = (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))
+    errors = counted(objects, found)
+    assert (errors.right, errors.wrong_category, errors.missed, errors.false) == (0, 2, 0, 0)

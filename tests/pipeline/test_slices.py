@@ -1,0 +1,38 @@
+from dataclasses import replace
+
+from sim2cam.measure.detection import Detection
+from sim2cam.pipeline.slices import slice_errors
+
+
+def test_small_and_hidden_objects_are_told_from_others(sim):
+    """A detector that sees only what is at least 16 px wide or high."""
+    found = {
+        s.name: tuple(
+            Detection(o.category, o.box_xyxy, 0.9)
+            for o in s.objects
+            if max(o.box_xyxy[2] - o.box_xyxy[0], o.box_xyxy[3] - o.box_xyxy[1]) >= 16
+        )
+        for s in sim.samples
+    }
+    slices = slice_errors(sim, found)
+    sizes = {s.value: s for s in slices if s.about == "size"}
+    assert sizes["below 16 px"].missed == 1
+    assert sizes["16 to 32 px"].right.value == 1
+    objects = sum(len(s.objects) for s in sim.samples)
+    for about in ("size", "visible", "distance", "brightness"):
+        assert sum(s.objects for s in slices if s.about == about) == objects
+    assert not any(s.about == "origin" for s in slices)  # all are rendered
+
+
+def test_what_is_not_known_is_no_trait(sim):
+    bare = replace(
+        sim,
+        samples=tuple(
+            replace(
+                s, objects=tuple(replace(o, visible_fraction=None, pose=None) for o in s.objects)
+            )
+            for s in sim.samples
+        ),
+    )
+    abouts = {s.about for s in slice_errors(bare, {s.name: () for s in sim.samples})}
+    assert abouts == {"size", "brightness"}
