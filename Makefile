@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DELETE_ON_ERROR:
-.PHONY: setup demo test test-slow lint
+.PHONY: setup demo test test-slow lint gallery
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,6 +37,9 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
+
+gallery: $(READY)
+	@OMP_NUM_THREADS=1 $(BIN)/python docs/gallery.py $(ARGS)
 
 bench-%: $(READY)
 	@$(BIN)/python benchmarks/$*.py $(ARGS)

@@ -20,7 +20,7 @@ from sim2cam.pipeline.scenes import SettledScene, settled_scene
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.compounds import Part, parts_of
 from sim2cam.render.physics.contacts import supports_in
-from sim2cam.render.physics.settling import ROLLING_M
+from sim2cam.render.physics.world import ROLLING_M
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.packages import Tin

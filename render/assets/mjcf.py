@@ -1,8 +1,8 @@
 """MJCF, the format of MuJoCo, as far as bodies, geoms, mesh assets, hinges and slides go.
 
-Read: ``compiler`` (angle, meshdir), the defaults of all geoms and joints, materials' colours. Classes
-of defaults, included files and what makes bodies out of others are refused by name, as are balls and
-soft things; what drives, ties or measures is passed over. Planes are left out: there is a table.
+Read: ``compiler`` (angle, meshdir), defaults and their classes, materials' colours. Included files and
+what makes bodies out of others are refused by name, as are balls and soft things; what drives, ties
+or measures is passed over. Planes are left out: there is a table.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, SpecError, did_you_mean
 from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
+from sim2cam.render.assets.mjcf_defaults import write_out
 from sim2cam.render.assets.model import (
     Capsule,
     Hinge,
@@ -52,15 +53,12 @@ class _Context:
     Attributes:
         path: of the file.
         angle: radians of one unit of its angles.
-        geom, joint: attributes that those have which do not say otherwise.
         meshes: by their names.
         colors: of materials, by their names.
     """
 
     path: Path
     angle: float
-    geom: Mapping[str, str]
-    joint: Mapping[str, str]
     meshes: Mapping[str, MeshPart]
     colors: Mapping[str, Rgb]
 
@@ -79,10 +77,7 @@ def read_mjcf(path: Path) -> Model:
             raise InputError(
                 path, f"<{name}> is not known. Let MuJoCo save the compiled model first."
             )
-    if root.find("default/default") is not None or any(one.get("class") for one in root.iter()):
-        raise InputError(
-            path, "classes of defaults are not known. Let MuJoCo save the compiled model first."
-        )
+    write_out(root, path)
     world = root.find("worldbody")
     if world is None:
         raise InputError(path, "has no worldbody.")
@@ -118,13 +113,8 @@ def _context(root: Element, path: Path) -> _Context:
         )
         for one in root.findall("asset/material")
     }
-    geom, joint = (_attributes(root.find(f"default/{kind}")) for kind in ("geom", "joint"))
     unit = math.radians(1) if angle == "degree" else 1.0
-    return _Context(path, unit, geom, joint, meshes, colors)
-
-
-def _attributes(element: Element | None) -> Mapping[str, str]:
-    return {} if element is None else element.attrib
+    return _Context(path, unit, meshes, colors)
 
 
 def _bodies(
@@ -139,9 +129,7 @@ def _bodies(
 
 
 def _anchor(joint: Element, context: _Context) -> Vec3:
-    return vector(
-        joint.get("pos", context.joint.get("pos", "0 0 0")), "pos of a joint", context.path
-    )
+    return vector(joint.get("pos", "0 0 0"), "pos of a joint", context.path)
 
 
 def _steps(
@@ -169,7 +157,7 @@ def _steps(
 
 
 def _joint(element: Element, otherwise: str, pose: Pose, context: _Context) -> Joint:
-    told = {**context.joint, **element.attrib}
+    told = element.attrib
     name, kind = told.get("name", otherwise), told.get("type", "hinge")
     if kind not in _KINDS:
         raise InputError(
@@ -196,7 +184,7 @@ def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
     back = Pose(position_m=vec3(np.negative(off)))
     visuals, collisions, mass = [], [], 0.0
     for geom in element.findall("geom"):
-        told = {**context.geom, **geom.attrib}
+        told = geom.attrib
         if told.get("type", "sphere") == "plane":
             continue
         solid, pose = _solid(told, context)

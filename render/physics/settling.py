@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import SpecError
-from sim2cam.geometry.motion import Course, Twist
-from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.assets.decomposition import parts_obj
+from sim2cam.geometry.motion import Course
+from sim2cam.geometry.poses import Pose
 from sim2cam.render.assets.mesh_file import collider_of
-from sim2cam.render.physics.bullet import SCALE, empty_world
-from sim2cam.render.physics.compounds import Compound, compound_shapes
+from sim2cam.render.physics.bullet import SCALE
 from sim2cam.render.physics.contacts import Contact, contacts_in, energies_in
-from sim2cam.render.physics.film import STEP_S, Film
+from sim2cam.render.physics.film import STEP_S, Film, on_course
+from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, course_of, world_of
 from sim2cam.render.shapes.mesh import extent_of
-from sim2cam.scene.asset import (
-    Asset,
-    Block,
-    Board,
-    Box,
-    Card,
-    Cylinder,
-    Die,
-    Ground,
-    MeshFile,
-    Sphere,
-)
-from sim2cam.scene.packages import Carton, Sheet, Tin
+from sim2cam.scene.asset import Asset, Die, Ground, MeshFile
 from sim2cam.scene.scene import Body, Scene
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
-GRAVITY_M_S2 = 9.81
 MAX_PENETRATION_M = 1e-3
 MAX_REST_SPEED_M_S = 2e-3
 MAX_DRIFT_M = 1e-3
 MAX_TILT_RAD = math.radians(5)
 """A die whose upper face leans further than this has no clear value; its scene is drawn again."""
 
-_BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
-_APART = (
-    0.5  # share of an overlap that a step takes away; so bounces are as high as restitution says
-)
 _CHECK_EVERY = 24
 _CALM_CHECKS = 2
 _MAX_CHECKS = 60
@@ -60,17 +38,32 @@ _DRIFT_STEPS = 120
 _MAX_SUBSTEPS = 16
 _SPARE = 0.8
 _LEAST_J = 1e-9
-ROLLING_M = {
-    "cylinder": 5e-4,
-    "tin": 5e-4,
-    "bolt": 5e-4,
-    "tubes": 5e-4,
-    "sphere": 2e-3,
-    "mesh": 2e-3,
-}
-"""Resistance to rolling by kind, over the push on it; on flat faces it makes bodies jitter."""
-_GROUND_DEPTH_M = 0.5
 _FALLEN_OFF_M = 2.0
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is taken for rest.
+
+    Attributes:
+        grip: share of their friction with which bodies, let go again, must stay where they are.
+        taps: how often bodies that move then may come to rest anew, from where they went, before
+            the scene is rejected. Films, which show one way to rest, are not tapped.
+    """
+
+    grip: float = 1.0
+    taps: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.grip <= 1:
+            raise ValueError(f"grip must be above 0 and at most 1, not {self.grip}")
+        if not 0 <= self.taps <= _MOST_TAPS:
+            raise ValueError(f"taps must be 0 to {_MOST_TAPS}, not {self.taps}")
+
+
+_MOST_TAPS = 100
+AT_FIRST = Rest()
+"""Bodies stay where they are with all of their friction, the first time."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ class PhysicsCertificate:
     """How a scene came to rest.
 
     Attributes:
-        seconds: simulated time.
+        seconds: simulated time, that of letting go again left out.
         steps: of the simulation.
         energy_gain: the most energy that bodies gained from one check to the next, over what they
             lost in all; they should only lose.
@@ -101,19 +94,73 @@ class PhysicsCertificate:
     rejection: str | None
 
 
-def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertificate]:
+def settle(
+    scene: Scene, film: Film | None = None, rest: Rest = AT_FIRST
+) -> tuple[Scene, PhysicsCertificate]:
     """Returns the scene at rest, and how it got there. Deterministic.
+
+    A scene in which something fixed reaches below the table is returned as it is.
 
     Args:
         scene: bodies where they are let go. Those that arrive last touch nothing until all others are
             at rest.
         film: of the same scene; records the way to rest.
+        rest: what is taken for rest.
 
     Raises:
         SpecError: a body that can move has no mass.
     """
     _check_masses(scene)
-    client, handles = _world_of([body for body in scene.bodies if not body.arrives_last])
+    way = _Way(scene) if _below_table(scene) else _come_to_rest(scene, film)
+    drift = _let_go(way, rest.grip)
+    for _ in range(0 if film is not None else rest.taps):
+        if drift.meters <= MAX_DRIFT_M:
+            break
+        way = way.then(_come_to_rest(drift.scene))
+        drift = _let_go(way, rest.grip)
+    return way.scene, _certificate(way, drift.meters)
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How a scene came to rest, if it did.
+
+    Attributes:
+        scene: at the end.
+        energies_j: of all bodies, at the start and at each check.
+        contacts: at the end.
+        speed_m_s: of the fastest body then.
+    """
+
+    scene: Scene
+    energies_j: tuple[float, ...] = (0.0,)
+    contacts: tuple[Contact, ...] = ()
+    speed_m_s: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        return (len(self.energies_j) - 1) * _CHECK_EVERY
+
+    def then(self, other: _Way) -> _Way:
+        """Returns this way and another that starts about where it ends."""
+        return replace(other, energies_j=(*self.energies_j, *other.energies_j[1:]))
+
+
+@dataclass(frozen=True)
+class _Drift:
+    """What letting go again a scene at rest did.
+
+    Attributes:
+        meters: that a body moved at most.
+        scene: bodies where they went.
+    """
+
+    meters: float
+    scene: Scene
+
+
+def _come_to_rest(scene: Scene, film: Film | None = None) -> _Way:
+    client, handles = world_of([body for body in scene.bodies if not body.arrives_last])
     moving = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
     masses, thin_m = np.array([body.mass_kg for body in moving]), _thinnest_m(scene)
     names = {one: name for name, of_body in handles.items() for one in of_body}
@@ -128,14 +175,12 @@ def settle(scene: Scene, film: Film | None = None) -> tuple[Scene, PhysicsCertif
         for _ in range(_CHECK_EVERY):
             client.stepSimulation()
             if film is not None:
-                courses = {b.name: _course(client, b, handle) for b, handle in moving.items()}
+                courses = {b.name: course_of(client, b, handle) for b, handle in moving.items()}
                 film.add(courses, contacts_in(client, names, substeps))
         speed = max((_speed(client, handle) for handle in moving.values()), default=0.0)
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
-    bodies = tuple(_moved(client, b, moving[b]) if b in moving else b for b in scene.bodies)
-    settled = replace(scene, bodies=bodies)
     contacts = contacts_in(client, names, substeps)
-    return settled, _certify(settled, energies, contacts, speed, _drift_m(settled))
+    return _Way(_stopped(client, scene, moving), tuple(energies), contacts, speed)
 
 
 def _check_masses(scene: Scene) -> None:
@@ -147,37 +192,30 @@ def _check_masses(scene: Scene) -> None:
             )
 
 
-def _world_of(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]]:
-    """Returns Bullet's world with these bodies, and its numbers of them."""
-    client = empty_world()
-    client.setGravity(0, 0, -GRAVITY_M_S2 * SCALE)
-    client.setPhysicsEngineParameter(
-        fixedTimeStep=STEP_S,
-        numSubSteps=1,
-        numSolverIterations=60,
-        deterministicOverlappingPairs=1,
-        useSplitImpulse=1,  # pushing bodies apart that overlap must not throw them
-        splitImpulsePenetrationThreshold=0.0,
-        contactERP=_APART,
-        restitutionVelocityThreshold=_BOUNCE_FROM_M_S * SCALE,
-    )
-    return client, {body.name: _add(client, body) for body in bodies}
-
-
-def _drift_m(settled: Scene) -> float:
-    """Returns how far a body moves at most in half a second after it was let go again, at rest.
+def _let_go(way: _Way, grip: float) -> _Drift:
+    """Returns what half a second does to bodies that are let go again, at rest, with less friction.
 
     What leaned on its neighbours by forces that only built up as it came there falls then, what bodies
-    that arrive last overlap is pushed away, and what only its resistance to rolling held rolls.
+    that arrive last overlap is pushed away, what only its resistance to rolling held rolls, and what
+    was about to slip slips. What cannot be used anyway is not let go.
     """
-    client, handles = _world_of(settled.bodies)
-    for handle in itertools.chain(*handles.values()):
-        client.changeDynamics(handle, -1, rollingFriction=0.0, spinningFriction=0.0)
+    scene = way.scene
+    if _complaint(way):
+        return _Drift(0.0, scene)
+    client, handles = world_of(scene.bodies)
+    for body in scene.bodies:
+        rubs = math.sqrt(grip) * body.friction  # frictions of two bodies multiply
+        for handle in handles[body.name]:
+            client.changeDynamics(
+                handle, -1, lateralFriction=rubs, rollingFriction=0.0, spinningFriction=0.0
+            )
     for _ in range(_DRIFT_STEPS):
         client.stepSimulation()
-    ends = [_course(client, body, handles[body.name][0]).pose for body in settled.bodies]
-    starts = [body.pose for body in settled.bodies]
-    return max(math.dist(a.position_m, b.position_m) for a, b in zip(starts, ends, strict=True))
+    moving = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
+    after = _stopped(client, scene, moving)
+    pairs = zip(scene.bodies, after.bodies, strict=True)
+    moved = [math.dist(a.pose.position_m, b.pose.position_m) for a, b in pairs]
+    return _Drift(max(moved, default=0.0), after)
 
 
 def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
@@ -188,38 +226,56 @@ def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
     return list(faces)[best], float(math.acos(min(1.0, ups[best])))
 
 
-def _certify(
-    scene: Scene,
-    energies: list[float],
-    contacts: tuple[Contact, ...],
-    speed: float,
-    drift_m: float,
-) -> PhysicsCertificate:
-    steps = (len(energies) - 1) * _CHECK_EVERY
-    seconds, penetration = steps * STEP_S, max((c.depth_m for c in contacts), default=0.0)
-    targets = [b for b in scene.bodies if isinstance(b.asset, Die) and b.is_target]
-    tilt = max(
-        (upward_face(b.asset, b.pose)[1] for b in targets if isinstance(b.asset, Die)), default=0.0
-    )
-    away = max((math.hypot(*b.pose.position_m) for b in targets), default=0.0)
-    sunk = {body.name: -_lowest_m(body) for body in scene.bodies if _is_fixed_file(body)}
-    deepest = max(sunk, key=lambda name: sunk[name], default="")
+def _certificate(way: _Way, drift_m: float) -> PhysicsCertificate:
+    rejection, energies = _complaint(way), way.energies_j
+    if rejection is None and drift_m > MAX_DRIFT_M:
+        rejection = f"a body moves by {drift_m * 1e3:.1f} mm when it is let go again"
+    gain = max(float(np.diff(energies).max(initial=0.0)), 0.0)
+    share = gain / max(energies[0] - energies[-1], gain, _LEAST_J)
+    return PhysicsCertificate(
+        way.steps * STEP_S, way.steps, share, way.contacts, way.speed_m_s, drift_m,
+        _penetration_m(way), _tilt_rad(way.scene), rejection,
+    )  # fmt: skip
+
+
+def _complaint(way: _Way) -> str | None:
+    """Returns why a scene at the end of its way cannot be used, whatever letting it go again does."""
+    speed, penetration, tilt = way.speed_m_s, _penetration_m(way), _tilt_rad(way.scene)
+    away = max((math.hypot(*die.pose.position_m) for die, _ in _dice(way.scene)), default=0.0)
     reasons = {
-        f"{deepest} reaches {sunk.get(deepest, 0.0) * 1e3:.0f} mm below the table": (
-            sunk.get(deepest, 0.0) > MAX_PENETRATION_M
+        f"still moving at {speed:.3f} m/s after {way.steps * STEP_S:.1f} s": (
+            speed >= MAX_REST_SPEED_M_S
         ),
-        f"still moving at {speed:.3f} m/s after {seconds:.1f} s": speed >= MAX_REST_SPEED_M_S,
-        f"a body moves by {drift_m * 1e3:.1f} mm when it is let go again": drift_m > MAX_DRIFT_M,
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
         f"a die leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
         f"a die ended {away:.1f} m away": away > _FALLEN_OFF_M,
     }
-    rejection = next((reason for reason, holds in reasons.items() if holds), None)
-    gain = max(float(np.diff(energies).max(initial=0.0)), 0.0)
-    share = gain / max(energies[0] - energies[-1], gain, _LEAST_J)
-    return PhysicsCertificate(
-        seconds, steps, share, contacts, speed, drift_m, penetration, tilt, rejection
-    )
+    found = (reason for reason, holds in reasons.items() if holds)
+    return _below_table(way.scene) or next(found, None)
+
+
+def _penetration_m(way: _Way) -> float:
+    return max((contact.depth_m for contact in way.contacts), default=0.0)
+
+
+def _tilt_rad(scene: Scene) -> float:
+    return max((upward_face(die, body.pose)[1] for body, die in _dice(scene)), default=0.0)
+
+
+def _dice(scene: Scene) -> Iterator[tuple[Body, Die]]:
+    """Yields the bodies that are dice to be found, and what they are."""
+    for body in scene.bodies:
+        if isinstance(body.asset, Die) and body.is_target:
+            yield body, body.asset
+
+
+def _below_table(scene: Scene) -> str | None:
+    """Returns which fixed thing from a file reaches below the table, if one does."""
+    sunk = {body.name: -_lowest_m(body) for body in scene.bodies if _is_fixed_file(body)}
+    deepest = max(sunk, key=lambda name: sunk[name], default="")
+    if sunk.get(deepest, 0.0) <= MAX_PENETRATION_M:
+        return None
+    return f"{deepest} reaches {sunk[deepest] * 1e3:.0f} mm below the table"
 
 
 def _is_fixed_file(body: Body) -> bool:
@@ -231,110 +287,6 @@ def _lowest_m(body: Body) -> float:
     assert isinstance(body.asset, MeshFile)
     parts = collider_of(body.asset).parts
     return min(float(body.pose.apply(part)[:, 2].min()) for part in parts)
-
-
-def _add(client: BulletClient, body: Body) -> list[int]:
-    """Returns Bullet's numbers of a body: one of what moves."""
-    if isinstance(body.asset, Compound):
-        offset = vec3(np.multiply(body.mass_offset_m, -1.0))
-        shapes = compound_shapes(client, body.asset, offset, is_fixed=body.is_fixed)
-    else:
-        shapes = [_collider(client, body)]
-    return [_add_shape(client, body, shape) for shape in shapes]
-
-
-def _add_shape(client: BulletClient, body: Body, shape: int) -> int:
-    w, x, y, z = body.pose.rotation_wxyz
-    handle = client.createMultiBody(
-        0.0 if body.is_fixed else body.mass_kg,
-        shape,
-        -1,
-        (body.pose.apply(_centre_m(body)[None])[0] * SCALE).tolist(),
-        (x, y, z, w),
-        useMaximalCoordinates=1,  # of Bullet's two kinds of bodies the one with split impulses
-    )
-    rolling = ROLLING_M.get(body.asset.kind, 0.0) * SCALE
-    client.changeDynamics(
-        handle, -1, lateralFriction=body.friction, restitution=body.restitution,
-        rollingFriction=rolling, spinningFriction=rolling, linearDamping=body.drag, angularDamping=body.spin_drag,
-    )  # fmt: skip
-    if not body.is_fixed:
-        client.resetBaseVelocity(
-            handle, np.multiply(body.velocity_m_s, SCALE).tolist(), list(body.spin_rad_s)
-        )
-    return int(handle)
-
-
-def _collider(client: BulletClient, body: Body) -> int:
-    """Returns the shape that a body collides as, around the centre of its mass."""
-    off = np.multiply(body.mass_offset_m, -SCALE)
-    moved = {"collisionFramePosition": off.tolist()} if off.any() else {}
-    match body.asset:
-        case Die():  # as a cube: rounding bends its way, not how it lies, and cubes rest without jitter
-            shape = client.createCollisionShape(
-                client.GEOM_BOX, halfExtents=[body.asset.edge_m * SCALE / 2] * 3, **moved
-            )
-        # round edges and corners bend its way no more
-        case Box() | Block() | Board() | Card() | Carton() | Sheet():
-            sides = np.multiply(body.asset.size_m, SCALE / 2).tolist()
-            shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides, **moved)
-        case Cylinder() | Tin():
-            radius, height = body.asset.radius_m * SCALE, body.asset.height_m * SCALE
-            shape = client.createCollisionShape(
-                client.GEOM_CYLINDER, radius=radius, height=height, **moved
-            )
-        case Sphere():
-            shape = client.createCollisionShape(
-                client.GEOM_SPHERE, radius=body.asset.radius_m * SCALE, **moved
-            )
-        case Ground():
-            half = body.asset.side_m * SCALE / 2
-            shape = client.createCollisionShape(
-                client.GEOM_BOX,
-                halfExtents=[half, half, _GROUND_DEPTH_M * SCALE],
-                collisionFramePosition=[0, 0, -_GROUND_DEPTH_M * SCALE],
-            )
-        case MeshFile():
-            shape = _mesh_shape(client, body)
-    return int(shape)
-
-
-def _mesh_shape(client: BulletClient, body: Body) -> int:
-    """Returns a file's shape around its mass: one convex solid from its corners, several from a file
-    of each link, which stays the same however the joints stand.
-    """
-    assert isinstance(body.asset, MeshFile)
-    links, centre = collider_of(body.asset).links, _centre_m(body)
-    if len(links) == len(links[0].parts) == 1 and links[0].pose == Pose():
-        corners = (links[0].parts[0] - centre) * SCALE
-        return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners.tolist()))
-    unposed = replace(body.asset, joints=(), keypoints=())
-    turns = (link.pose.rotation_wxyz for link in links)
-    shape = client.createCollisionShapeArray(
-        [client.GEOM_MESH] * len(links),
-        fileNames=[str(_parts_file(unposed, link.link)) for link in links],
-        meshScales=[[SCALE] * 3] * len(links),
-        collisionFramePositions=[
-            ((link.pose.position_m - centre) * SCALE).tolist() for link in links
-        ],
-        collisionFrameOrientations=[(x, y, z, w) for w, x, y, z in turns],
-    )
-    return int(shape)
-
-
-@functools.lru_cache(maxsize=1024)
-def _parts_file(asset: MeshFile, link: int) -> Path:
-    """Returns an OBJ in this process's own folder with the parts of a link, in its frame."""
-    (found,) = (one for one in collider_of(asset).links if one.link == link)
-    number = _parts_file.cache_info().misses  # Bullet remembers files by their names
-    path = Path(_own_folder().name, f"{number}.obj")
-    path.write_text(parts_obj(found.parts))
-    return path
-
-
-@functools.cache
-def _own_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="sim2cam-")
 
 
 def _substeps(energies_j_kg: NDArray[np.float64], thin_m: float) -> int:
@@ -359,15 +311,9 @@ def _thinnest_m(scene: Scene) -> float:
 def _thickness_m(asset: Asset) -> float:
     """Returns the shortest side of a shape; an endless table is thick."""
     if isinstance(asset, Ground):
-        return _GROUND_DEPTH_M
+        return GROUND_DEPTH_M
     low, high = extent_of(asset)
     return float(np.subtract(high, low).min())
-
-
-def _centre_m(body: Body) -> NDArray[np.float64]:
-    """Returns where in the body's frame (3,) its mass lies, on which Bullet puts its own frame."""
-    centre = collider_of(body.asset).center if isinstance(body.asset, MeshFile) else np.zeros(3)
-    return np.asarray(centre + body.mass_offset_m)
 
 
 def _speed(client: BulletClient, handle: int) -> float:
@@ -376,18 +322,14 @@ def _speed(client: BulletClient, handle: int) -> float:
     return math.hypot(*linear) / SCALE + 0.01 * math.hypot(*angular)
 
 
-def _moved(client: BulletClient, body: Body, handle: int) -> Body:
-    pose = _course(client, body, handle).pose
-    return replace(body, pose=pose, velocity_m_s=(0.0, 0.0, 0.0), spin_rad_s=(0.0, 0.0, 0.0))
-
-
-def _course(client: BulletClient, body: Body, handle: int) -> Course:
-    """Returns where a body is and how it moves."""
-    position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
-    velocity, spin = client.getBaseVelocity(handle)
-    px, py, pz = (float(c) / SCALE for c in position)
-    centre = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
-    to_origin = centre.rotation().apply(-_centre_m(body))
-    pose = replace(centre, position_m=vec3(centre.position_m + to_origin))
-    velocity_m_s = np.divide(velocity, SCALE) + np.cross(spin, to_origin)
-    return Course(pose, Twist(vec3(velocity_m_s), vec3(np.array(spin))))
+def _stopped(client: BulletClient, scene: Scene, moving: Mapping[Body, int]) -> Scene:
+    """Returns the scene with bodies that can move where Bullet has them, at rest."""
+    return replace(
+        scene,
+        bodies=tuple(
+            on_course(body, Course(course_of(client, body, moving[body]).pose))
+            if body in moving
+            else body
+            for body in scene.bodies
+        ),
+    )

@@ -20,9 +20,9 @@ class Export:
     """Folders of data sets, or captures; several become one."""
     out: Path
     """Folder to write."""
-    format: Literal["coco", "yolo", "voc", "kitti", "bop", "webdataset"] = "coco"
-    """coco: boxes, masks, keypoints. yolo, voc: boxes. kitti: boxes, occlusion. bop: 6D poses,
-    masks, depth, in pinhole pictures. webdataset: everything, in tar files."""
+    format: Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"] = "coco"
+    """coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: outlines. kitti: boxes, occlusion.
+    bop: 6D poses, masks, depth, in pinhole pictures. webdataset: everything, in tar files."""
     split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...")] = None
     """Parts and their shares of the scenes, as train=0.8,val=0.2; without it all is train."""
     where: Annotated[str | None, tyro.conf.arg(metavar="SQL")] = None

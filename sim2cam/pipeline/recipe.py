@@ -30,6 +30,7 @@ from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.families import with_families
 from sim2cam.randomize.limits import check_domain
 from sim2cam.render.assets.pictures import import_pictures, import_skies
+from sim2cam.render.physics.settling import Rest
 from sim2cam.scene.asset import DIE_FACES
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.picture_facts import PictureFacts, SkyFacts
@@ -83,6 +84,7 @@ class RenderOptions:
         views: cameras that look at each scene; 1, 2, 4, 8 or 16.
         channels: what is written beside the picture, of ``dataset.channels``.
         film: pictures on the way to rest; None for stills.
+        rest: what is taken for rest; None for the first rest that holds.
     """
 
     width: int = 640
@@ -90,6 +92,7 @@ class RenderOptions:
     views: int = 4
     channels: tuple[Wanted, ...] = ("depth", "ids")
     film: FilmOptions | None = None
+    rest: Rest | None = None
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):

@@ -18,7 +18,7 @@ from sim2cam.randomize.references import check_path
 from sim2cam.render.camera.optics import blind_spot
 from sim2cam.render.physics.contacts import Contact
 from sim2cam.render.physics.film import Film
-from sim2cam.render.physics.settling import PhysicsCertificate, settle
+from sim2cam.render.physics.settling import AT_FIRST, PhysicsCertificate, settle
 from sim2cam.scene.scene import Scene
 
 MAX_ATTEMPTS = 20
@@ -186,7 +186,7 @@ def _tried(trial: _Trial) -> SettledScene | _Rejection:
     if problem is not None:
         return _Rejection(None, problem)
     record = Film(draft) if recipe.render.film else None
-    scene, certificate = settle(draft, record)
+    scene, certificate = settle(draft, record, recipe.render.rest or AT_FIRST)
     if certificate.rejection is not None:
         return _Rejection(None, certificate.rejection)
     reached = _reached(trial, scene)

@@ -28,7 +28,7 @@ def rendered(tmp_path_factory):
     return folder / "d"
 
 
-@pytest.mark.parametrize("to", ["coco", "yolo", "voc", "kitti", "bop", "webdataset"])
+@pytest.mark.parametrize("to", ["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"])
 def test_parts_in_every_format(rendered, tmp_path, to, capsys):
     out = tmp_path / to
     arguments = ["export", str(rendered), "--format", to, "--out", str(out), "--json", "-q"]

@@ -16,17 +16,18 @@ from sim2cam.dataset.formats.coco import write_coco
 from sim2cam.dataset.formats.kitti import write_kitti
 from sim2cam.dataset.formats.voc import write_voc
 from sim2cam.dataset.formats.webdataset import write_webdataset
-from sim2cam.dataset.formats.yolo import write_yolo
+from sim2cam.dataset.formats.yolo import write_yolo, write_yolo_outlines
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import TEMPORARY_SUFFIX
 from sim2cam.errors import OutputError, UsageError
 
-FormatName = Literal["coco", "yolo", "voc", "kitti", "bop", "webdataset"]
+FormatName = Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"]
 Writer = Callable[[Mapping[str, Dataset], Path], None]
 
 WRITERS: dict[FormatName, Writer] = {
     "coco": write_coco,
     "yolo": write_yolo,
+    "yolo-seg": write_yolo_outlines,
     "voc": write_voc,
     "kitti": write_kitti,
     "bop": write_bop,

@@ -1,13 +1,14 @@
-"""YOLO, as Ultralytics has it: ``data.yaml``, pictures, and a text file of boxes beside each.
+"""YOLO, as Ultralytics has it: ``data.yaml``, pictures, and a text file of labels beside each.
 
-A line is ``class x y width height``: the box's centre and size over those of the picture.
+A line is ``class x y width height``, the box's centre and size, or ``class x y x y x y ...``, the
+corners of an outline; all over the size of the picture.
 """
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import yaml
 
 from sim2cam import images
+from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.pictures import (
     check_stems,
     each_a_scene,
@@ -22,6 +24,7 @@ from sim2cam.dataset.formats.pictures import (
     labels_of,
     upright_file,
 )
+from sim2cam.dataset.outlines import outline_of
 from sim2cam.dataset.parsing import read_text, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
@@ -37,13 +40,35 @@ _CURE = "Correct the file."
 def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder with ``data.yaml``, ``images/PART/`` and ``labels/PART/``.
 
-    Boxes keep six digits, far below a pixel, and end at the picture's edge. Groups (``is_crowd``) have no place in YOLO and are
-    left out, as are masks, poses and depth.
+    Boxes keep six digits, far below a pixel, and end at the picture's edge. Groups (``is_crowd``) have
+    no place in YOLO and are left out, as are masks, poses and depth.
 
     Raises:
         InputError: an image without labels, or one that cannot be read.
         OutputError: the folder cannot be written.
     """
+    _write(parts, folder, _boxes)
+
+
+def write_yolo_outlines(parts: Mapping[str, Dataset], folder: Path) -> None:
+    """Fills a folder as ``write_yolo`` does, with the outline of what is seen of each object.
+
+    Pieces and holes of an object are joined, as ``outlines.outline_of`` has it.
+
+    Raises:
+        InputError: an image without labels or ids, or one that cannot be read.
+        OutputError: the folder cannot be written.
+    """
+    _write(parts, folder, _outlines)
+
+
+Places = Iterator[tuple[ObjectLabel, Sequence[float]]]
+"""Labels, and the numbers of each over the picture's sides."""
+
+
+def _write(
+    parts: Mapping[str, Dataset], folder: Path, places: Callable[[Dataset, Sample], Places]
+) -> None:
     categories = next(iter(parts.values())).categories
     facts: dict[str, Any] = {name: f"images/{name}" for name in parts}
     if "train" in facts:
@@ -54,23 +79,37 @@ def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
         check_stems(dataset)
         for sample in dataset.samples:
             data, suffix = upright_file(sample)
-            lines = _lines(sample, labels_of(dataset, sample), categories)
+            lines = [
+                f"{categories.index(label.category)} {' '.join(f'{n:.6f}' for n in numbers)}\n"
+                for label, numbers in places(dataset, sample)
+            ]
             stem = f"{name}/{flat_stem(sample)}"
             images.write_bytes(folder / f"images/{stem}{suffix}", data)
             images.write_bytes(folder / f"labels/{stem}.txt", "".join(lines).encode())
 
 
-def _lines(
-    sample: Sample, objects: Sequence[ObjectLabel], categories: tuple[str, ...]
-) -> Iterator[str]:
-    for label in objects:
+def _boxes(dataset: Dataset, sample: Sample) -> Places:
+    for label in labels_of(dataset, sample):
         if not label.is_crowd:
             x0, y0 = (max(value, 0.0) for value in label.box_xyxy[:2])
             x1, y1 = map(min, label.box_xyxy[2:], (sample.width, sample.height))
             x, y = (x0 + x1) / 2 / sample.width, (y0 + y1) / 2 / sample.height
-            width, height = (x1 - x0) / sample.width, (y1 - y0) / sample.height
-            number = categories.index(label.category)
-            yield f"{number} {x:.6f} {y:.6f} {width:.6f} {height:.6f}\n"
+            yield label, (x, y, (x1 - x0) / sample.width, (y1 - y0) / sample.height)
+
+
+def _outlines(dataset: Dataset, sample: Sample) -> Places:
+    objects = labels_of(dataset, sample)
+    if "ids" not in sample.channels:
+        raise InputError(
+            dataset.root,
+            f"image {sample.name} has no ids, from which outlines come. Render with ids among the "
+            "--channels, or export boxes (yolo).",
+        )
+    ids = read("ids", sample.channels["ids"])
+    for label in objects:
+        outline = outline_of(ids == label.instance_id) / (sample.width, sample.height)
+        if len(outline) and not label.is_crowd:
+            yield label, outline.ravel().tolist()
 
 
 def is_yolo(path: Path) -> bool:

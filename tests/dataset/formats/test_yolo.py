@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import cv2
 import numpy as np
 import pytest
 import yaml
 
 from sim2cam.dataset.captures import read_captures, split_captures
+from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.yolo import read_yolo
 from sim2cam.errors import InputError
@@ -43,6 +45,32 @@ def test_it_is_what_ultralytics_reads(exported):
     x0, y0, x1, y1 = sample.objects[0].box_xyxy
     expected = [0, (x0 + x1) / 96, (y0 + y1) / 64, (x1 - x0) / 48, (y1 - y0) / 32]
     assert [float(word) for word in line.split()] == pytest.approx(expected, abs=1e-6)
+
+
+def filled(line, width, height):
+    """The mask of an outline, filled as Ultralytics does: corners rounded down, even-odd."""
+    corners = np.array(line.split()[1:], np.float64).reshape(-1, 2) * (width, height)
+    return cv2.fillPoly(np.zeros((height, width), np.uint8), [corners.astype(np.int32)], 1) > 0
+
+
+def test_outlines_fill_the_masks(exported):
+    root, parts = exported("yolo-seg")
+    back = read_yolo(root, "sim")
+    for name, part in parts.items():
+        for sample, original in zip(back[name].samples, part.samples, strict=True):
+            ids = read("ids", original.channels["ids"])
+            lines = (root / f"labels/{name}/{sample.rgb.stem}.txt").read_text().splitlines()
+            for line, label in zip(lines, original.objects, strict=True):
+                mask = ids == label.instance_id
+                assert (filled(line, *mask.shape[::-1]) == mask).all()
+            boxes = [[o.box_xyxy for o in s.objects] for s in (sample, original)]
+            np.testing.assert_allclose(boxes[0], boxes[1], atol=0.251)
+
+
+def test_outlines_need_ids(tmp_path, dataset):
+    bare = replace(dataset, samples=tuple(replace(s, channels={}) for s in dataset.samples))
+    with pytest.raises(InputError, match=r"has no ids, from which outlines come\. Render with ids"):
+        export({"train": bare}, tmp_path / "out", "yolo-seg")
 
 
 def test_groups_are_left_out(tmp_path, with_crowd):

@@ -161,6 +161,41 @@ def sdf(inside):
     return f'<sdf><model name="m"><link name="a"><visual><geometry><sphere><radius>1</radius></sphere></geometry></visual></link>{inside}</model></sdf>'
 
 
+CLASSES = """
+<default>
+  <geom rgba="0 1 0 1"/> <joint axis="0 1 0" range="-1 1"/> <mesh scale="2 2 2"/>
+  <default class="arm">
+    <geom type="capsule" size="0.1 0.2" euler="90 0 0"/>
+    <default class="finger"><geom size="0.05 0.1"/><joint type="slide"/></default>
+  </default>
+</default>"""
+TAKEN = """
+<geom type="mesh" mesh="tetra"/>
+<body name="a" childclass="arm"><joint name="j"/><geom/><geom class="main" size="0.3"/>
+  <body name="b"><joint name="k" class="finger" axis="1 0 0"/><geom class="finger" quat="1 0 0 0"/>
+    <body name="c" childclass="finger"><geom rgba="1 0 0 1"/></body></body></body>"""
+WRITTEN = """
+<geom type="mesh" mesh="tetra" rgba="0 1 0 1"/>
+<body name="a"><joint name="j" axis="0 1 0" range="-1 1"/>
+  <geom type="capsule" size="0.1 0.2" euler="90 0 0" rgba="0 1 0 1"/><geom size="0.3" rgba="0 1 0 1"/>
+  <body name="b"><joint name="k" type="slide" axis="1 0 0" range="-1 1"/>
+    <geom type="capsule" size="0.05 0.1" quat="1 0 0 0" rgba="0 1 0 1"/>
+    <body name="c"><geom type="capsule" size="0.05 0.1" euler="90 0 0" rgba="1 0 0 1"/></body></body></body>"""
+
+
+def test_classes_of_defaults_say_what_elements_leave_out(tmp_path):
+    trimesh.creation.box().export(tmp_path / "tetra.stl")
+    found = []
+    for body, before, asset in (
+        (TAKEN, CLASSES, '<asset><mesh file="tetra.stl"/></asset>'),
+        (WRITTEN, "", '<asset><mesh file="tetra.stl" scale="2 2 2"/></asset>'),
+    ):
+        (tmp_path / "m.xml").write_text(mjcf(body, before + asset))
+        found.append(read_mjcf(tmp_path / "m.xml"))
+    assert found[0] == found[1]
+    assert found[0].links[0].visuals[0].solid.scale == (2.0, 2.0, 2.0)
+
+
 def mjcf(body, before=""):
     return f"<mujoco>{before}<worldbody>{body}</worldbody></mujoco>"
 
@@ -184,7 +219,10 @@ REFUSED = {
     "has no worldbody.": (read_mjcf, "<mujoco/>"),
     "<include> is not known. ": (read_mjcf, mjcf(BALL, '<include file="/etc/passwd"/>')),
     "<replicate> is not known. ": (read_mjcf, mjcf("<replicate/>")),
-    "classes of defaults are not known. ": (read_mjcf, mjcf('<geom class="c"/>')),
+    "names the class of defaults 'c'. Allowed: main.": (read_mjcf, mjcf('<geom class="c"/>')),
+    "names the class of defaults 'armm'. Did you mean 'arm'?": (read_mjcf, mjcf('<body childclass="armm"><geom size="1"/></body>', '<default><default class="arm"/></default>')),
+    "has a class of defaults without a name.": (read_mjcf, mjcf(BALL, "<default><default/></default>")),
+    "has the class of defaults 'a' twice.": (read_mjcf, mjcf(BALL, '<default><default class="a"/><default class="a"/></default>')),
     "eulerseq 'zyx' is not known. It takes xyz.": (read_mjcf, mjcf(BALL, '<compiler eulerseq="zyx"/>')),
     "a geom is of the type 'ellipsoid'. Allowed: box, capsule, cylinder, mesh, sphere.": (read_mjcf, mjcf('<geom type="ellipsoid" size="1 1 1"/>')),
     "a geom names the mesh 'm'. Allowed: ": (read_mjcf, mjcf('<geom type="mesh" mesh="m"/>')),

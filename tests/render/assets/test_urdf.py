@@ -144,7 +144,9 @@ def test_what_is_fixed_and_reaches_below_the_table_is_rejected(crane):
         Body("table", Ground(4.0), grey, Pose(), is_fixed=True),
         Body("crane", mesh, grey, Pose(), is_fixed=True),
     )
-    _, certificate = settle(Scene(bodies, Environment((1.0,) * 3, (1.0,) * 3, ()), ()))
+    draft = Scene(bodies, Environment((1.0,) * 3, (1.0,) * 3, ()), ())
+    settled, certificate = settle(draft)
+    assert (settled, certificate.steps) == (draft, 0)
     below = 0.6 * math.sin(1.4) + 0.02 * math.cos(1.4) - 0.5
     assert certificate.rejection == f"crane reaches {below * 1e3:.0f} mm below the table"
 

@@ -5,7 +5,8 @@ import pytest
 
 from sim2cam.geometry.motion import STILL
 from sim2cam.render.physics.film import STEP_S, Film
-from sim2cam.render.physics.settling import GRAVITY_M_S2, settle
+from sim2cam.render.physics.settling import settle
+from sim2cam.render.physics.world import GRAVITY_M_S2
 
 
 @pytest.fixture(scope="module")

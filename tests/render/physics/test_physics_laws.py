@@ -12,9 +12,11 @@ from scipy.stats import chisquare
 
 from sim2cam.render.physics import film as films
 from sim2cam.render.physics import settling as physics
+from sim2cam.render.physics import world as worlds
 from sim2cam.render.physics.contacts import supports_in
 from sim2cam.render.physics.film import STEP_S, Film
-from sim2cam.render.physics.settling import GRAVITY_M_S2, settle, upward_face
+from sim2cam.render.physics.settling import settle, upward_face
+from sim2cam.render.physics.world import GRAVITY_M_S2
 from sim2cam.scene.scene import Scene
 
 
@@ -149,7 +151,7 @@ def test_a_finer_simulation_rests_alike(make, monkeypatch):
 
     slid, steps = rests()
     assert slid == pytest.approx(speeds**2 / (2 * 0.3 * GRAVITY_M_S2), rel=0.02)
-    for module in (physics, films):
+    for module in (physics, films, worlds):
         monkeypatch.setattr(module, "STEP_S", STEP_S / 2)
     finer, more_steps = rests()
     assert more_steps > 1.5 * steps

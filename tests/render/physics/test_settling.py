@@ -9,14 +9,16 @@ from scipy.spatial.transform import Rotation
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.physics import settling as physics
+from sim2cam.render.physics.film import Film
 from sim2cam.render.physics.settling import (
-    GRAVITY_M_S2,
     MAX_PENETRATION_M,
     MAX_REST_SPEED_M_S,
     MAX_TILT_RAD,
+    Rest,
     settle,
     upward_face,
 )
+from sim2cam.render.physics.world import GRAVITY_M_S2
 from sim2cam.scene.scene import Scene
 
 # The 24 ways a cube can lie.
@@ -153,3 +155,53 @@ def test_what_moves_needs_a_mass(make, mass_kg):
     problem = rf"body 'die' can move and has a mass of {mass_kg} kg\. Give it a finite one above 0"
     with pytest.raises(SpecError, match=problem):
         settle(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.1), mass_kg=mass_kg)))
+
+
+def sloped(make, share, length_m=0.3):
+    """A box on a slope that takes a share of its friction, and the height of the slope's middle."""
+    angle = math.atan(share * 0.5)
+    turn = Rotation.from_euler("y", angle)
+    ramp = make.body("ramp", make.box((length_m, 0.2, 0.02)), (0.0, 0.0, 0.1), is_target=False,
+                     is_fixed=True, friction=1.0, rotation=posed(turn).rotation_wxyz)  # fmt: skip
+    spot = np.add(turn.apply([0.0, 0.0, 0.0151]), [0.0, 0.0, 0.1])
+    box = make.body("box", make.box((0.03, 0.03, 0.01)), tuple(spot), friction=0.5, restitution=0.0,
+                    rotation=posed(turn).rotation_wxyz, is_target=False)  # fmt: skip
+    return make.scene(ramp, box)
+
+
+@pytest.mark.parametrize(("share", "grip", "holds"), [(0.9, 1.0, True), (0.9, 0.8, False), (0.7, 0.8, True)])  # fmt: skip
+def test_a_rest_must_hold_with_less_friction(make, share, grip, holds):
+    _, certificate = settle(sloped(make, share), rest=Rest(grip))
+    slipped = re.fullmatch(
+        r"a body moves by \d+\.\d mm when it is let go again", certificate.rejection or ""
+    )
+    assert bool(slipped) is not holds
+    assert (certificate.drift_m <= physics.MAX_DRIFT_M) is holds
+
+
+def test_what_slips_may_come_to_rest_where_it_goes(make):
+    draft = sloped(make, 0.9, length_m=0.1)
+    once, refused = settle(draft, rest=Rest(0.8))
+    assert "moves by" in refused.rejection
+    settled, certificate = settle(draft, rest=Rest(0.8, taps=6))
+    assert certificate.rejection is None
+    assert certificate.steps > refused.steps
+    assert once.bodies[2].pose.position_m[2] > 0.1  # on the slope
+    assert settled.bodies[2].pose.position_m[2] == pytest.approx(0.005, abs=1e-3)  # on the table
+    film = Film(draft)
+    assert settle(draft, film, Rest(0.8, taps=6)) == (once, refused)  # films are not tapped
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"grip": 0.0}, "grip must be above 0 and at most 1, not 0.0"),
+        ({"grip": 1.1}, "grip must be above 0 and at most 1, not 1.1"),
+        ({"grip": math.nan}, "grip must be above 0 and at most 1, not nan"),
+        ({"taps": -1}, "taps must be 0 to 100, not -1"),
+        ({"taps": 101}, "taps must be 0 to 100, not 101"),
+    ],
+)
+def test_what_is_no_rest_is_refused(values, problem):
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        Rest(**values)

@@ -1,0 +1,75 @@
+"""Draws 16 samples of every shipped recipe, with their labels, and the page that shows them.
+
+    python docs/gallery.py [RECIPE ...]
+
+Writes ``docs/gallery/RECIPE.jpg`` (of those named, or all) and ``docs/gallery/README.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from sim2cam.images import encode_jpeg, write_bytes
+from sim2cam.pipeline.generate import preview
+from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.report.sheet import sample_sheet
+
+FOLDER = Path(__file__).parent / "gallery"
+SEED = 0
+WIDTH_PX = 1280
+MOST_BYTES = 150_000
+QUALITIES = range(88, 20, -6)
+PAGE = """# What the shipped recipes make
+
+The first 16 samples of each with seed 0, small, with their boxes and categories: what `sim2cam render
+RECIPE --preview` shows. `make gallery` draws this page.
+"""
+
+
+def main(names: list[str]) -> None:
+    """Draws the pictures of these recipes, and writes the page of all that there are."""
+    shipped = sorted(path.stem for path in SHIPPED.glob("*.toml"))
+    for name in names or shipped:
+        write_bytes(FOLDER / f"{name}.jpg", picture_of(name))
+        print(f"{name}: {FOLDER / name}.jpg", flush=True)
+    write_page(shipped)
+
+
+def write_page(shipped: list[str]) -> None:
+    """Writes the page of those that have a picture."""
+    parts = [PAGE]
+    for name in shipped:
+        if (FOLDER / f"{name}.jpg").is_file():
+            parts.append(
+                f"## {name}\n\n{_told(SHIPPED / f'{name}.toml')}\n\n![{name}]({name}.jpg)\n"
+            )
+    write_bytes(FOLDER / "README.md", "\n".join(parts).encode())
+
+
+def picture_of(name: str) -> bytes:
+    """Returns the samples of a recipe side by side, as a JPEG as good as its size allows."""
+    with tempfile.TemporaryDirectory() as folder:
+        sheet = sample_sheet(preview(load_recipe(name), Path(folder, name), seed=SEED))
+    height = round(sheet.shape[0] * WIDTH_PX / sheet.shape[1])
+    small = cv2.resize(sheet, (WIDTH_PX, height), interpolation=cv2.INTER_AREA)
+    rgb = np.asarray(small, np.uint8)
+    found = (encode_jpeg(rgb, quality) for quality in QUALITIES)
+    return next(data for data in found if len(data) <= MOST_BYTES)
+
+
+def _told(recipe: Path) -> str:
+    """Returns what a recipe's first lines say of it."""
+    lines = recipe.read_text(encoding="utf-8").splitlines()
+    first = next(i for i, line in enumerate(lines) if not line.startswith("#"))
+    return "\n".join(line.removeprefix("# ") for line in lines[:first])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main(sys.argv[1:])
