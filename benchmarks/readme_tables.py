@@ -39,6 +39,7 @@ COMPARED = (
     "RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples",
     "all channels, one hard light", "all channels, 4 samples, one hard light",
 )  # fmt: skip
+GAPS = {"auc": "AUC", "sliced": "distance", "detail": "of detail"}
 UNCHANGED = (
     ("rendered", "same", "hidden cameras, 20 pictures then, 8 now"),
     ("dice", "same", "photos of dice at random, 60 then, 20 now"),
@@ -132,6 +133,25 @@ def certificate_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines + [_certificate_row(one) for one in found])
 
 
+def gap_table(results: dict[str, Any] | None) -> str:
+    """Returns how far renders look from photos, step by step of the camera, as Markdown.
+
+    Args:
+        results: the content of ``gap.json``, None when it is not there.
+    """
+    cameras = (results or {}).get("cameras", [])
+    heads = [f"{GAPS[key]}, camera {one['name']}" for one in cameras for key in GAPS]
+    lines = [f"| the camera's steps up to | {' | '.join(heads or GAPS.values())} |"]
+    lines.append(f"|---|{'---|' * (len(heads) or len(GAPS))}")
+    if not cameras:
+        return "\n".join([*lines, f"| not run |{' |' * len(GAPS)}"])
+    for steps in zip(*(one["steps"] for one in cameras), strict=True):
+        gaps = [{**step, "detail": step["aspects"]["detail"]} for step in steps]
+        cells = [_score(gap[key]) for gap in gaps for key in GAPS]
+        lines.append(f"| {steps[0]['step']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def drift_table(results: dict[str, Any] | None) -> str:
     """Returns how quiet drift is, and what it finds, as Markdown.
 
@@ -172,6 +192,8 @@ def with_tables(readme: str, results: Path) -> str:
 
     Args:
         readme: the text as it is.
+        results: where ``dice.json``, ``shipped.json``, ``gap.json``, ``render.json`` and ``worlds.json``
+            lie.
         results: where the files lie that are named as the tables.
 
     Raises:
@@ -350,6 +372,7 @@ def _replaced(text: str, name: str, table: str) -> str:
 TABLES = {
     "dice": dice_table,
     "shipped": shipped_table,
+    "gap": gap_table,
     "render": render_table,
     "worlds": worlds_table,
     "certificate": certificate_table,

@@ -441,6 +441,12 @@ def _check_glare(domain: Domain, group: Glare) -> None:
         raise ValueError(f"'domain.glare': {error}") from error
 
 
+def bounds_of(path: str) -> tuple[float, float]:
+    """Returns the least and the greatest number that a factor may be, by its path."""
+    group, *_, factor = path.split("/")
+    return _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor.partition(".")[0], _ANY)
+
+
 def _words_of(
     assets: Collection[str],
     categories: Collection[str],
@@ -471,7 +477,6 @@ def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> s
         return did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
-    factor = factor.partition(".")[0]
-    low, high = _BOUNDS.get(name) or _BOUNDS.get(factor, _ANY)
+    low, high = bounds_of(path)
     is_inside = not isinstance(value, bool | str) and low <= value <= high and math.isfinite(value)
     return None if is_inside else f"Allowed: numbers from {low:g} to {high:g}"

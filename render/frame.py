@@ -144,11 +144,22 @@ def tracks_of(points_m: Mapping[str, NDArray[np.float64]], shot: Shot) -> Tracks
     )
 
 
-def _photo(exposure: Exposure, haze: Haze | None, camera: Camera, earlier: Earlier | None) -> Photo:
+def light_on_sensor(exposure: Exposure, haze: Haze | None, camera: Camera) -> NDArray[np.float32]:
+    """Returns the radiance (h, w, 3) that reaches the sensor through air and glass.
+
+    Args:
+        exposure: what the camera gathers without them, with ``depth_m``.
+        haze: the air; None for clear air.
+        camera: whose glass it is.
+    """
     light, depth_m = exposure.radiance, exposure.truth["depth_m"]
     if haze is not None:
         light = through_haze(light, haze, camera, depth_m)
-    return take(through_glass(light, camera, depth_m), camera.sensor, earlier)
+    return through_glass(light, camera, depth_m)
+
+
+def _photo(exposure: Exposure, haze: Haze | None, camera: Camera, earlier: Earlier | None) -> Photo:
+    return take(light_on_sensor(exposure, haze, camera), camera.sensor, earlier)
 
 
 def _raw(photo: Photo) -> NDArray[np.uint16]:

@@ -1,29 +1,35 @@
-"""The command that shows what a recipe draws."""
+"""The commands that show what a recipe draws, and bring it to where captures are."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from sim2cam.dataset.sample import Dataset
+    from sim2cam.pipeline import fit as fitting
+    from sim2cam.pipeline.gap import GapStep
     from sim2cam.pipeline.recipe import Recipe
     from sim2cam.randomize.survey import FactorSurvey
     from sim2cam.report.domain import Pictures
+    from sim2cam.report.fit import FitReport, ShownSide
+    from sim2cam.report.values import Curves, Rgb
+
+_SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Domain:
+class DomainShow:
     """Draw many scenes of a recipe and write a page of what was drawn against what was asked."""
 
-    what: Annotated[tyro.conf.Positional[Literal["show"]], tyro.conf.arg(metavar="show")]
-    """What to do."""
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Name of a shipped recipe (dice), or a .toml file."""
     count: int = 200
@@ -76,3 +82,135 @@ class Domain:
         for name in names - set(known):
             raise UsageError(f"--pictures: unknown group '{name}'. {did_you_mean(name, known)}")
         return names
+
+
+@dataclass(frozen=True)
+class DomainFit:
+    """Bring a recipe's ranges of light, texture, number, size and pose to where captures are, as wide
+    as these leave them, and write the recipe and a page.
+    """
+
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    """Name of a shipped recipe (dice), or a .toml file."""
+    captures: Path
+    """Captures: a folder of photos, or a COCO file (its labels are not read)."""
+    out: Path
+    """Folder of the trials, the recipe NAME-fitted.toml and the page."""
+    trials: int = 40
+    """Ranges that are tried."""
+    count: int = 64
+    """Renders of a trial."""
+    factors: Annotated[str, tyro.conf.arg(metavar="NAMES")] = ""
+    """Comma-separated groups and factors, as light,view/tilt_rad; the usual ones without it."""
+    weights: Path | None = None
+    """Of a detector whose trunk then tells pictures apart, instead of measures of their look."""
+    limit: int | None = None
+    """Read only so many captures."""
+    seed: int = 0
+    """Decides the scenes, and what is tried."""
+    workers: int = 1
+    """Processes; each trial starts them anew."""
+    folder: Folder = field(default_factory=Folder)
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Fits, and writes what came of it."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.writer import write_json
+        from sim2cam.pipeline.fit import FitOptions, fit_recipe, ladder_after, write_recipe
+        from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.pipeline.search import prepare_trials
+        from sim2cam.report.fit import write_fit_page
+
+        check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
+        if self.trials < 1:
+            raise UsageError(f"--trials must be 1 or more, not {self.trials}")
+        recipe = load_recipe(self.recipe)
+        captures = read_captures(self.captures).take(self.limit)
+        names = tuple(name for name in self.factors.split(",") if name)
+        options = FitOptions(self.trials, self.count, self.seed, names, self.weights, self.workers)
+        prepare_trials(self.out, resume=self.folder.resume, overwrite=self.folder.overwrite)
+        console = self.talk.console()
+        console.say("renders tell first which factors looks tell; then ranges are tried")
+        fit = fit_recipe(recipe, captures, self.out, options, console.progress("trials"))
+        ladder = ladder_after(recipe, fit, captures, options, console.progress("gap"))
+        name = f"{recipe.name}-fitted"
+        toml = self.out / f"{name}.toml"
+        write_recipe(fit, self.recipe, name, toml)
+        facts = {**fit.to_json(), "ladder": [step.to_json() for step in ladder]}
+        write_json(self.out / "fit.json", facts)
+        page = write_fit_page(_report(recipe.name, fit, captures, ladder), self.out / "fit.html")
+        self.talk.tell(
+            f"{_words(fit)}\nrecipe: {toml}\npage: {page}",
+            recipe=str(toml),
+            page=str(page),
+            **facts,
+        )
+
+
+def _words(fit: fitting.DomainFit) -> str:
+    """Returns what changed, a line each."""
+    moved = [
+        f"{one.told.path}: {_range(one.before)} -> {_range(one.after)}"
+        for one in fit.ranges
+        if one.shown is not None
+    ]
+    lines = moved or ["the captures tell none of the factors: all ranges stay"]
+    for name in ("auc", "sliced"):
+        before, after = (getattr(side.gap, name).value for side in (fit.before, fit.after))
+        lines.append(f"{name}: {before:.3f} -> {after:.3f}")
+    covered = (side.coverage.coverage.value for side in (fit.before, fit.after))
+    return "\n".join([*lines, "coverage: {:.3f} -> {:.3f}".format(*covered)])
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.4g} to {ends[1]:.4g}"
+
+
+def _report(
+    name: str, fit: fitting.DomainFit, captures: Dataset, ladder: tuple[GapStep, ...]
+) -> FitReport:
+    """Returns what the page shows of a fit."""
+    from sim2cam.report.fit import FitReport, ShownRange, ShownStep
+
+    checked = [captures.samples[i].rgb for i in fit.checked]
+    far = [checked[i] for i, near in enumerate(fit.after.coverage.covered) if not near]
+    return FitReport(
+        name,
+        tuple(
+            ShownRange(one.told.path, one.told.share, one.before, one.after, one.shown)
+            for one in fit.ranges
+        ),
+        _side(fit.before),
+        _side(fit.after),
+        _pictures(checked),
+        _pictures(far),
+        _curves(fit),
+        tuple(ShownStep(step.step, step.gap, step.aspects) for step in ladder),
+    )
+
+
+def _side(side: fitting.Side) -> ShownSide:
+    from sim2cam.report.fit import ShownSide
+
+    return ShownSide(side.gap, side.coverage, side.pictures)
+
+
+def _pictures(paths: Sequence[Path]) -> tuple[Rgb, ...]:
+    """Returns a few pictures, evenly from all."""
+    from sim2cam import images
+
+    return tuple(images.read_rgb(path) for path in paths[:: max(1, len(paths) // _SHOWN)][:_SHOWN])
+
+
+def _curves(fit: fitting.DomainFit) -> Curves:
+    from sim2cam.report.values import Curves, Series
+
+    numbers = tuple(float(i) for i in range(len(fit.trials)))
+    costs = [trial.cost for trial in fit.trials]
+    best = tuple(min(costs[: i + 1]) for i in range(len(costs)))
+    return Curves(
+        "trials",
+        "cost",
+        (Series("cost", numbers, tuple(costs)), Series("best so far", numbers, best)),
+    )

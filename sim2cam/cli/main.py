@@ -14,7 +14,7 @@ from sim2cam.cli.bench import Bench, Compare
 from sim2cam.cli.calibrate import Calibrate, Drift
 from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
-from sim2cam.cli.domain import Domain
+from sim2cam.cli.domain import DomainFit, DomainShow
 from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
 from sim2cam.cli.predict import Predict
@@ -26,13 +26,19 @@ _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
     | Annotated[AdaptApply, tyro.conf.subcommand("apply")]
 )
+_Domain = (
+    Annotated[DomainShow, tyro.conf.subcommand("show")]
+    | Annotated[DomainFit, tyro.conf.subcommand("fit")]
+)
 _Scenes = (
     Annotated[ScenesAdd, tyro.conf.subcommand("add")]
     | Annotated[ScenesRun, tyro.conf.subcommand("run")]
 )
 _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[Domain, tyro.conf.subcommand("domain")]
+    | Annotated[
+        _Domain, tyro.conf.subcommand("domain", description="Show what a recipe draws, and fit it.")
+    ]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[New, tyro.conf.subcommand("new")]
     | Annotated[Assets, tyro.conf.subcommand("assets")]

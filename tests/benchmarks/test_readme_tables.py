@@ -18,9 +18,10 @@ ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE
 SHIPPED = "<!-- shipped-results:begin -->\n<!-- shipped-results:end -->\n"
 RENDER = "<!-- render-results:begin -->\n<!-- render-results:end -->\n"
 WORLDS = "<!-- worlds-results:begin -->\n<!-- worlds-results:end -->\n"
+GAP = "<!-- gap-results:begin -->\n<!-- gap-results:end -->\n"
 CERTIFICATE = "<!-- certificate-results:begin -->\n<!-- certificate-results:end -->\n"
 DRIFT = "<!-- drift-results:begin -->\n<!-- drift-results:end -->\n"
-README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{RENDER}{WORLDS}{CERTIFICATE}{DRIFT}"
+README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{GAP}{RENDER}{WORLDS}{CERTIFICATE}{DRIFT}"
 
 
 def test_the_readme_shows_the_committed_results():
@@ -50,7 +51,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 6 + 2 + 1 + 5
+    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 1 + 6 + 2 + 1 + 5
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):

@@ -1,0 +1,85 @@
+"""How far renders of dice look from real photos, step by step of the camera, before and after its fit.
+
+    python benchmarks/gap.py [--scenes N] [--workers N]
+
+Captures are found in ``$SIM2CAM_REAL/dice``; no label is read. ``style.json`` tells the camera, the
+photos of ``dev.json``, which tell it nothing, are what renders are held against. Both recipes draw the
+same scenes and differ in their cameras alone. Writes ``benchmarks/results/gap.json``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from scoring_log import RESULTS, dice_folder
+
+from sim2cam.adapt.calibrate.calibrate import calibrate
+from sim2cam.adapt.calibrate.camera_fit import write_camera
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.writer import write_json
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.gap import gap_ladders
+from sim2cam.pipeline.recipe import Recipe, load_recipe
+from sim2cam.seeds import stream
+
+SEED = 200
+_RECIPE = 'base = "dice"\ncamera = "camera.json"\n'
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How much is rendered."""
+
+    scenes: int = 40
+    """Of each recipe."""
+    workers: int = 1
+    """Processes."""
+
+
+def main(arguments: Arguments) -> None:
+    """Measures the gap of both recipes."""
+    captures = read_captures(dice_folder() / "dev.json")
+    recipes = {"as drawn": load_recipe("dice"), "fitted": fitted_recipe()}
+    ladders = gap_ladders(
+        list(recipes.values()),
+        captures,
+        count=arguments.scenes,
+        seed=SEED,
+        workers=arguments.workers,
+        progress=lambda done, total: None,
+    )
+    for name, steps in zip(recipes, ladders, strict=True):
+        for step in steps:
+            print(f"{name:<9} {step.step:<11} {step.gap.sliced.value:.3f}", flush=True)
+    facts: dict[str, Any] = {
+        "environment": environment_facts(None, arguments.workers),
+        "protocol": {
+            "captures": len(captures.samples),
+            "scenes": arguments.scenes,
+            "seed": SEED,
+            "intervals": "95 %, bootstrap over pictures",
+        },
+        "cameras": [
+            {"name": name, "steps": [step.to_json() for step in steps]}
+            for name, steps in zip(recipes, ladders, strict=True)
+        ],
+    }
+    write_json(RESULTS / "gap.json", facts)
+
+
+def fitted_recipe() -> Recipe:
+    """Returns dice as the camera of the style photos would see them."""
+    fit = calibrate(dice_folder() / "style.json", None, stream(SEED, "calibrate"))
+    with tempfile.TemporaryDirectory() as folder:
+        write_camera(Path(folder) / "camera.json", fit)
+        recipe = Path(folder) / "dice-fitted.toml"
+        recipe.write_text(_RECIPE)
+        return load_recipe(str(recipe))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))

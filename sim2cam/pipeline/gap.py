@@ -1,0 +1,263 @@
+"""The gap: how far renders look from captures, step by step of how the camera forms its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_args
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import InputError
+from sim2cam.measure.look import LEAST_PX, Aspect, aspect_of, look
+from sim2cam.measure.sets import Apartness, Gap, gap_of, scale_of, sliced_wasserstein
+from sim2cam.models.features import trunk_features
+from sim2cam.models.prediction import LoadedDetector, load_detector
+from sim2cam.pipeline.engines import map_units
+from sim2cam.pipeline.recipe import Recipe
+from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.randomize.chance import Value
+from sim2cam.render.camera.sensor import develop, take
+from sim2cam.render.camera.shutter import expose
+from sim2cam.render.frame import light_on_sensor
+from sim2cam.render.rasterizer import rasterizer
+from sim2cam.scene.camera import Camera
+from sim2cam.scene.formation import STEPS, Step, formed_by
+from sim2cam.scene.scene import Scene
+from sim2cam.seeds import stream
+
+Floats = NDArray[np.float64]
+Rgb = NDArray[np.uint8]
+Progress = Callable[[int, int], None]
+"""Called with pictures done and pictures in all."""
+
+ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
+RAW = "raw render"
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is told of some pictures.
+
+    Attributes:
+        looks: (n, features).
+        drawn: what was drawn of each, by path.
+        pictures: the first few of them, (h, w, 3).
+    """
+
+    looks: Floats
+    drawn: tuple[Mapping[str, Value], ...] = ()
+    pictures: tuple[Rgb, ...] = ()
+
+
+@dataclass(frozen=True)
+class GapStep:
+    """How far renders are from captures once the camera takes a further step.
+
+    Attributes:
+        step: that was taken last; ``RAW`` before any.
+        gap: of all features.
+        aspects: the sliced distance of colours, structure and detail alone.
+    """
+
+    step: str
+    gap: Gap
+    aspects: Mapping[str, Apartness]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values."""
+        aspects = {name: one.to_json() for name, one in self.aspects.items()}
+        return {"step": self.step, **self.gap.to_json(), "aspects": aspects}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One scene to be looked at; with the recipe as JSON, so that it travels to another process.
+
+    Attributes:
+        ways: steps by which the camera forms each picture.
+        weights: of a detector whose trunk looks; None for ``measure.look``.
+        keep: whether the pictures are wanted too.
+    """
+
+    recipe: str
+    seed: int
+    index: int
+    ways: tuple[tuple[Step, ...], ...]
+    weights: Path | None = None
+    keep: bool = False
+
+
+def gap_ladders(
+    recipes: Sequence[Recipe],
+    captures: Dataset,
+    *,
+    count: int,
+    seed: int,
+    workers: int,
+    progress: Progress,
+) -> tuple[tuple[GapStep, ...], ...]:
+    """Returns for each recipe how far its renders look from captures: of bare light, then with one step
+    of the camera after another.
+
+    All renders of a recipe show the same scenes, and every step has its own share in the gap. Distances
+    are in standard deviations of captures and renders of all recipes together, so that ladders can be held
+    against each other.
+
+    Args:
+        recipes: whose renders and whose cameras; of pictures of one size.
+        captures: whose labels are not looked at; larger ones are shrunk to the recipes' width.
+        count: of scenes of each recipe.
+        seed: of the data sets that they are of.
+        workers: processes.
+        progress: is told how many scenes of a recipe are done.
+
+    Raises:
+        InputError: a capture cannot be read, or is too small.
+        SceneError: a scene does not settle.
+        UsageError: there are too few pictures.
+    """
+    wanted = looks_of(captures, recipes[0].render.width, None)
+    ways = tuple(STEPS[:n] for n in range(len(STEPS) + 1))
+    seen = [
+        looks_by(recipe, ways, count=count, seed=seed, workers=workers, progress=progress)
+        for recipe in recipes
+    ]
+    scale = scale_of(wanted, *(one.looks for steps in seen for one in steps))
+    return tuple(
+        tuple(
+            _gap_step(name, scale.of(wanted), scale.of(one.looks), seed)
+            for name, one in zip((RAW, *STEPS), steps, strict=True)
+        )
+        for steps in seen
+    )
+
+
+def looks_of(captures: Dataset, width: int, weights: Path | None) -> Floats:
+    """Returns the features (n, d) of captures, larger ones shrunk to a width.
+
+    Raises:
+        InputError: a capture cannot be read, or is too small.
+        CheckpointError: the weights are missing or broken.
+    """
+    return np.array([_look(_read(s.rgb, width), weights) for s in captures.samples])
+
+
+def looks_by(
+    recipe: Recipe,
+    ways: tuple[tuple[Step, ...], ...],
+    *,
+    count: int,
+    seed: int,
+    workers: int,
+    progress: Progress,
+    weights: Path | None = None,
+    keep: int = 0,
+) -> tuple[Seen, ...]:
+    """Returns what is told of the first scenes of a recipe, for each way in which the camera forms
+    its picture of them.
+
+    Args:
+        recipe: what is drawn; of each scene the first camera is taken.
+        ways: steps of the camera, each a picture of the same moment.
+        count: of scenes.
+        seed: of the data set.
+        workers: processes; what is told does not depend on it.
+        progress: is told how many scenes are done.
+        weights: of a detector whose trunk looks; None for ``measure.look``.
+        keep: how many pictures are wanted too.
+
+    Raises:
+        SceneError: a scene does not settle.
+    """
+    text = replace(recipe, render=replace(recipe.render, views=1, channels=(), film=None)).to_json()
+    units = [Shown(text, seed, i, ways, weights, i < keep) for i in range(count)]
+    found: dict[int, Seen] = {}
+    for index, seen in map_units(look_at, units, workers):
+        found[index] = seen
+        progress(len(found), count)
+    scenes = [found[i] for i in range(count)]
+    drawn = tuple(scene.drawn[0] for scene in scenes)
+    return tuple(
+        Seen(
+            np.array([scene.looks[way] for scene in scenes]),
+            drawn,
+            tuple(scene.pictures[way] for scene in scenes[:keep]),
+        )
+        for way in range(len(ways))
+    )
+
+
+def look_at(unit: Shown) -> tuple[int, Seen]:
+    """Returns the number of a scene, and what is told of its pictures, one for each way."""
+    recipe = _recipe(unit.recipe)
+    settled = settled_scene(recipe, unit.seed, unit.index)
+    pictures = tuple(_pictures(settled.scene, settled.scene.cameras[0], unit.ways))
+    looks = np.array([_look(picture, unit.weights) for picture in pictures])
+    return unit.index, Seen(looks, (settled.drawn.values,), pictures if unit.keep else ())
+
+
+def shrunk(rgb: Rgb, width: int) -> Rgb:
+    """Returns a picture of a width, or as it is where it is no wider."""
+    if rgb.shape[1] <= width:
+        return rgb
+    size = (width, max(1, round(rgb.shape[0] * width / rgb.shape[1])))
+    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _read(path: Path, width: int) -> Rgb:
+    rgb = shrunk(images.read_rgb(path), width)
+    if min(rgb.shape[:2]) < LEAST_PX:
+        raise InputError(
+            path,
+            f"too small or too narrow: {width} pixels wide or less, its shorter side has "
+            f"{min(rgb.shape[:2])}, and {LEAST_PX} are needed. Leave it out.",
+        )
+    return rgb
+
+
+def _pictures(scene: Scene, camera: Camera, ways: Sequence[tuple[Step, ...]]) -> Iterator[Rgb]:
+    """Yields a camera's picture by each way; light is gathered once with the lens and once without."""
+    drawing = rasterizer()
+    drawing.load(scene)
+    gathered = {}
+    for steps in ways:
+        formed = formed_by(camera, steps)
+        bends = "lens" in steps
+        if bends not in gathered:
+            gathered[bends] = expose(scene, formed, drawing, ("depth_m", "bodies"))
+        light = light_on_sensor(gathered[bends], scene.environment.haze, formed)
+        if "jpeg" in steps:
+            yield images.decode_jpeg(take(light, formed.sensor).jpeg)
+        else:
+            yield develop(light, formed.sensor)
+
+
+def _gap_step(name: str, wanted: Floats, renders: Floats, seed: int) -> GapStep:
+    # The same directions, parts and resamples at every step: what differs is the step.
+    gap = gap_of(wanted, renders, stream(seed, "gap"))
+    aspects: dict[str, Apartness] = {
+        aspect: sliced_wasserstein(wanted[:, which], renders[:, which], stream(seed, "gap/aspect"))
+        for aspect, which in ((one, aspect_of(one)) for one in ASPECTS)
+    }
+    return GapStep(name, gap, aspects)
+
+
+def _look(rgb: Rgb, weights: Path | None) -> Floats:
+    return look(rgb) if weights is None else trunk_features(_detector(weights), rgb)
+
+
+@lru_cache(maxsize=1)
+def _detector(weights: Path) -> LoadedDetector:
+    return load_detector(weights)
+
+
+@lru_cache(maxsize=1)
+def _recipe(text: str) -> Recipe:
+    return Recipe.from_json(text)

@@ -1,0 +1,161 @@
+"""Search: numbers between 0 and 1 that make something small, with trials that are kept on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sim2cam import images
+from sim2cam.errors import BackendError, OutputError
+from sim2cam.seeds import integer_seed
+
+Numbers = Mapping[str, float]
+
+STUDY = "study.log"
+"""File of the trials, an Optuna journal."""
+
+_NAME = "sim2cam"
+_FACTS = "facts"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was tried.
+
+    Attributes:
+        numbers: by name, 0 to 1.
+        cost: what is to be small.
+        facts: besides, as JSON values.
+    """
+
+    numbers: Numbers
+    cost: float
+    facts: Mapping[str, Any]
+
+
+def search(
+    study: Any,
+    names: Sequence[str],
+    tried: Callable[[Numbers], tuple[float, Mapping[str, Any]]],
+    *,
+    first: Sequence[Numbers],
+    count: int,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> tuple[Trial, ...]:
+    """Returns all trials of a search by a tree of Parzen estimators (Bergstra et al. 2011; Optuna).
+
+    Each trial depends on the seed and on the trials before it alone, so that a search that was
+    interrupted, or that is told to go on, gives what one without a break gives.
+
+    Args:
+        study: of ``open_study``; trials that are in it already are taken as they are.
+        names: of the numbers.
+        tried: returns what is to be small, and facts that are kept beside it.
+        first: what is tried first.
+        count: of trials in all.
+        seed: decides what is tried after that.
+        progress: is told how many trials are done.
+    """
+    optuna = _optuna()
+    completed = (optuna.trial.TrialState.COMPLETE,)
+    space = {name: optuna.distributions.FloatDistribution(0, 1) for name in names}
+    while (done := len(study.get_trials(states=completed))) < count:
+        progress(done, count)
+        if done < len(first):
+            cost, found = tried(first[done])
+            study.add_trial(_finished(optuna, first[done], space, cost, found))
+            continue
+        study.sampler = optuna.samplers.TPESampler(seed=integer_seed(seed, f"trial/{done}") % 2**32)
+        trial = study.ask(space)
+        cost, found = tried(trial.params)
+        trial.set_user_attr(_FACTS, dict(found))
+        study.tell(trial, cost)
+    progress(count, count)
+    trials = study.get_trials(states=completed)[:count]
+    return tuple(Trial(t.params, float(t.value), t.user_attrs[_FACTS]) for t in trials)
+
+
+def open_study(root: Path, facts: Mapping[str, Any]) -> Any:
+    """Returns the Optuna study whose trials are kept in a folder.
+
+    Args:
+        root: folder of the file ``STUDY``.
+        facts: what trials depend on, as JSON values; trials of other ones are refused.
+
+    Raises:
+        BackendError: Optuna is not installed.
+        OutputError: the trials in the folder are broken, or depend on something else.
+    """
+    optuna = _optuna()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    state = optuna.trial.TrialState
+    try:
+        file = optuna.storages.journal.JournalFileBackend(str(root / STUDY))
+        study = optuna.create_study(
+            storage=optuna.storages.JournalStorage(file), study_name=_NAME, load_if_exists=True
+        )
+        for trial in study.get_trials(states=(state.RUNNING,)):  # of a search that was interrupted
+            study.tell(trial.number, state=state.FAIL)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OutputError(
+            root / STUDY, "holds no trials that can be read. Use --overwrite to start anew."
+        ) from error
+    _check_facts(study, facts, root)
+    return study
+
+
+def prepare_trials(root: Path, *, resume: bool, overwrite: bool) -> None:
+    """Makes a folder ready for trials.
+
+    Args:
+        root: the folder.
+        resume: keep trials that are there.
+        overwrite: remove them.
+
+    Raises:
+        OutputError: the folder is not empty, or cannot be written.
+    """
+    with images.writing(root):
+        root.mkdir(parents=True, exist_ok=True)
+        if any(root.iterdir()) and not (resume or overwrite):
+            raise OutputError(
+                root, "is not empty. Add --resume to go on or --overwrite to start anew."
+            )
+        if overwrite:
+            (root / STUDY).unlink(missing_ok=True)
+
+
+def _finished(
+    optuna: Any, numbers: Numbers, space: Any, cost: float, found: Mapping[str, Any]
+) -> Any:
+    return optuna.trial.create_trial(
+        params=dict(numbers), distributions=space, value=cost, user_attrs={_FACTS: dict(found)}
+    )
+
+
+def _check_facts(study: Any, facts: Mapping[str, Any], root: Path) -> None:
+    wanted = json.loads(json.dumps(facts))
+    known = study.user_attrs.get(_FACTS, wanted)
+    for name, value in wanted.items():
+        if known.get(name) != value:
+            raise OutputError(
+                root / STUDY,
+                f"its trials have another {name} ({known.get(name)}, not {value}). Take another "
+                "folder, or use --overwrite.",
+            )
+    study.set_user_attr(_FACTS, wanted)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+        import optuna.storages.journal
+    except ImportError as error:
+        raise BackendError(
+            'a search needs optuna. Install it: pip install "sim2cam[search]".'
+        ) from error
+    return optuna

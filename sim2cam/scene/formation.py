@@ -1,0 +1,66 @@
+"""Formation: the steps in which a camera makes a picture of light, each of which can be left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
+from typing import Any, Literal, get_args
+
+from sim2cam.scene.camera import Camera
+
+Step = Literal["lens", "exposure", "tone", "sharpness", "noise", "jpeg"]
+
+STEPS: tuple[Step, ...] = get_args(Step)
+"""In the order in which a gap is looked for. ``lens`` is all that moves or takes away light: bending,
+fall-off, fringes, glare, dirt, shutter and motion; ``exposure`` is white balance too, ``tone`` is
+colour strength too, ``sharpness`` is blur and sharpening, ``noise`` is colour filters and noise filters
+too."""
+
+_SENSOR: dict[Step, dict[str, Any]] = {
+    "lens": {"vignetting": 0.0},
+    "exposure": {"exposure_ev": 0.0, "red_gain": 1.0, "blue_gain": 1.0, "automatics": None},
+    "tone": {"tone_contrast": 1.0, "saturation": 1.0},
+    "sharpness": {"blur_px": 0.0, "sharpening": 0.0},
+    "noise": {"full_well_e": math.inf, "read_noise_e": 0.0, "denoise": 0.0, "mosaic": None},
+    "jpeg": {"jpeg_quality": 100},
+}
+_PROCESSING: dict[Step, dict[str, Any]] = {
+    "lens": {"shading_correction": 0.0},
+    "tone": {"local_tone": 0.0},
+    "noise": {"chroma_blur_px": 0.0},
+    "jpeg": {"jpeg_subsampling": "444"},
+}
+_GLASS: dict[Step, dict[str, Any]] = {
+    "lens": {"lateral_color": None, "glare": None, "dirt": None, "droplets": None},
+    "sharpness": {"defocus": None, "field_blur": None},
+}
+_CAMERA: dict[Step, dict[str, Any]] = {"lens": {"shutter": None, "twist": None}}
+"""What each part of a camera is without a step."""
+_BENDS = {f"{letter}{number}" for letter in "kps" for number in range(1, 7)}
+
+
+def formed_by(camera: Camera, steps: Collection[Step]) -> Camera:
+    """Returns the camera that makes its pictures by some steps alone; without any, it is a pinhole
+    with a meter and the curve of sRGB.
+
+    Lenses measured as tables bend as they do.
+    """
+    off = [step for step in STEPS if step not in steps]
+    glass = _without(camera.glass, _GLASS, off)
+    processing = _without(camera.sensor.processing, _PROCESSING, off)
+    sensor = replace(_without(camera.sensor, _SENSOR, off), processing=processing)
+    lens = camera.lens if "lens" in steps else _unbent(camera.lens)
+    return replace(camera, lens=lens, sensor=sensor, glass=glass, **_changes(_CAMERA, off))
+
+
+def _without(part: Any, table: Mapping[Step, Mapping[str, Any]], off: Collection[Step]) -> Any:
+    return part if part is None else replace(part, **_changes(table, off))
+
+
+def _changes(table: Mapping[Step, Mapping[str, Any]], off: Collection[Step]) -> dict[str, Any]:
+    return {name: value for step in off for name, value in table.get(step, {}).items()}
+
+
+def _unbent(lens: Any) -> Any:
+    return replace(lens, **{f.name: 0.0 for f in fields(lens) if f.name in _BENDS})
