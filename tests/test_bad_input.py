@@ -250,7 +250,7 @@ BAD = {
         recipe("[render]\nwidht = 100"),
         read_recipe,
         "/mine.toml: unknown key 'render.widht'. Did you mean 'width'? Allowed: channels, film, "
-        "height, views, width",
+        "height, rest, views, width",
     ),
     "wrong key of a distribution": (
         recipe('[domain.layout]\naspect = {kind = "uniform", low = 0.5, hihg = 1.0}'),

@@ -63,8 +63,8 @@ def test_what_moved_is_listed(original):
 def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch):
     true, calls = module.settle, []
 
-    def settle_the_third(scene, record):
-        scene, certificate = true(scene, record)
+    def settle_the_third(*given):
+        scene, certificate = true(*given)
         calls.append(scene)
         return scene, certificate if len(calls) > 2 else replace(certificate, rejection="no")
 
@@ -80,8 +80,8 @@ def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch)
 def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
     true, calls = module.settle, []
 
-    def refuse_the_second(scene, record):
-        scene, certificate = true(scene, record)
+    def refuse_the_second(*given):
+        scene, certificate = true(*given)
         calls.append(certificate)
         return scene, replace(certificate, rejection="no") if len(calls) == wanted else certificate
 
