@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 _PACKAGES = (
@@ -19,7 +20,10 @@ _PACKAGES = (
 
 
 def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
-    """Returns machine, versions, command line and renderer."""
+    """Returns machine, versions, command line and renderer; of absolute paths only the last part.
+
+    Data sets and results are published, and whose folder they were made in is nobody's business.
+    """
     from sim2cam import __version__
 
     return {
@@ -28,7 +32,7 @@ def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
         "packages": {name: version(name) for name in _PACKAGES},
-        "command": " ".join(sys.argv[1:]),
+        "command": " ".join(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]),
         "renderer": renderer,
         "workers": workers,
     }
