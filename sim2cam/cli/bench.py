@@ -63,9 +63,9 @@ class Bench:
             result = score_predictions(captures, found)
         else:
             result = self._bench(captures, console)
-        if self.out is not None:
-            write_bench(result, self.out)
         slices = slice_errors(result.captures, result.predictions)
+        if self.out is not None:
+            write_bench(result, slices, self.out)
         if self.talk.json:
             console.result(result.score.to_json() | {"slices": [s.to_json() for s in slices]})
         else:

@@ -20,9 +20,9 @@ from sim2cam.measure.detection import (
     evaluate,
     mean_estimate,
 )
+from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
 from sim2cam.models.prediction import LoadedDetector, predict_dataset
-from sim2cam.pipeline.slices import slice_errors
 from sim2cam.seeds import stream
 
 COMPARED = ("ap", "ap50", "ap75", "agnostic_ap50")
@@ -105,7 +105,7 @@ def score_predictions(
     return BenchResult(captures, predictions, score)
 
 
-def write_bench(result: BenchResult, path: Path) -> None:
+def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> None:
     """Writes scores, how objects of a kind fare, what is wrong in every image, and the detections.
 
     Raises:
@@ -113,7 +113,7 @@ def write_bench(result: BenchResult, path: Path) -> None:
     """
     facts = {
         "scores": result.score.to_json(),
-        "slices": [s.to_json() for s in slice_errors(result.captures, result.predictions)],
+        "slices": [s.to_json() for s in slices],
         "images": [asdict(e) for e in count_errors(result.captures, result.predictions)],
         DETECTIONS: predictions_to_json(result.predictions),
     }

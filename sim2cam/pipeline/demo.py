@@ -12,12 +12,11 @@ from typing import Any
 
 from sim2cam.adapt.translator.training import MIN_CAPTURES
 from sim2cam.dataset.captures import CaptureSets, split_captures
-from sim2cam.dataset.formats.predictions import predictions_to_json
+from sim2cam.dataset.formats.predictions import predictions_from_json, predictions_to_json
 from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
-from sim2cam.measure.detection import Detection
 from sim2cam.models.prediction import load_detector
 from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.tuning import tune_weights
@@ -148,7 +147,10 @@ def read_demo(root: Path) -> DemoResult:
         raise InputError(root, f"no finished demo: there is no {RESULT} in it.")
     facts = json.loads(path.read_text())
     sets = demo_captures(Path(facts["captures"]) if facts["captures"] else None)
-    results = {name: _result(sets.test, found) for name, found in facts["found"].items()}
+    results = {
+        name: score_predictions(sets.test, predictions_from_json(found))
+        for name, found in facts["found"].items()
+    }
     return DemoResult(
         root=root,
         stages=tuple(Stage(**stage) for stage in facts["stages"]),
@@ -235,14 +237,6 @@ def _write_result(
         "environment": environment_facts(rasterizer().name, workers),
     }
     write_json(root / RESULT, facts)
-
-
-def _result(test: Dataset, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> BenchResult:
-    predictions = {
-        name: tuple(Detection(d["category"], tuple(d["box_xyxy"]), d["score"]) for d in detections)
-        for name, detections in found.items()
-    }
-    return score_predictions(test, predictions)
 
 
 @contextmanager

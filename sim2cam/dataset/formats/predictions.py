@@ -42,6 +42,15 @@ def predictions_to_json(predictions: Mapping[str, Sequence[Detection]]) -> dict[
     return {name: [asdict(d) for d in found] for name, found in predictions.items()}
 
 
+def predictions_from_json(values: Any) -> Predictions:
+    """Returns the detections of ``predictions_to_json``.
+
+    Raises:
+        pydantic.ValidationError: the values are none.
+    """
+    return _OURS.validate_python(values)
+
+
 def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions:
     """Returns detections by the image's name, with an entry for every image.
 
@@ -72,7 +81,7 @@ def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions
 
 def _from_ours(path: Path, values: Any, captures: Dataset) -> Predictions:
     try:
-        found = _OURS.validate_python(values)
+        found = predictions_from_json(values)
     except ValidationError as error:
         raise InputError(path, f"{DETECTIONS}.{first_problem(error)}. Make it anew.") from error
     images, categories = {s.name for s in captures.samples}, set(captures.categories)
