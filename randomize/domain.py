@@ -76,7 +76,8 @@ class Surface:
         material: a family of ``families``, whose distributions take the place of the others here, or
             ``own`` for these.
         metallic, emission, relief: see ``scene.material``; 0 when they are left out.
-        dust, scratches, stains, fingerprints: see ``scene.material.Wear``; 0 when they are left out.
+        dust, scratches, stains, fingerprints, edges: see ``scene.material.Wear``; 0 when they are
+            left out.
         picture: a name among the recipe's ``[pictures]``, in the place of colours and pattern, or
             ``none``.
         picture_m: how wide a picture is that does not say itself.
@@ -103,6 +104,7 @@ class Surface:
     scratches: Distribution | None = None
     stains: Distribution | None = None
     fingerprints: Distribution | None = None
+    edges: Distribution | None = None
     picture: Distribution | None = None
     picture_m: Distribution | None = None
 
