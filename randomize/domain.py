@@ -298,6 +298,8 @@ class CardShape(Flat):
         aspect: its height over its width.
         corner: radius of its corners over its width.
         back_hue, back_saturation, back_value: colour of the print on its back.
+        pictured: whether its face is the one of the recipe's ``[pictures]`` that is named as it is,
+            as ``10H.jpg``, and its back ``back.jpg``, where there is one.
     """
 
     face: Distribution
@@ -312,6 +314,7 @@ class CardShape(Flat):
     density_kg_m3: Distribution
     friction: Distribution
     restitution: Distribution
+    pictured: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -362,7 +365,11 @@ class TwistyColor:
 
 @dataclass(frozen=True)
 class PrintedLabel:
-    """What is printed on one tin, carton or paper; see ``scene.packages.Label``."""
+    """What is printed on one tin, carton or paper; see ``scene.packages.Label``.
+
+    Attributes:
+        picture: a name among the recipe's ``[pictures]``, or ``none``.
+    """
 
     seed: Distribution
     ground_hue: Distribution
@@ -374,6 +381,7 @@ class PrintedLabel:
     pattern_hue: Distribution
     pattern_saturation: Distribution
     pattern_value: Distribution
+    picture: Distribution | None = None
 
 
 @dataclass(frozen=True)

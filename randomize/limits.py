@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from pathlib import PurePath
 from typing import Any, get_args
 
 from sim2cam.errors import UsageError, did_you_mean
@@ -80,7 +81,17 @@ _WITH_SIDES = (
 _BESIDES = ("cable_count", "paper_count", "hand_count", "near_count")
 """Counts of what is not to be found."""
 _PRINTED = ("tin.category", "carton.category", "paper.heading")
-_FLAGS = ("pointing", "left", "same_look", "mirrored", "held", "face_down", "labelled", "sun")
+_FLAGS = (
+    "pictured",
+    "pointing",
+    "left",
+    "same_look",
+    "mirrored",
+    "held",
+    "face_down",
+    "labelled",
+    "sun",
+)
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -296,6 +307,7 @@ def check_domain(
     _check_presence(domain)
     _check_finish(domain)
     _check_lamps(domain)
+    _check_card_pictures(domain, pictures)
     for kind, shown in shown_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
@@ -406,6 +418,21 @@ def _check_finish(domain: Domain) -> None:
         for factor, _ in factors_of(group):
             if factor in ("material", "relief", *WEAR) and factor not in shown:
                 raise ValueError(f"'domain.{field.name}.{factor}': it shows none. Leave it out")
+
+
+def _check_card_pictures(domain: Domain, pictures: Collection[str]) -> None:
+    """Refuses cards that are to show pictures of which there are none."""
+    if domain.card is None or domain.card.pictured is None:
+        return
+    if True not in _all_of(domain, "card/0/pictured"):
+        return
+    stems = {PurePath(name).stem for name in pictures}
+    missing = sorted(set(map(str, _all_of(domain, "card/0/face"))) - stems)
+    if missing:
+        raise ValueError(
+            f"'domain.card.pictured': [pictures] has none of {', '.join(missing[:5])}. Name files "
+            f"as the faces: {missing[0]}.jpg"
+        )
 
 
 def _check_lamps(domain: Domain) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,11 +25,12 @@ from sim2cam.render.shapes.packages import (
     tin_texels,
 )
 from sim2cam.render.shapes.printing import Print
-from sim2cam.render.shapes.textures import encode_srgb, paint
+from sim2cam.render.shapes.textures import encode_srgb, paint, shrunk_picture
 from sim2cam.render.shapes.twisty import twisty_map
 from sim2cam.scene.asset import Asset, Board, Card
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.packages import Sheet, Tin
+from sim2cam.scene.picture import PictureFile
 
 Floats = NDArray[np.float64]
 Maps = tuple[NDArray[np.uint8], NDArray[np.uint8] | None]
@@ -77,18 +79,20 @@ def _slopes_of(normals: NDArray[np.uint8]) -> Floats:
     return np.stack([-x / z, -y / z], axis=-1)
 
 
-def _plate(asset: Board | Card, texture: Texture, front: Print, back: Print | None = None) -> Maps:
-    """Returns the maps of a plate: its front at the left, its back at the right."""
-    n = len(front.cover)
-    width, height, _ = asset.size_m
+def _plate(size_m: Vec3, texture: Texture, n: int, *sides: Print | PictureFile | None) -> Maps:
+    """Returns the maps of a plate of n by n texels a side: its front at the left, then its back."""
     line = (np.arange(n) + 0.5) / n - 0.5
-    bare = paint(texture)((line * width, -line[:, None] * height, np.zeros(1)))
-    sides = [_on(bare, front), bare if back is None else _on(bare, back)]
-    return encode_srgb(np.concatenate(sides, axis=1)), None
+    bare = paint(texture)((line * size_m[0], -line[:, None] * size_m[1], np.zeros(1)))
+    return encode_srgb(np.concatenate([_on(bare, side) for side in sides], axis=1)), None
 
 
-def _on(bare: Floats, print_: Print) -> Floats:
-    return np.asarray(bare + print_.cover[..., None] * (np.array(print_.ink) - bare))
+def _on(bare: Floats, side: Print | PictureFile | None) -> Floats:
+    if side is None:
+        return bare
+    if isinstance(side, PictureFile):
+        n = len(bare)
+        return np.asarray(cv2.resize(shrunk_picture(side, n), (n, n), interpolation=cv2.INTER_AREA))
+    return np.asarray(bare + side.cover[..., None] * (np.array(side.ink) - bare))
 
 
 def _plate_texels(size_m: Vec3, n: int) -> Texels:
@@ -100,7 +104,8 @@ def _plate_texels(size_m: Vec3, n: int) -> Texels:
 
 
 def _board(board: Board, texture: Texture) -> Maps:
-    return _plate(board, texture, board_print(board))
+    front = board_print(board)
+    return _plate(board.size_m, texture, len(front.cover), front, None)
 
 
 def _board_texels(board: Board) -> Texels:
@@ -108,7 +113,9 @@ def _board_texels(board: Board) -> Texels:
 
 
 def _card(card: Card, texture: Texture) -> Maps:
-    return _plate(card, texture, *card_prints(card))
+    front, back = card_prints(card)
+    sides = card.face_picture or front, card.back_picture or back
+    return _plate(card.size_m, texture, len(front.cover), *sides)
 
 
 def _card_texels(card: Card) -> Texels:
