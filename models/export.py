@@ -1,0 +1,106 @@
+"""A detector as one ONNX graph: an image in, boxes out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector
+from sim2cam.models.prediction import DUPLICATE_IOU, PAD_TO_PX, LoadedDetector
+from sim2cam.training.onnx import write_onnx
+
+SURE = 100  # detections that the graph returns, however unsure
+_LEAST_PX, _MOST_PX = 64, 8192
+
+
+class DetectorGraph(nn.Module):
+    """Everything from an image to boxes, in tensors of fixed size.
+
+    Differs from ``prediction.predict`` in one rule: a box goes where it is mostly a surer one's, also
+    where that one goes for the same reason. Scores of such boxes are 0.
+    """
+
+    def __init__(self, detector: LoadedDetector) -> None:
+        super().__init__()
+        self.network: Detector = detector.network
+        self.scale = detector.card.magnification
+        self.margin = detector.card.box_margin
+
+    def forward(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns boxes (SURE, 4) in pixels, scores (SURE,), surest first, and labels (SURE,).
+
+        Args:
+            rgb: (1, h, w, 3) uint8, sides of 64 to 8192 pixels.
+        """
+        height, width = rgb.shape[1], rgb.shape[2]
+        maps = self.network(self._padded(rgb.permute(0, 3, 1, 2).float()))
+        heat = maps.heat[0].sigmoid()  # (h, w)
+        peak = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
+        probability, label = maps.classes[0].softmax(0).max(0)
+        score = torch.where(peak, (heat * probability).sqrt(), torch.zeros_like(heat))
+        best, where = score.flatten().topk(SURE)
+        across = torch.arange(heat.shape[1]).expand(heat.shape[0], -1).flatten()[where]
+        down = torch.arange(heat.shape[0])[:, None].expand(-1, heat.shape[1]).flatten()[where]
+        centre = torch.stack([across, down], 1) * STRIDE_PX + STRIDE_PX / 2
+        sides = maps.log_sides[0].flatten(1)[:, where].T.exp() * UNIT_PX
+        low, high = centre - sides[:, :2], centre + sides[:, 2:]
+        more = self.margin * (high - low)
+        edges = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in (width, height)])
+        low, high = (
+            torch.minimum(ends.clamp(min=0.0), edges)
+            for ends in ((low - more) / self.scale, (high + more) / self.scale)
+        )
+        boxes = torch.cat([low, high], 1)
+        return boxes, best * (1.0 - _is_duplicate(boxes)), label.flatten()[where]
+
+    def _padded(self, image: Tensor) -> Tensor:
+        """Returns the image (1, 3, h, w), magnified and filled up with the mean colour."""
+        if self.scale != 1:
+            image = functional.interpolate(
+                image, scale_factor=self.scale, mode="bilinear", recompute_scale_factor=False
+            )
+        down, right = -image.shape[2] % PAD_TO_PX, -image.shape[3] % PAD_TO_PX
+        return functional.pad(image - self.network.mean, (0, right, 0, down)) + self.network.mean
+
+
+def export_detector(detector: LoadedDetector, path: Path) -> None:
+    """Writes a detector as ONNX; its card is the file's metadata ``card``.
+
+    Raises:
+        UsageError: the extra ``export`` is not installed.
+        Sim2CamError: the graph computes something else than the network.
+        OutputError: the folder cannot be written.
+    """
+    shapes = (
+        torch.export.Dim("height", min=_LEAST_PX, max=_MOST_PX),
+        torch.export.Dim("width", min=_LEAST_PX, max=_MOST_PX),
+    )
+    write_onnx(
+        path,
+        DetectorGraph(detector).eval(),
+        {"rgb": _noise(192, 264)},
+        {"rgb": _noise(333, 250)},
+        {"rgb": dict(enumerate(shapes, 1))},
+        ("boxes", "scores", "labels"),
+        {"card": asdict(detector.card)},
+    )
+
+
+def _is_duplicate(boxes: Tensor) -> Tensor:
+    """Returns 1.0 for each box (n, 4), by falling score, that is mostly a surer one's, else 0.0."""
+    low = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    shared = (high - low).clamp(min=0.0).prod(2)
+    area = (boxes[:, 2:] - boxes[:, :2]).prod(1)
+    overlap = shared / (area[:, None] + area - shared).clamp(min=1e-9)
+    surer = torch.ones_like(overlap).tril(-1)
+    return ((overlap > DUPLICATE_IOU).float() * surer).amax(1)
+
+
+def _noise(height: int, width: int) -> Tensor:
+    rng = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (1, height, width, 3), dtype=torch.uint8, generator=rng)

@@ -1,0 +1,104 @@
+"""Networks as ONNX files, for whatever runs those; written only when they compute the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.training.weights import write_whole
+
+TOLERANCE = 2e-3
+"""Largest difference of an output between torch and onnxruntime, over 1 and its largest value."""
+
+Inputs = Mapping[str, Tensor]
+
+
+def write_onnx(
+    path: Path,
+    network: nn.Module,
+    inputs: Inputs,
+    others: Inputs,
+    sizes: Mapping[str, Mapping[int, Any]],
+    outputs: Sequence[str],
+    facts: Mapping[str, Any],
+) -> None:
+    """Writes a network, after onnxruntime has run it and found the same.
+
+    Args:
+        path: the file.
+        network: in evaluation mode, on the CPU; takes the inputs in their order.
+        inputs: an example of each input, by its name.
+        others: another, of other sizes.
+        sizes: which axes of each input may have other sizes, as ``torch.export.Dim``.
+        outputs: names of what it returns.
+        facts: JSON values that become the file's metadata.
+
+    Raises:
+        UsageError: the extra ``export`` is not installed.
+        Sim2CamError: what was written computes something else.
+        OutputError: the folder cannot be written.
+    """
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f'ONNX files need {error.name}. Run: pip install "sim2cam[export]".'
+        ) from error
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about how torch and onnxscript get along
+        program = torch.onnx.export(
+            network,
+            tuple(inputs.values()),
+            dynamo=True,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_shapes=tuple(sizes.get(name) for name in inputs),
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    onnx.helper.set_model_props(model, {name: json.dumps(value) for name, value in facts.items()})
+    content = model.SerializeToString()
+    for example in (inputs, others):
+        _compare(content, network, example)
+    write_whole(path, content)
+
+
+@torch.inference_mode()
+def _compare(content: bytes, network: nn.Module, inputs: Inputs) -> None:
+    """Refuses a model that does not compute what the network does.
+
+    Raises:
+        Sim2CamError: naming the difference.
+    """
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    found = session.run(None, {name: value.numpy() for name, value in inputs.items()})
+    wanted = network(*inputs.values())
+    wanted = (wanted,) if isinstance(wanted, Tensor) else wanted
+    for output, ours, theirs in zip(session.get_outputs(), wanted, found, strict=True):
+        difference = _difference(ours.numpy(), theirs)
+        if not difference <= TOLERANCE:
+            raise Sim2CamError(
+                f"{output.name} of the ONNX model differs by {difference:.2g} from the network's. "
+                "Nothing was written. Try another version of onnxruntime."
+            )
+
+
+def _difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
+    largest = max(1.0, float(np.abs(ours).max(initial=0.0)))
+    return float(np.abs(ours.astype(np.float64) - theirs).max(initial=0.0)) / largest

@@ -1,0 +1,114 @@
+"""ONNX files of detectors and translators compute what their networks do."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sim2cam.adapt.export import export_translator
+from sim2cam.adapt.reference.networks import ResnetGenerator, initialise
+from sim2cam.adapt.reference.translator import ReferenceTranslator
+from sim2cam.adapt.reinhard import ReinhardTransfer
+from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.translator import Translator, build_generator
+from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.geometry.boxes import pairwise_iou
+from sim2cam.images import read_rgb
+from sim2cam.models import export
+from sim2cam.models.export import SURE, export_detector
+from sim2cam.models.prediction import load_detector, predict
+from sim2cam.pipeline.recipe import SHIPPED
+from sim2cam.training.onnx import write_onnx
+
+onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
+pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
+pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
+
+WEIGHTS = Path(export.__file__).parent / "weights" / "dice.safetensors"
+CPU = torch.device("cpu")
+
+
+def run(path, **inputs):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+def test_an_exported_detector_finds_what_predict_finds(tmp_path):
+    detector = load_detector(WEIGHTS)
+    path = tmp_path / "dice.onnx"
+    export_detector(detector, path)
+    photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]
+    rgb = np.ascontiguousarray(read_rgb(photo)[:200, :230])
+    boxes, scores, labels = run(path, rgb=rgb[None])
+    assert boxes.shape == (SURE, 4)
+    wanted = [one for one in predict(detector, rgb) if one.score > 0.3]
+    assert len(wanted) >= 3
+    for one in wanted:
+        overlap = pairwise_iou(np.array([one.box_xyxy]), boxes.astype(np.float64))[0]
+        alike = [i for i in np.flatnonzero(overlap > 0.9) if scores[i] > 0]
+        assert len(alike) == 1
+        assert detector.card.categories[labels[alike[0]]] == one.category
+        assert scores[alike[0]] == pytest.approx(one.score, abs=0.05)  # cv2 magnifies in bytes
+    card = {p.key: json.loads(p.value) for p in onnx.load(path).metadata_props}["card"]
+    assert card["categories"] == list(detector.card.categories)
+
+
+def test_a_box_goes_where_it_is_a_surer_ones():
+    boxes = torch.tensor([[0, 0, 10, 10], [0, 0, 10, 9], [30, 0, 40, 10], [0, 1, 10, 9]]).float()
+    assert export._is_duplicate(boxes).tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_what_computes_something_else_is_not_written(tmp_path):
+    class Wandering(torch.nn.Module):
+        """Is another function when it is run than when it is written."""
+
+        def forward(self, x):
+            return x + (0.0 if torch.compiler.is_compiling() else 5.0)
+
+    with pytest.raises(
+        Sim2CamError, match=r"y of the ONNX model differs by .* Nothing was written"
+    ):
+        write_onnx(
+            tmp_path / "w.onnx",
+            Wandering(),
+            {"x": torch.ones(2)},
+            {"x": torch.ones(2)},
+            {},
+            "y",
+            {},
+        )
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_exported_translator_takes_what_its_network_takes(tmp_path):
+    buffers = ("depth", "objects")
+    generator = build_generator(TranslatorConfig(width=4, blocks=1), buffers).eval()
+    initialise(generator, torch.Generator().manual_seed(0), xavier=True)
+    path = tmp_path / "look.onnx"
+    export_translator(Translator(generator, buffers, CPU), path)
+    names = {one.name for one in onnx.load(path).graph.input}
+    assert names == {"rgb", "noise", "thumbnail", "buffers"}
+
+
+def test_an_exported_published_translator_translates_any_size(tmp_path):
+    generator = ResnetGenerator(width=2, blocks=5, antialias=True).eval()
+    initialise(generator, torch.Generator().manual_seed(0), xavier=False)
+    path = tmp_path / "look.onnx"
+    export_translator(ReferenceTranslator(generator, CPU), path)
+    picture = torch.rand(1, 3, 40, 72) * 2 - 1
+    (found,) = run(path, rgb=picture.numpy())
+    with torch.inference_mode():
+        assert np.abs(found - generator(picture).numpy()).max() < 1e-4
+
+
+def test_a_transfer_without_a_network_is_refused(tmp_path):
+    rgb = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    with pytest.raises(UsageError) as error:
+        export_translator(ReinhardTransfer.fit([rgb]), tmp_path / "look.onnx")
+    assert str(error.value) == (
+        "a transfer without a network cannot be ONNX. Give a trained translator."
+    )
