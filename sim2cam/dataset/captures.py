@@ -10,6 +10,7 @@ from pathlib import Path
 from sim2cam import images
 from sim2cam.dataset.formats.bop import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
+from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
 from sim2cam.dataset.formats.voc import is_voc, read_voc
 from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
 from sim2cam.dataset.reader import read_dataset
@@ -22,7 +23,7 @@ Parts = dict[str, tuple[Path, Dataset]]
 
 _LAYOUTS: tuple[
     tuple[Callable[[Path], bool], Callable[[Path, Origin], dict[str, Dataset]]], ...
-] = ((is_yolo, read_yolo), (is_voc, read_voc), (is_bop, read_bop))
+] = ((is_yolo, read_yolo), (is_voc, read_voc), (is_bop, read_bop), (is_kitti, read_kitti))
 """How folders of other formats than COCO are told, and what reads their parts by name."""
 
 _STYLE, _DEV, _TEST = ("style", "train"), ("dev", "val"), ("test",)

@@ -26,7 +26,7 @@ TABLES: dict[str, dict[str, str]] = {
         "sample": "string", "scene_index": "int64", "category": "string", "x0": "double",
         "y0": "double", "x1": "double", "y1": "double", "area_px": "double",
         "visible_fraction": "double", "distance_m": "double", "instance_id": "int64",
-        "is_crowd": "bool",
+        "is_crowd": "bool", "occlusion": "int64", "truncation": "double",
     },
     "scenes": {
         "scene_index": "int64", "attempt": "int64", "rejections": "string", "certificate": "string",
@@ -41,7 +41,8 @@ TABLES: dict[str, dict[str, str]] = {
 ``samples``
     one row a picture; ``objects`` counts its labels, NULL where it was never labelled.
 ``objects``
-    one row a label; its box in pixels, ``distance_m`` from the camera to its origin.
+    one row a label; its box in pixels, ``distance_m`` from the camera to its origin; ``occlusion``
+    and ``truncation`` as KITTI has them.
 ``scenes``
     one row a rendered scene; ``rejections`` (a JSON list) says why drafts before it were thrown
     away, ``certificate`` (a JSON table) how it came to rest.
@@ -175,6 +176,8 @@ def _object_row(sample: Sample, label: ObjectLabel) -> dict[str, Any]:
         "distance_m": None if label.pose is None else math.hypot(*label.pose.position_m),
         "instance_id": label.instance_id,
         "is_crowd": label.is_crowd,
+        "occlusion": label.occlusion,
+        "truncation": label.truncation,
     }
 
 
