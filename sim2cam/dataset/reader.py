@@ -30,10 +30,17 @@ _AGAIN = "Generate the data set again"
 
 @dataclass(frozen=True)
 class RawSample:
-    """One line of ``samples.jsonl`` and the shard it stands in."""
+    """What is recorded of one sample.
+
+    Attributes:
+        shard: the folder in which its files are.
+        line: of ``samples.jsonl``.
+        source: what it was read from, for errors; None for ``samples.jsonl``.
+    """
 
     shard: Path
     line: dict[str, Any]
+    source: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,7 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
     Raises:
         InputError: the line is broken, names a file outside its shard, or an unknown category.
     """
-    path = raw.shard / "samples.jsonl"
+    path = raw.source or raw.shard / "samples.jsonl"
     name = raw.line.get("name")
     try:
         line = _LINE.validate_python(raw.line)

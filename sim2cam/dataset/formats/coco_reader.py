@@ -108,7 +108,7 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
     """
     file = _parse(path)
     categories = _categories(path, file)
-    photos = [_photo(path, entry) for entry in _checked_images(path, file)]
+    photos = _photos(path, file)
     labels = _by_image(path, file)
     ours = all(type(photo.entry.scene_index) is int for photo in photos)
     samples: list[Sample] = []
@@ -129,6 +129,38 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
             )
         )
     return Dataset(path.parent, tuple(c.name for c in categories.values()), tuple(samples))
+
+
+def read_coco_image(
+    path: Path, name: str, picture: Path, tables: dict[str, Any]
+) -> tuple[tuple[str, ...], tuple[ObjectLabel, ...]]:
+    """Returns the categories and the labels of one image whose COCO tables stand alone.
+
+    Args:
+        path: what the tables were read from, for errors.
+        name: of the image.
+        picture: its file.
+        tables: ``annotations`` and ``categories``; ``width`` and ``height`` where they tell of which
+            pixels the labels are.
+
+    Raises:
+        InputError: as ``read_coco``.
+    """
+    width, height = images.read_size(picture)
+    image = {"id": 0, "file_name": name, "width": width, "height": height}
+    image |= {side: tables[side] for side in ("width", "height") if side in tables}
+    annotations = tables["annotations"]
+    if isinstance(annotations, list):
+        annotations = [a | {"image_id": 0} if isinstance(a, dict) else a for a in annotations]
+    file = _checked(path, {**tables, "images": [image], "annotations": annotations})
+    categories = _categories(path, file)
+    photo = _photo(path, file.images[0], picture)
+    (turned,) = _turned([photo])
+    labels = (
+        _label(path, number, annotation, photo, categories, turned)
+        for number, annotation in enumerate(file.annotations or ())
+    )
+    return tuple(c.name for c in categories.values()), tuple(labels)
 
 
 @dataclass(frozen=True)
@@ -158,7 +190,7 @@ def read_ids(path: Path) -> CocoIds:
         InputError: as ``read_coco``.
     """
     file = _parse(path)
-    photos = [_photo(path, entry) for entry in _checked_images(path, file)]
+    photos = _photos(path, file)
     return CocoIds(
         {photo.entry.id: photo.entry.file_name for photo in photos},
         {number: category.name for number, category in _categories(path, file).items()},
@@ -184,6 +216,10 @@ def _parse(path: Path) -> _File:
                 f"not a COCO file: there is no list '{key}' in it. Export the annotations as COCO "
                 "detection.",
             )
+    return _checked(path, tables)
+
+
+def _checked(path: Path, tables: Any) -> _File:
     try:
         return _FILE.validate_python(tables)
     except ValidationError as error:
@@ -228,8 +264,12 @@ def _checked_images(path: Path, file: _File) -> list[_Image]:
     return file.images
 
 
-def _photo(path: Path, entry: _Image) -> _Photo:
-    image = path.parent / entry.file_name
+def _photos(path: Path, file: _File) -> list[_Photo]:
+    entries = _checked_images(path, file)
+    return [_photo(path, entry, path.parent / entry.file_name) for entry in entries]
+
+
+def _photo(path: Path, entry: _Image, image: Path) -> _Photo:
     orientation = images.read_orientation(image)
     width, height = images.read_size(image)
     exchanged = _TO_UPRIGHT[orientation][2]
