@@ -37,7 +37,6 @@ class Export:
         from sim2cam.dataset.captures import read_captures
         from sim2cam.dataset.catalog import where
         from sim2cam.dataset.formats.export import export
-        from sim2cam.pipeline.shapes import recorded_shapes
         from sim2cam.seeds import stream
 
         check_numbers(seed=self.seed)
@@ -47,7 +46,12 @@ class Export:
         whole = merge(found)
         shares = {"train": 1.0} if self.split is None else _shares(self.split)
         parts = split(whole, shares, stream(self.seed, "split"))
-        lacks = export(parts, self.out, self.format, recorded_shapes())
+        shapes = None
+        if self.format == "bop":
+            from sim2cam.pipeline.shapes import recorded_shapes
+
+            shapes = recorded_shapes()
+        lacks = export(parts, self.out, self.format, shapes)
         counts = {name: len(part.samples) for name, part in parts.items()}
         for what in lacks:
             self.talk.console().say(f"{what}.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sim2cam import images
-from sim2cam.dataset.formats.bop import is_bop, read_bop
+from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
 from sim2cam.dataset.formats.voc import is_voc, read_voc

@@ -20,7 +20,8 @@ TABLES: dict[str, dict[str, str]] = {
     "samples": {
         "name": "string", "scene_index": "int64", "origin": "string", "width": "int64",
         "height": "int64", "objects": "int64", "digest": "string", "parent": "string",
-        "rgb": "string",
+        "rgb": "string", "frame": "int64", "seconds": "double", "exposure_gain": "double",
+        "red_gain": "double", "blue_gain": "double",
     },
     "objects": {
         "sample": "string", "scene_index": "int64", "category": "string", "x0": "double",
@@ -39,7 +40,9 @@ TABLES: dict[str, dict[str, str]] = {
 """The columns of each table and their types.
 
 ``samples``
-    one row a picture; ``objects`` counts its labels, NULL where it was never labelled.
+    one row a picture; ``objects`` counts its labels, NULL where it was never labelled. Of films,
+    ``frame`` counts a camera's pictures, ``seconds`` is when its first row was exposed, and
+    ``exposure_gain``, ``red_gain`` and ``blue_gain`` are what its automatics chose.
 ``objects``
     one row a label; its box in pixels, ``distance_m`` from the camera to its origin; ``occlusion``
     and ``truncation`` as KITTI has them.
@@ -152,6 +155,7 @@ def _rows(dataset: Dataset, named: Collection[str]) -> dict[str, list[dict[str, 
 
 
 def _sample_row(sample: Sample) -> dict[str, Any]:
+    moment, gains = sample.moment, sample.gains
     return {
         "name": sample.name,
         "scene_index": sample.scene_index,
@@ -162,6 +166,11 @@ def _sample_row(sample: Sample) -> dict[str, Any]:
         "digest": sample.digest,
         "parent": sample.parent,
         "rgb": str(sample.rgb),
+        "frame": moment and moment.frame,
+        "seconds": moment and moment.first_row_s,
+        "exposure_gain": gains and gains.exposure,
+        "red_gain": gains and gains.red,
+        "blue_gain": gains and gains.blue,
     }
 
 

@@ -14,6 +14,7 @@ from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import (
     Dataset,
+    Gains,
     Moment,
     ObjectLabel,
     Occlusion,
@@ -121,6 +122,7 @@ class _Line:
     depth_unit_m: float | None = None
     baseline_m: float | None = None
     raw: RawFormat | None = None
+    gains: Gains | None = None
 
 
 _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
@@ -246,6 +248,7 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         right=files.get("right"),
         baseline_m=line.baseline_m,
         raw=line.raw,
+        gains=line.gains,
     )
 
 
@@ -319,6 +322,7 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
                 occlusions=origin.occlusions,
                 depth_unit_m=origin.depth_unit_m,
                 raw=origin.raw,
+                gains=origin.gains,
                 baseline_m=origin.baseline_m,  # the right eye's picture was not translated
             )
         )

@@ -139,6 +139,20 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Gains:
+    """What a camera's automatics chose for a picture of a film, with their lag.
+
+    Attributes:
+        exposure: level at the sensor, in its saturation, over radiance.
+        red, blue: what those are multiplied by for the sake of the white balance.
+    """
+
+    exposure: float
+    red: float
+    blue: float
+
+
+@dataclass(frozen=True)
 class Sample:
     """One image with its labels and where it comes from.
 
@@ -160,6 +174,7 @@ class Sample:
         right: the image file of the right eye of a pair; None without one.
         baseline_m: how far to the right of this camera it stands; None without one.
         raw: what the numbers of its raw picture mean; None without one.
+        gains: what the camera's automatics chose, in films; None otherwise.
     """
 
     name: str
@@ -180,6 +195,7 @@ class Sample:
     right: Path | None = None
     baseline_m: float | None = None
     raw: RawFormat | None = None
+    gains: Gains | None = None
 
 
 @dataclass(frozen=True)
