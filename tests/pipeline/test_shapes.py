@@ -19,6 +19,11 @@ width = 128
 height = 112
 views = 2
 channels = ["depth", "ids", "amodal_masks"]
+[domain.lens]
+k1 = 0.0
+k2 = 0.0
+p1 = 0.0
+p2 = 0.0
 """
 DICE = f"""base = "dice-fixed"
 name = "few"
@@ -79,7 +84,7 @@ def test_models_lie_where_the_pictures_show_them(rendered, tmp_path):
                     off = np.array([*pixels.min(axis=0), *pixels.max(axis=0)]) - box
                     offs.append(off)
     assert len(offs) > 2
-    assert np.abs(offs).max() < 1.6  # corners miss pixels, and straightened ones are the nearest
+    assert np.abs(offs).max() < 1.5  # a corner may lie between pixels
     assert np.abs(offs).mean() < 0.7
 
 
