@@ -24,7 +24,8 @@ def seen_masks(sample: Sample) -> tuple[NDArray[np.bool_] | None, ...]:
                 found.append(label.mask.mask())
             except UsageError as error:
                 raise InputError(sample.rgb, f"{error}. Label it again.") from error
+        elif ids is not None and label.instance_id is not None:
+            found.append(np.asarray(ids == label.instance_id))
         else:
-            known = ids is not None and label.instance_id is not None
-            found.append(ids == label.instance_id if known else None)
+            found.append(None)
     return tuple(found)

@@ -224,10 +224,10 @@ def _scene_of(raw: RawSample, sample: Sample, header: Mapping[str, Any]) -> Scen
     if not record.film:
         return record.scene
     try:
-        interval_s = header["recipe"]["render"]["film"]["interval_s"]
+        interval_s = float(header["recipe"]["render"]["film"]["interval_s"])
         instants = instants_of(record, interval_s)
-        return instants[raw.line["moment"]["frame"]].scene
-    except (KeyError, IndexError, TypeError) as error:
+        return instants[int(raw.line["moment"]["frame"])].scene
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InputError(path, f"scene {sample.scene_index}: broken film ({error!r}).") from error
 
 

@@ -76,7 +76,7 @@ def _own_colours(asset: MeshFile) -> NDArray[np.uint8] | None:
         return None
     sides = np.array(content.colors.shape[1::-1])
     column, row = np.clip(content.mesh.uvs * sides, 0, sides - 1).astype(np.intp).T
-    return content.colors[row, column]
+    return np.asarray(content.colors[row, column])
 
 
 def _card_symmetries(root: Path, name: str) -> Symmetries:

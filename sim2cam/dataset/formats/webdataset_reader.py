@@ -95,19 +95,20 @@ def _samples(tar: Path, origin: Origin) -> Iterator[_Read]:
     for text in (folder / _LINES).read_bytes().splitlines():
         entry = json.loads(text)
         key, facts = entry["key"], _facts(tar, entry["key"], entry["json"])
-        names = facts.get("categories")
-        is_ours = "origin" in facts and _are_names(names)
-        if is_ours:
+        names = _names(facts.get("categories"))
+        if "origin" in facts and names is not None:
             line = facts | {"files": dict.fromkeys(entry["files"], "")}
-            sample = parse_sample(RawSample(folder, line, tar), tuple(names))
+            sample = parse_sample(RawSample(folder, line, tar), names)
             _check_size(tar, sample)
-            yield _Read(tar, sample, tuple(names), is_ours)
+            yield _Read(tar, sample, names, is_ours=True)
         else:
             yield _of_others(tar, folder, key, entry["files"], facts, origin)
 
 
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+def _names(value: Any) -> tuple[str, ...] | None:
+    """Returns a list of names, None where it is something else."""
+    are_names = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return tuple(value) if are_names else None
 
 
 def _facts(tar: Path, key: str, text: str | None) -> dict[str, Any]:
@@ -134,10 +135,13 @@ def _of_others(
     (picture,) = (folder / place for place in files if place.startswith("rgb/"))
     width, height = images.read_size(picture)
     name = f"{tar.stem}/{key}"
-    categories, objects = (), None
+    categories: tuple[str, ...] = ()
+    objects = None
     if "annotations" in facts and "categories" in facts:
         categories, objects = read_coco_image(tar, name, picture, facts)
-    return _Read(tar, Sample(name, picture, width, height, objects, origin), categories, False)
+    return _Read(
+        tar, Sample(name, picture, width, height, objects, origin), categories, is_ours=False
+    )
 
 
 def _unpacked(tar: Path) -> Path:
