@@ -119,7 +119,8 @@ def is_kitti(path: Path) -> bool:
 def _folders(root: Path) -> dict[str, Path]:
     """Returns the folders of pictures by part, for a data set or one part of it."""
     found = [root] if (root / PICTURES).is_dir() else [p.parent for p in root.glob(f"*/{PICTURES}")]
-    return {_PARTS.get(path.name, path.name): path for path in sorted(found)}
+    parts = {_PARTS.get(path.name, path.name): path for path in sorted(found)}
+    return parts if len(parts) == len(found) else {path.name: path for path in sorted(found)}
 
 
 def read_kitti(root: Path, origin: Origin) -> dict[str, Dataset]:

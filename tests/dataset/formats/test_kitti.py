@@ -142,6 +142,12 @@ def test_kittis_own_lines_are_read(tmp_path):
     assert (alone.name, alone.objects) == ("image_2/000007.png", sample.objects)
 
 
+def test_parts_of_two_namings_are_all_read(tmp_path):
+    for part in ("train", "training"):
+        kitti(tmp_path, LINE, part=part)
+    assert list(read_kitti(tmp_path, "real")) == ["train", "training"]
+
+
 def line(**changes):
     """The line with some of its words changed, by their columns."""
     words = LINE.split()
