@@ -339,7 +339,8 @@ def _label(
         mask=mask,
         keypoints=keypoints,
     )
-    return _label_upright(label, photo) if turned else label
+    stands = not turned or photo.orientation == 1  # then masks need not be unpacked
+    return label if stands else _label_upright(label, photo)
 
 
 def _box_problem(bbox: list[float], photo: _Photo, turned: bool) -> str | None:

@@ -169,6 +169,13 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
     assert label.keypoints[1] == Keypoint("b", (0.0, 0.0), 0)
 
 
+def test_masks_of_upright_photos_are_not_unpacked(tmp_path, monkeypatch):
+    runs = RunLengths.of(np.eye(HEIGHT, WIDTH, dtype=bool))
+    path = one(tmp_path, segmentation={"size": runs.size, "counts": runs.counts})
+    monkeypatch.setattr(RunLengths, "mask", None)
+    assert label_of(path).mask == runs
+
+
 AREA = WIDTH * HEIGHT
 SIZE = [HEIGHT, WIDTH]
 BAD = {
