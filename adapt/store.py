@@ -65,12 +65,16 @@ def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
     path = run_dir / _FILE
     if path.is_file():
         return _plain(path)
+    from sim2cam.adapt.reference.card import REFERENCE
+    from sim2cam.adapt.reference.translator import load_reference
     from sim2cam.adapt.translator.translator import load_translator
     from sim2cam.training.run import WEIGHTS
+    from sim2cam.training.weights import load_card
 
     if not (run_dir / WEIGHTS).is_file():
         raise InputError(run_dir, f"no translator: neither {_FILE} nor {WEIGHTS} is in it.")
-    return load_translator(run_dir, device=device)
+    is_reference = load_card(run_dir / WEIGHTS).get("kind") == REFERENCE
+    return (load_reference if is_reference else load_translator)(run_dir, device=device)
 
 
 def _plain(path: Path) -> Transfer:

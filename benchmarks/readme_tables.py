@@ -1,4 +1,6 @@
-"""Writes the tables of README.md from benchmarks/results; ``--check`` only says if they differ.
+"""Writes the tables of README.md and docs/results.md from benchmarks/results.
+
+``--check`` only says if they differ.
 
 A table stands between ``<!-- NAME-results:begin -->`` and ``<!-- NAME-results:end -->``.
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +86,41 @@ def shipped_table(results: dict[str, Any] | None) -> str:
 
 
 def render_table(results: dict[str, Any] | None) -> str:
-    """Returns what rendering costs as Markdown: renderers, aims, steps, channels, a picture.
+    """Returns what rendering costs as Markdown: renderers and aims.
 
     Args:
         results: the content of ``render.json``, None when it is not there.
     """
-    found = results if results and "tabletops" in results else None
-    parts = [_renderers(found), _aims(found)]
-    if found:
-        parts += [_steps(found), _channels(found), _lacks(found)]
-    return "\n\n".join(parts)
+    return "\n\n".join([_renderers(results), _aims(results)])
+
+
+def render_steps_table(results: dict[str, Any] | None) -> str:
+    """Returns where the time of a picture goes, and what each renderer lacks, as Markdown.
+
+    Args:
+        results: the content of ``render.json``, None when it is not there.
+    """
+    if not results:
+        return "not run"
+    return "\n\n".join([_steps(results), _channels(results), _lacks(results)])
+
+
+def adapt_table(results: dict[str, Any] | None) -> str:
+    """Returns what learned translators cost as a Markdown table.
+
+    Args:
+        results: the content of ``adapt.json``, None when it is not there.
+    """
+    cases = (results or {}).get("cases", [])
+    sides = list(cases[0]["translate_cpu_s"]) if cases else ["256", "512"]
+    heads = " | ".join(f"CPU-s to translate {side}x{side}" for side in sides)
+    lines = [
+        f"| translator | patch, px | batch | CPU-s a step | pictures a CPU-s | {heads} | peak MB |",
+        f"|{'---|' * (6 + len(sides))}",
+    ]
+    if not cases:
+        return "\n".join([*lines, f"| not run |{' |' * (5 + len(sides))}"])
+    return "\n".join(lines + [_adapt_row(case) for case in cases])
 
 
 def worlds_table(results: dict[str, Any] | None) -> str:
@@ -187,36 +215,42 @@ def _named(counts: dict[str, Any] | None) -> tuple[str, str]:
     return f"{counts['found']} of {counts['trials']}", f"{counts['others']:.1f}"
 
 
-def with_tables(readme: str, results: Path) -> str:
-    """Returns the text with every table renewed from the files in a folder.
+def with_tables(text: str, document: str, results: Path) -> str:
+    """Returns a text with every table renewed from the files in a folder.
 
     Args:
-        readme: the text as it is.
-        results: where ``dice.json``, ``shipped.json``, ``gap.json``, ``render.json`` and ``worlds.json``
-            lie.
-        results: where the files lie that are named as the tables.
+        text: as it is.
+        document: a key of ``TABLES``, which says what tables it has.
+        results: where the files lie.
 
     Raises:
         ValueError: a marker is missing.
     """
-    for name, table in TABLES.items():
-        path = results / f"{name}.json"
+    for name, (file, table) in TABLES[document].items():
+        path = results / file
         content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-        readme = _replaced(readme, name, table(content))
-    return readme
+        text = _replaced(text, document, name, table(content))
+    return text
 
 
 def main(arguments: list[str]) -> int:
     """Returns the exit code: 1 if ``--check`` was given and the tables are out of date."""
-    path = ROOT / "README.md"
-    old = path.read_text(encoding="utf-8")
-    new = with_tables(old, ROOT / "benchmarks" / "results")
-    if "--check" not in arguments:
-        path.write_text(new, encoding="utf-8")
+    outdated = []
+    for document in TABLES:
+        path = ROOT / document
+        old = path.read_text(encoding="utf-8")
+        new = with_tables(old, document, ROOT / "benchmarks" / "results")
+        if new != old:
+            outdated.append(document)
+        if "--check" not in arguments:
+            path.write_text(new, encoding="utf-8")
+    if "--check" not in arguments or not outdated:
         return 0
-    if new != old:
-        print("README.md is out of date. Run: python benchmarks/readme_tables.py", file=sys.stderr)
-    return int(new != old)
+    print(
+        f"{' and '.join(outdated)} out of date. Run: python benchmarks/readme_tables.py",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _row(name: str, arm: dict[str, Any] | None) -> str:
@@ -239,6 +273,19 @@ def _certificate_row(found: dict[str, Any]) -> str:
         f"{found['sets_failed']} of {found['sets']}", ", ".join(most[:2]) or "—",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def _adapt_row(case: dict[str, Any]) -> str:
+    cells = (
+        case["name"], case["patch_px"], case["batch"], _range(case["step_cpu_s"]),
+        f"{case['pictures_per_cpu_s']:.2f}", *map(_range, case["translate_cpu_s"].values()),
+        f"{case['peak_mb']:,.0f}",
+    )  # fmt: skip
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _range(seconds: dict[str, float]) -> str:
+    return f"{seconds['median']:.2f} ({seconds['least']:.2f}–{seconds['most']:.2f})"
 
 
 def _recipe_row(recipe: dict[str, Any]) -> str:
@@ -346,7 +393,7 @@ def _lacks(results: dict[str, Any]) -> str:
     """Returns the contact sheet and a line on what each picture lacks."""
     runs = results["tabletops"][0]["renderers"]
     lines = [f"- {run['name']} lacks {run['lacks']}." for run in runs if run["state"] == "ran"]
-    return "![The same frame by every renderer](benchmarks/results/render/renderers.jpg)\n\n" + (
+    return "![The same frame by every renderer](../benchmarks/results/render/renderers.jpg)\n\n" + (
         "\n".join(lines)
     )
 
@@ -361,23 +408,32 @@ def _spread(spread: dict[str, Any]) -> str:
     return f"{spread['value']:,.{digits}f} ({low}–{high})"
 
 
-def _replaced(text: str, name: str, table: str) -> str:
+def _replaced(text: str, document: str, name: str, table: str) -> str:
     begin, end = f"<!-- {name}-results:begin -->", f"<!-- {name}-results:end -->"
     between = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not between.search(text):
-        raise ValueError(f"README.md lacks {begin} and {end}, between which the table goes")
+        raise ValueError(f"{document} lacks {begin} and {end}, between which the table goes")
     return between.sub(lambda _: f"{begin}\n{table}\n{end}", text)
 
 
-TABLES = {
-    "dice": dice_table,
-    "shipped": shipped_table,
-    "gap": gap_table,
-    "render": render_table,
-    "worlds": worlds_table,
-    "certificate": certificate_table,
-    "drift": drift_table,
+Table = Callable[[dict[str, Any] | None], str]
+
+TABLES: dict[str, dict[str, tuple[str, Table]]] = {
+    "README.md": {
+        "dice": ("dice.json", dice_table),
+        "shipped": ("shipped.json", shipped_table),
+        "render": ("render.json", render_table),
+    },
+    "docs/results.md": {
+        "adapt": ("adapt.json", adapt_table),
+        "certificate": ("certificate.json", certificate_table),
+        "gap": ("gap.json", gap_table),
+        "worlds": ("worlds.json", worlds_table),
+        "drift": ("drift.json", drift_table),
+        "render-steps": ("render.json", render_steps_table),
+    },
 }
+"""Of each document, the tables with their file in ``benchmarks/results``."""
 
 
 if __name__ == "__main__":

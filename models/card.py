@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
-
 from sim2cam import __version__
 from sim2cam.errors import CheckpointError, did_you_mean
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.parts import PartRecord
+from sim2cam.training.weights import read_card
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,7 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
         CheckpointError: not a detector's card, a key missing or of the wrong type, or an unknown
             architecture.
     """
-    try:
-        read = TypeAdapter(DetectorCard).validate_python(card)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise CheckpointError(
-            path, f"not the card of a detector: {key}: {first['msg']}. Copy both files again."
-        ) from error
+    read = read_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
         hint = did_you_mean(read.architecture, ARCHITECTURES)
         raise CheckpointError(path, f"architecture '{read.architecture}' is not known. {hint}")

@@ -95,7 +95,7 @@ def train_detector(
         run.restore(checkpoint)
     make = _batch_maker(parts, categories, config).make
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
-    record = Record(run_dir, "learning_rate")
+    record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
     for batch in made_ahead(make, range(run.step, config.steps), threads):
         record.add(run.train_step(batch))

@@ -76,7 +76,8 @@ class Surface:
         material: a family of ``families``, whose distributions take the place of the others here, or
             ``own`` for these.
         metallic, emission, relief: see ``scene.material``; 0 when they are left out.
-        dust, scratches, stains, fingerprints: see ``scene.material.Wear``; 0 when they are left out.
+        dust, scratches, stains, fingerprints, edges: see ``scene.material.Wear``; 0 when they are
+            left out.
         picture: a name among the recipe's ``[pictures]``, in the place of colours and pattern, or
             ``none``.
         picture_m: how wide a picture is that does not say itself.
@@ -103,6 +104,7 @@ class Surface:
     scratches: Distribution | None = None
     stains: Distribution | None = None
     fingerprints: Distribution | None = None
+    edges: Distribution | None = None
     picture: Distribution | None = None
     picture_m: Distribution | None = None
 
@@ -296,6 +298,8 @@ class CardShape(Flat):
         aspect: its height over its width.
         corner: radius of its corners over its width.
         back_hue, back_saturation, back_value: colour of the print on its back.
+        pictured: whether its face is the one of the recipe's ``[pictures]`` that is named as it is,
+            as ``10H.jpg``, and its back ``back.jpg``, where there is one.
     """
 
     face: Distribution
@@ -310,6 +314,7 @@ class CardShape(Flat):
     density_kg_m3: Distribution
     friction: Distribution
     restitution: Distribution
+    pictured: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -360,7 +365,11 @@ class TwistyColor:
 
 @dataclass(frozen=True)
 class PrintedLabel:
-    """What is printed on one tin, carton or paper; see ``scene.packages.Label``."""
+    """What is printed on one tin, carton or paper; see ``scene.packages.Label``.
+
+    Attributes:
+        picture: a name among the recipe's ``[pictures]``, or ``none``.
+    """
 
     seed: Distribution
     ground_hue: Distribution
@@ -372,6 +381,7 @@ class PrintedLabel:
     pattern_hue: Distribution
     pattern_saturation: Distribution
     pattern_value: Distribution
+    picture: Distribution | None = None
 
 
 @dataclass(frozen=True)

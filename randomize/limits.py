@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from pathlib import PurePath
 from typing import Any, get_args
 
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.arrange import Arrangement
 from sim2cam.randomize.chance import Value
-from sim2cam.randomize.domain import DepthFactors, Domain, Glare, factor_at, factors_of
+from sim2cam.randomize.domain import DepthFactors, Domain, Glare, Surface, factor_at, factors_of
 from sim2cam.randomize.families import OWN, TRANSPARENT, families
 from sim2cam.randomize.materials import WEAR
 from sim2cam.randomize.references import check_path, check_references, extremes_of
@@ -72,15 +73,25 @@ _NEEDED = {
     "near_count": ("near_light",),
 }
 """What a count of things asks for."""
-_FINISHED_OTHERWISE = (
-    "die_surface", "board_surface", "card_surface", "twisty_surface", "tin_surface",
-    "carton_surface", "paper_surface",
+_WITH_SIDES = (
+    "die_surface", "board_surface", "card_surface", "tin_surface", "carton_surface",
+    "paper_surface",
 )  # fmt: skip
-_FINISH = ("material", "relief", *WEAR)
+"""Surfaces of which every side has its place in a picture, so that wear can lie on them."""
 _BESIDES = ("cable_count", "paper_count", "hand_count", "near_count")
 """Counts of what is not to be found."""
 _PRINTED = ("tin.category", "carton.category", "paper.heading")
-_FLAGS = ("pointing", "left", "same_look", "mirrored", "held", "face_down", "labelled", "sun")
+_FLAGS = (
+    "pictured",
+    "pointing",
+    "left",
+    "same_look",
+    "mirrored",
+    "held",
+    "face_down",
+    "labelled",
+    "sun",
+)
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -209,6 +220,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "scratches": _SHARE,
     "stains": _SHARE,
     "fingerprints": _SHARE,
+    "edges": _SHARE,
     "picture_m": (0.005, 10),
     "seed": (0, 2**63 - 1),
     "size_m": (0.002, 0.5),
@@ -295,6 +307,7 @@ def check_domain(
     _check_presence(domain)
     _check_finish(domain)
     _check_lamps(domain)
+    _check_card_pictures(domain, pictures)
     for kind, shown in shown_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
@@ -392,11 +405,34 @@ def _check_presence(domain: Domain) -> None:
 
 
 def _check_finish(domain: Domain) -> None:
-    """Refuses relief and wear of what has printed or cut faces, which cannot show them."""
-    for name in _FINISHED_OTHERWISE:
-        given = [factor for factor, _ in factors_of(getattr(domain, name)) if factor in _FINISH]
-        if given:
-            raise ValueError(f"'domain.{name}.{given[0]}': its faces show none. Leave it out")
+    """Refuses relief and wear of surfaces that cannot show them."""
+    for field in fields(domain):
+        group = getattr(domain, field.name)
+        if not isinstance(group, Surface):
+            continue
+        shown: tuple[str, ...] = ("material", "relief", *(n for n in WEAR if n != "edges"))
+        if field.name == "twisty_surface":
+            shown = ()
+        elif field.name in _WITH_SIDES:
+            shown = WEAR
+        for factor, _ in factors_of(group):
+            if factor in ("material", "relief", *WEAR) and factor not in shown:
+                raise ValueError(f"'domain.{field.name}.{factor}': it shows none. Leave it out")
+
+
+def _check_card_pictures(domain: Domain, pictures: Collection[str]) -> None:
+    """Refuses cards that are to show pictures of which there are none."""
+    if domain.card is None or domain.card.pictured is None:
+        return
+    if True not in _all_of(domain, "card/0/pictured"):
+        return
+    stems = {PurePath(name).stem for name in pictures}
+    missing = sorted(set(map(str, _all_of(domain, "card/0/face"))) - stems)
+    if missing:
+        raise ValueError(
+            f"'domain.card.pictured': [pictures] has none of {', '.join(missing[:5])}. Name files "
+            f"as the faces: {missing[0]}.jpg"
+        )
 
 
 def _check_lamps(domain: Domain) -> None:

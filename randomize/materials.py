@@ -8,7 +8,7 @@ from sim2cam.randomize.draw import Draw
 from sim2cam.scene.material import Color, Material, Texture, Wear
 from sim2cam.scene.picture_facts import NO_PICTURE
 
-WEAR = ("dust", "scratches", "stains", "fingerprints")
+WEAR = ("dust", "scratches", "stains", "fingerprints", "edges")
 
 _PICTURE_M = 0.3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,24 @@ from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.materials import color_of, material_of
 from sim2cam.randomize.strands import cable_of, hand_of
-from sim2cam.scene.asset import Asset, Block, Board, Box, Card, Cylinder, Die, Pips, Sphere
+from sim2cam.scene.asset import (
+    CARD_BACK,
+    Asset,
+    Block,
+    Board,
+    Box,
+    Card,
+    Cylinder,
+    Die,
+    Pips,
+    Sphere,
+)
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color, Material
 from sim2cam.scene.packages import Carton, Label, Sheet, Tin
+from sim2cam.scene.picture import PictureFile
+from sim2cam.scene.picture_facts import NO_PICTURE
 from sim2cam.scene.scene import Body
 from sim2cam.scene.twisty import TwistyCube, scramble
 
@@ -235,6 +249,7 @@ def _card(drawn: Draw, i: int) -> Thing:
         size,
         min(size[:2]) * drawn.number(f"{path}/corner"),
         color_of(drawn, path, "back_"),
+        *_card_pictures(drawn, path),
     )
     turned = _leaning(drawn, path)
     if drawn.flag(f"{path}/face_down"):
@@ -319,7 +334,16 @@ def _nut(drawn: Draw, i: int) -> Thing:
 
 def _label(drawn: Draw, path: str, text: str) -> Label:
     colors = (color_of(drawn, path, f"{part}_") for part in ("ground", "letter", "pattern"))
-    return Label(text, drawn.count(f"{path}/seed"), *colors)
+    facts = drawn.pictures.get(str(drawn.values.get(f"{path}/picture", NO_PICTURE)))
+    return Label(text, drawn.count(f"{path}/seed"), *colors, facts.file if facts else None)
+
+
+def _card_pictures(drawn: Draw, path: str) -> tuple[PictureFile | None, PictureFile | None]:
+    """Returns the pictures of a card's face and of its back."""
+    if not drawn.values.get(f"{path}/pictured", False):
+        return None, None
+    by_stem = {PurePath(name).stem: facts.file for name, facts in drawn.pictures.items()}
+    return by_stem[drawn.text(f"{path}/face")], by_stem.get(CARD_BACK)
 
 
 def _solid(

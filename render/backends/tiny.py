@@ -25,7 +25,7 @@ from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.render.shapes.skin import Skin, has_finish, skin_of
 from sim2cam.render.shapes.table import Table
 from sim2cam.scene.asset import Ground
-from sim2cam.scene.scene import Scene
+from sim2cam.scene.scene import Body, Scene
 
 Floats = NDArray[np.float32]
 
@@ -276,10 +276,7 @@ class TinyRasterizer:
         places, normals, colors = sampled[:3], sampled[3:6], sampled[6:]
         turn = camera.rotation().as_matrix().astype(np.float32)
         nothing = which < 0
-        materials = [body.material for body in self._scene.bodies]
-        looks = np.array(
-            [(m.roughness, m.specular, m.metallic, m.emission) for m in materials], np.float32
-        )
+        looks = np.array([_look(body) for body in self._scene.bodies], np.float32)
         points = Points(
             turn @ places + np.array(camera.position_m, np.float32)[:, None],
             turn @ _unit(normals),
@@ -368,6 +365,13 @@ def _normals(places: Floats, slopes: Floats) -> Floats:
     x, y = -slopes
     depth = np.where(places[2] > 0, places[2], np.float32(1))
     return np.stack([x, y, -(1 + places[0] * x + places[1] * y) / depth])
+
+
+def _look(body: Body) -> tuple[float, float, float, float]:
+    """Returns roughness, specular, metalness and emission; a body has one look for all its sides."""
+    material = body.material
+    metallic = 0.0 if body.asset.kind == "tin" else material.metallic  # most of it is its label
+    return material.roughness, material.specular, metallic, material.emission
 
 
 def _unit(vectors: Floats) -> Floats:

@@ -103,6 +103,15 @@ def die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.
     return encode_srgb(colors), np.round((_normals_of(height) + 1) * 127.5).astype(np.uint8)
 
 
+def die_texels(die: Die) -> tuple[tuple[float, float], Floats]:
+    """Returns a texel's width and height on a die, and how far each (h, w) is from an edge, metres."""
+    half = die.edge_m / 2
+    line = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) * _TEXEL - 1
+    inward = np.clip(1 - np.abs(line), 0, None) * half
+    tile = np.minimum(inward, inward[:, None])
+    return (_TEXEL * half,) * 2, np.tile(tile, (_ROWS, _COLUMNS))
+
+
 def _axes(normal: Floats) -> tuple[Floats, Floats]:
     """Returns two axes in the face that make a right-handed frame with its normal."""
     tangent = np.roll(np.abs(normal), 1)

@@ -1,7 +1,7 @@
 """Finish: relief of a surface, and what use has left on it, as maps over its colours.
 
-Dust, scratches, stains and prints of fingers change colour, roughness and metalness of the texels
-they cover. What they look like is made up, not measured.
+Dust, scratches, stains, prints of fingers and rubbing at edges change colour, roughness and metalness
+of the texels they cover. What they look like is made up, not measured.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ _DUST_M, _SCRATCHES_M, _STAINS_M = 0.05, 0.016, 0.04  # size of the largest feat
 _SCRATCH_DEPTH = 0.06  # steepest slope of a scratch
 _PRINT_M = (0.0065, 0.009)  # half the width and height of a finger's print
 _RIDGE_M = 5e-4
+_RUBBED_M = 0.0015  # how far from an edge the most worn one is rubbed
+_CHIPS_M = 0.002
 _PRINTS_PER_M2 = 600.0
 
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """The maps (n, n, ...) of a square of a surface, row 0 at v = 0.
+    """The maps (h, w, ...) of a piece of a surface, row 0 at v = 0.
 
     Attributes:
         colors: linear RGB.
         roughness, metallic: of each texel.
-        slopes: of its height along u and v (n, n, 2).
+        slopes: of its height along u and v (h, w, 2).
     """
 
     colors: Floats
@@ -49,7 +51,7 @@ class Finish:
     slopes: Floats
 
     def encoded(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-        """Returns sRGB colours (n, n, 3), normals (n, n, 3), roughness and metalness (n, n, 2)."""
+        """Returns sRGB colours (h, w, 3), normals (h, w, 3), roughness and metalness (h, w, 2)."""
         up = np.ones((*self.roughness.shape, 1))
         normals = np.concatenate([-self.slopes, up], axis=-1)
         normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
@@ -73,30 +75,63 @@ def finish_of(material: Material, span_m: float) -> Finish:
     )
     if material.relief and material.texture.picture is None:
         height = levels(material.texture)(points) * material.relief * material.texture.scale_m
-        found = replace(found, slopes=_slopes(np.broadcast_to(height, (n, n)), span_m))
-    return _worn(found, material.wear, points, span_m) if material.wear else found
+        found = replace(found, slopes=_slopes(np.broadcast_to(height, (n, n)), (span_m / n,) * 2))
+    return worn(found, material.wear, (span_m / n,) * 2) if material.wear else found
 
 
-def _worn(new: Finish, wear: Wear, points: Coordinates, span_m: float) -> Finish:
-    """Returns a surface with scratches, then stains, prints and dust on them."""
-    worn = new
+def worn(
+    new: Finish, wear: Wear, texel_m: tuple[float, float], edge_m: Floats | None = None
+) -> Finish:
+    """Returns a surface rubbed at its edges, with scratches, then stains, prints and dust on it.
+
+    Args:
+        new: as it was made, (h, w).
+        wear: what use has left.
+        texel_m: width and height of a texel on the body.
+        edge_m: how far each texel (h, w) is from the body's next edge; None where edges are not known.
+    """
+    points, worn = _points(new.roughness.shape, texel_m), new
+    if wear.edges and edge_m is not None:
+        worn = _rubbed(worn, _near_edges(wear, points, edge_m))
     if wear.scratches:
         worn = _scratched(
-            worn, wear.scratches * _pattern("scratches", _SCRATCHES_M, wear)(points), span_m
+            worn, wear.scratches * _pattern("scratches", _SCRATCHES_M, wear)(points), texel_m
         )
     if wear.stains:
         worn = _stained(worn, _cover(_pattern("fbm", _STAINS_M, wear)(points), 0.7 * wear.stains))
     if wear.fingerprints:
-        worn = _printed(worn, _prints(wear, points, span_m))
+        worn = _printed(worn, _prints(wear, points, texel_m))
     if wear.dust:
         drifts = 0.35 + 0.65 * _pattern("fbm", _DUST_M, replace(wear, seed=wear.seed + 1))(points)
         worn = _dusted(worn, (wear.dust * drifts).clip(0, 1))
     return worn
 
 
-def _scratched(new: Finish, cover: Floats, span_m: float) -> Finish:
+def _points(shape: tuple[int, ...], texel_m: tuple[float, float]) -> Coordinates:
+    """Returns the middles of the texels of a map (h, w), row 0 at y = 0."""
+    x, y = ((np.arange(n) + 0.5) * size for n, size in zip(shape[::-1], texel_m, strict=True))
+    return x, y[:, None], np.zeros(1)
+
+
+def _near_edges(wear: Wear, points: Coordinates, edge_m: Floats) -> Floats:
+    """Returns how much of each texel (h, w) is rubbed off: all at the edge, chips further in."""
+    chips = 0.3 + 0.7 * _pattern("fbm", _CHIPS_M, replace(wear, seed=wear.seed + 2))(points)
+    return np.asarray((2 * wear.edges * chips - edge_m / (_RUBBED_M * wear.edges)).clip(0, 1))
+
+
+def _rubbed(new: Finish, cover: Floats) -> Finish:
+    """Returns a surface that is pale and matt where it is rubbed off."""
+    pale = 0.35 + 0.4 * new.colors.mean(axis=-1, keepdims=True)
+    return replace(
+        new,
+        colors=_mixed(new.colors, np.broadcast_to(pale, new.colors.shape), cover[..., None]),
+        roughness=_mixed(new.roughness, np.maximum(new.roughness, 0.6), cover),
+    )
+
+
+def _scratched(new: Finish, cover: Floats, texel_m: tuple[float, float]) -> Finish:
     lines = cover[..., None]
-    slopes = _slopes(-cover, span_m)
+    slopes = _slopes(-cover, texel_m)
     steepest = max(float(np.abs(slopes).max()), 1e-9)
     return replace(
         new,
@@ -135,13 +170,14 @@ def _dusted(new: Finish, cover: Floats) -> Finish:
     )
 
 
-def _prints(wear: Wear, points: Coordinates, span_m: float) -> Floats:
-    """Returns how much grease lies on each texel (n, n): whorls of ridges, in ovals."""
+def _prints(wear: Wear, points: Coordinates, texel_m: tuple[float, float]) -> Floats:
+    """Returns how much grease lies on each texel (h, w): whorls of ridges, in ovals."""
     rng = np.random.default_rng(wear.seed)
-    count = int(rng.poisson(_PRINTS_PER_M2 * wear.fingerprints * span_m**2)) + 1
     x, y = points[0], points[1][:, 0]
+    wide, high = len(x) * texel_m[0], len(y) * texel_m[1]
+    count = int(rng.poisson(_PRINTS_PER_M2 * wear.fingerprints * wide * high)) + 1
     cover = np.zeros((len(y), len(x)))
-    for place_x, place_y, turn, press in rng.uniform(0, (span_m, span_m, np.pi, 1), (count, 4)):
+    for place_x, place_y, turn, press in rng.uniform(0, (wide, high, np.pi, 1), (count, 4)):
         c, s = np.cos(turn), np.sin(turn)
         columns, rows = (
             slice(*np.searchsorted(line, (place - _PRINT_M[1], place + _PRINT_M[1])))
@@ -168,9 +204,9 @@ def _cover(level: Floats, share: float) -> Floats:
     return np.asarray(t * t * (3 - 2 * t))
 
 
-def _slopes(height: Floats, span_m: float) -> Floats:
-    """Returns how heights (n, n) change along u and v (n, n, 2)."""
-    along_v, along_u = np.gradient(height, span_m / len(height))
+def _slopes(height: Floats, texel_m: tuple[float, float]) -> Floats:
+    """Returns how heights (h, w) change along u and v (h, w, 2)."""
+    along_v, along_u = np.gradient(height, *texel_m[::-1])
     return np.stack([along_u, along_v], axis=-1)
 
 

@@ -94,6 +94,35 @@ def tin_map(tin: Tin, texture: Texture) -> NDArray[np.uint8]:
     return encode_srgb(np.concatenate([np.concatenate(around, axis=1), below]))
 
 
+def bare_texels() -> NDArray[np.bool_]:
+    """Returns which texels (h, w) of a tin's picture show no label."""
+    return np.repeat(np.arange(_HEIGHT) >= round(_LABEL * _HEIGHT), _WIDTH).reshape(_HEIGHT, _WIDTH)
+
+
+def tin_texels(tin: Tin) -> tuple[tuple[float, float], Floats]:
+    """Returns a texel's width and height on a tin's label, and how far each (h, w) is from its end.
+
+    What is bare has no edge.
+    """
+    high = round(_LABEL * _HEIGHT)
+    line = (np.arange(_HEIGHT) + 0.5) / high
+    away = np.where(line < 1, np.minimum(line, 1 - line) * tin.height_m, np.inf)
+    texel = (2 * math.pi * tin.radius_m / _WIDTH, tin.height_m / high)
+    return texel, np.repeat(away[:, None], _WIDTH, axis=1)
+
+
+def carton_texels(carton: Carton) -> tuple[tuple[float, float], Floats]:
+    """Returns a texel's mean width and height on a carton, and how far each (h, w) is from an edge."""
+    line = ((np.arange(_TILE) + 0.5) / _TILE - _EDGE) / (1 - 2 * _EDGE)
+    inward = np.clip(np.minimum(line, 1 - line), 0, None)
+    sides = [[float(np.abs(way) @ carton.size_m) for way in ways] for ways in _SIDES]
+    tiles = [np.minimum(inward * wide, inward[:, None] * high) for wide, high in sides]
+    tiles += [np.full((_TILE, _TILE), np.inf)] * 2
+    rows = [np.concatenate(row, axis=1) for row in (tiles[:4], tiles[4:])]
+    wide, high = np.mean(sides, axis=0) / _TILE
+    return (float(wide), float(high)), np.concatenate(rows)
+
+
 def carton_map(carton: Carton) -> NDArray[np.uint8]:
     """Returns the picture of a carton, sRGB (h, w, 3): a tile for each side."""
     x, y, z = carton.size_m

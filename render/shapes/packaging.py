@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.shapes.printing import Sheet, draw_text, texel
+from sim2cam.render.shapes.textures import shrunk_picture
 from sim2cam.scene.material import Color
 from sim2cam.scene.packages import Label
+from sim2cam.scene.picture import PictureFile
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +38,9 @@ _QUIET = 9  # modules that stay light beside the bars
 
 
 def front_of(label: Label, aspect: float) -> Floats:
-    """Returns the front of a package: its name on a pattern."""
+    """Returns the front of a package: its name on a pattern, or its picture."""
+    if label.picture is not None:
+        return _pictured(label.picture, aspect)
     rng = np.random.default_rng(label.seed)
     sheet = _sheet(aspect)
     _PATTERNS[int(rng.integers(len(_PATTERNS)))](sheet, rng)
@@ -69,7 +73,12 @@ def small_print_of(label: Label, aspect: float) -> Floats:
 
 
 def page_of(label: Label, aspect: float, number: int) -> Floats:
-    """Returns a page: a heading in the pattern's colour over lines of text, some of which end early."""
+    """Returns a page: a heading in the pattern's colour over lines of text, some of which end early.
+
+    The first one is the label's picture, where it has one.
+    """
+    if label.picture is not None and number == 0:
+        return _pictured(label.picture, aspect)
     rng = np.random.default_rng((label.seed, 2, number))
     heading, letters = _sheet(aspect), _sheet(aspect)
     height, width = letters.shape
@@ -98,6 +107,13 @@ def bar_code(number: int) -> str:
 def _sheet(aspect: float) -> Sheet:
     scale = _TEXELS / max(aspect, 1.0)
     return np.zeros((max(16, round(scale)), max(16, round(scale * aspect))), np.uint8)
+
+
+def _pictured(file: PictureFile, aspect: float) -> Floats:
+    """Returns a panel that a picture fills."""
+    height, width = _sheet(aspect).shape
+    pixels = shrunk_picture(file, width)
+    return np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.float64)
 
 
 def _printed(label: Label, *layers: tuple[Sheet, Color]) -> Floats:

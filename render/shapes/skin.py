@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.assets.mesh_file import content_of
-from sim2cam.render.shapes.boards import board_print
-from sim2cam.render.shapes.cards import card_prints
-from sim2cam.render.shapes.dice import die_maps
+from sim2cam.render.shapes.atlas import ATLASES, atlas_finish
 from sim2cam.render.shapes.finish import finish_of
 from sim2cam.render.shapes.mesh import extent_of
-from sim2cam.render.shapes.packages import carton_map, sheet_map, tin_map
-from sim2cam.render.shapes.printing import Print
-from sim2cam.render.shapes.textures import encode_srgb, paint, plane_map
-from sim2cam.render.shapes.twisty import twisty_map
+from sim2cam.render.shapes.textures import plane_map
 from sim2cam.scene.asset import (
     Asset,
     Block,
-    Board,
     Box,
-    Card,
     Cylinder,
     Ground,
     MeshFile,
@@ -32,9 +23,6 @@ from sim2cam.scene.asset import (
 )
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body
-
-Maps = tuple[NDArray[np.uint8], NDArray[np.uint8] | None]
-"""Colours and normals."""
 
 _MAX_SPAN_M = 0.48
 
@@ -62,7 +50,8 @@ class Skin:
 def skin_key(body: Body) -> tuple[Asset, Material | Texture]:
     """Returns what a body's skin follows from."""
     material = body.material
-    return body.asset, material if has_finish(material) else material.texture
+    follows_look = has_finish(material) or (body.asset.kind == "tin" and material.metallic > 0)
+    return body.asset, material if follows_look else material.texture
 
 
 def has_finish(material: Material) -> bool:
@@ -73,33 +62,21 @@ def has_finish(material: Material) -> bool:
 def skin_of(body: Body) -> Skin:
     """Returns the skin of a body."""
     asset, texture = body.asset, body.material.texture
-    if asset.kind in _ATLASES:
-        return Skin(*_ATLASES[asset.kind](asset, texture), 1.0)
+    if asset.kind in ATLASES:
+        finish = atlas_finish(asset, body.material)
+        if finish is None:
+            return Skin(*ATLASES[asset.kind].maps(asset, texture), 1.0)
+        colors, normals, looks = finish.encoded()
+        return Skin(colors, normals, 1.0, finish=looks)
     if isinstance(asset, MeshFile):
         colors = content_of(asset).colors
         if colors is not None:
             return Skin(colors, None, 1.0)
     span = _span_m(asset)
     if has_finish(body.material):
-        colors, normals, finish = finish_of(body.material, span).encoded()
-        return Skin(colors, normals, 1 / span, 0.5, finish)
+        colors, normals, looks = finish_of(body.material, span).encoded()
+        return Skin(colors, normals, 1 / span, 0.5, looks)
     return Skin(plane_map(texture, span), None, 1 / span)
-
-
-def _printed(
-    asset: Board | Card, texture: Texture, front: Print, back: Print | None = None
-) -> Maps:
-    """Returns the maps of a plate: its front at the left, its back at the right."""
-    n = len(front.cover)
-    width, height, _ = asset.size_m
-    line = (np.arange(n) + 0.5) / n - 0.5
-    bare = paint(texture)((line * width, -line[:, None] * height, np.zeros(1)))
-    sides = [_on(bare, front), bare if back is None else _on(bare, back)]
-    return encode_srgb(np.concatenate(sides, axis=1)), None
-
-
-def _on(bare: NDArray[np.float64], print_: Print) -> NDArray[np.float64]:
-    return np.asarray(bare + print_.cover[..., None] * (np.array(print_.ink) - bare))
 
 
 def _span_m(asset: Asset) -> float:
@@ -117,15 +94,3 @@ def _span_m(asset: Asset) -> float:
             low, high = extent_of(asset)
             longest = float(np.subtract(high, low).max())
     return min(longest, _MAX_SPAN_M)
-
-
-_ATLASES: dict[str, Callable[[Any, Texture], Maps]] = {
-    "die": die_maps,
-    "board": lambda board, texture: _printed(board, texture, board_print(board)),
-    "card": lambda card, texture: _printed(card, texture, *card_prints(card)),
-    "twisty": lambda cube, texture: (twisty_map(cube, texture), None),
-    "tin": lambda tin, texture: (tin_map(tin, texture), None),
-    "carton": lambda carton, _: (carton_map(carton), None),
-    "sheet": lambda sheet, _: (sheet_map(sheet), None),
-}
-"""Of assets whose uvs say where in a picture of their own they are, by their ``kind``."""

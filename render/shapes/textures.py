@@ -100,7 +100,7 @@ def pictured(file: PictureFile, width_m: float) -> Callable[[Coordinates], Float
     Raises:
         InputError: the picture is missing, damaged, or not what it was.
     """
-    pixels = _shrunk(file, int(np.clip(width_m * _TEXELS_PER_M, 1, _MAX_PICTURE_PX)))
+    pixels = shrunk_picture(file, int(np.clip(width_m * _TEXELS_PER_M, 1, _MAX_PICTURE_PX)))
     per_m = pixels.shape[1] / width_m
 
     def colors(points_m: Coordinates) -> Floats:
@@ -116,8 +116,12 @@ def pictured(file: PictureFile, width_m: float) -> Callable[[Coordinates], Float
 
 
 @functools.lru_cache(maxsize=8)
-def _shrunk(file: PictureFile, width_px: int) -> NDArray[np.float32]:
-    """Returns the linear colours (h, w, 3) of a picture at most so wide."""
+def shrunk_picture(file: PictureFile, width_px: int) -> NDArray[np.float32]:
+    """Returns the linear colours (h, w, 3) of a picture at most so wide.
+
+    Raises:
+        InputError: it is missing, damaged, or not what it was.
+    """
     path = Path(file.path)
     images.check_digest(path, file.digest)
     pixels = images.read_radiance(path)

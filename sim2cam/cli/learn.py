@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import tyro
 
@@ -16,6 +16,9 @@ from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
     from sim2cam.adapt.certificate.certificate import SetCertificate
+    from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+    from sim2cam.adapt.store import PlainMethod
+    from sim2cam.adapt.translator.config import TranslatorConfig
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,24 @@ class AdaptTrain:
     out: Path
     """Run folder."""
     method: (
-        Literal["translator", "reinhard", "histogram", "mkl", "sliced", "fourier", "style"] | None
+        Literal[
+            "translator",
+            "cyclegan",
+            "cut",
+            "fastcut",
+            "reinhard",
+            "histogram",
+            "mkl",
+            "sliced",
+            "fourier",
+            "style",
+        ]
+        | None
     ) = None
-    """The learned translator, or a transfer without a network; the recipe's without it."""
+    """The learned translator, one as published, or a transfer without a network; the recipe's
+    without it."""
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
-    """Its [adapt] section names the method and configures the translator."""
+    """Its [adapt] section names the method and configures its training."""
     steps: int | None = None
     """Training steps, instead of the recipe's."""
     seed: int | None = None
@@ -60,21 +76,31 @@ class AdaptTrain:
         real = read_captures(self.real).take(self.limit)
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
-        if method != "translator":
-            fit_plain_transfer(real, method, self.out, overwrite=self.folder.overwrite)
+        given = _given(steps=self.steps, seed=self.seed)
+        training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
+        if method == "translator":
+            training = replace(options.translator, **given)
+        elif method in ("cyclegan", "cut", "fastcut"):
+            training = (method, replace(options.reference, **given))
         else:
-            config = replace(options.translator, **_given(steps=self.steps, seed=self.seed))
-            sim = read_captures(self.sim)
-            clear_run(self.out, self.folder)
-            train_network(
-                sim,
-                real,
-                config,
-                self.out,
-                resume=self.folder.resume,
-                device=self.device,
-                progress=_steps(console, "translator"),
-            )
+            plain = cast("PlainMethod", method)
+            fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
+            self._tell(method)
+            return
+        sim = read_captures(self.sim)
+        clear_run(self.out, self.folder)
+        train_network(
+            sim,
+            real,
+            training,
+            self.out,
+            resume=self.folder.resume,
+            device=self.device,
+            progress=_steps(console, method),
+        )
+        self._tell(method)
+
+    def _tell(self, method: str) -> None:
         self.talk.tell(f"{method}: {self.out}", run=str(self.out), method=method)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sim2cam.adapt.translator.training import read_metrics as read_translator_metrics
+from sim2cam.adapt.adversarial import read_metrics as read_translator_metrics
 from sim2cam.models.training import read_metrics as read_detector_metrics
 from sim2cam.pipeline.demo import DemoResult, read_parts
 from sim2cam.report.examples import choose_examples, picture_rows

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam.adapt.translator.training import MIN_CAPTURES
+from sim2cam.adapt.adversarial import MIN_CAPTURES
 from sim2cam.dataset.captures import CaptureSets, split_captures
 from sim2cam.dataset.formats.predictions import predictions_from_json, predictions_to_json
 from sim2cam.dataset.reader import read_dataset, read_lines

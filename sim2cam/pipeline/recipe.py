@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.adapt.calibrate.camera_fit import read_camera
 from sim2cam.adapt.calibrate.ranges import recipe_tables
 from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import PlainMethod
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
@@ -40,7 +41,8 @@ from sim2cam.scene.scene import Scene
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
-Method = Literal["translator"] | PlainMethod
+Network = Literal["translator"] | ReferenceMethod
+Method = Network | PlainMethod
 
 _NEEDED = {
     "sensor_depth": "depth_camera",
@@ -143,13 +145,15 @@ class AdaptOptions:
     """How renders are brought toward captures.
 
     Attributes:
-        method: the learned translator, or a transfer without a network.
+        method: the learned translator, a published one, or a transfer without a network.
         translator: its training.
+        reference: the training of a published one.
         certificate: what no translation may do to a picture.
     """
 
     method: Method = "translator"
     translator: TranslatorConfig = field(default_factory=TranslatorConfig)
+    reference: ReferenceConfig = field(default_factory=ReferenceConfig)
     certificate: Limits = field(default_factory=Limits)
 
 
@@ -422,10 +426,12 @@ def _explain(error: ValidationError) -> str:
 
 def _blamed(tables: dict[str, Any]) -> str:
     """Returns the section whose own check refuses it."""
-    try:
-        TypeAdapter(AdaptOptions).validate_python(tables.get("adapt", {}))
-    except UsageError:
-        return "adapt.translator"
+    trained: Mapping[str, type] = {"translator": TranslatorConfig, "reference": ReferenceConfig}
+    for name, kind in trained.items():
+        try:
+            TypeAdapter(kind).validate_python(tables.get("adapt", {}).get(name, {}))
+        except UsageError:
+            return f"adapt.{name}"
     return "train"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam import images
+from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress
 from sim2cam.adapt.certificate.certificate import (
     PictureCertificate,
     SetCertificate,
@@ -22,9 +23,11 @@ from sim2cam.adapt.certificate.certificate import (
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_frame
+from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.training import MIN_CAPTURES, TranslatorProgress, train_translator
+from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset, Sample
@@ -113,14 +116,14 @@ def fit_plain_transfer(
 def train_network(
     sim: Dataset,
     real: Dataset,
-    config: TranslatorConfig,
+    training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig],
     run_dir: Path,
     *,
     resume: bool,
     device: str,
     progress: Callable[[TranslatorProgress], None] | None,
 ) -> None:
-    """Trains the translator into a run folder.
+    """Trains the default translator, or a published one, into a run folder.
 
     Raises:
         InputError: fewer than ``MIN_CAPTURES`` captures, or an image that cannot be read.
@@ -131,7 +134,15 @@ def train_network(
         raise OutputError(
             run_dir, "holds a transfer without a network. Add --overwrite, or choose another --out."
         )
-    train_translator(sim, real, config, run_dir, resume=resume, device=device, progress=progress)
+    if isinstance(training, TranslatorConfig):
+        train_translator(
+            sim, real, training, run_dir, resume=resume, device=device, progress=progress
+        )
+    else:
+        method, config = training
+        train_reference(
+            method, sim, real, config, run_dir, resume=resume, device=device, progress=progress
+        )
 
 
 def apply_transfer(

@@ -16,6 +16,7 @@ from sim2cam.scene.bounds import check_sizes
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color
 from sim2cam.scene.packages import Carton, Sheet, Tin
+from sim2cam.scene.picture import PictureFile
 from sim2cam.scene.tubes import Tubes
 from sim2cam.scene.twisty import TwistyCube
 
@@ -241,12 +242,15 @@ class Card:
         size_m: width, height, thickness.
         corner_m: radius of its corners.
         back: linear RGB of the print on its back.
+        face_picture, back_picture: take the place of what is printed there, stretched to fit.
     """
 
     face: str
     size_m: Vec3
     corner_m: float
     back: Color
+    face_picture: PictureFile | None = None
+    back_picture: PictureFile | None = None
     kind: Literal["card"] = "card"
 
     def __post_init__(self) -> None:

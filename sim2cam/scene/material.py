@@ -51,6 +51,8 @@ class Wear:
         stains: patches of what was spilt, darker and smoother.
         fingerprints: greasy prints, seen on what shines.
         seed: where they are.
+        edges: rubbed pale and matt at its edges; of what has a picture of its own alone (see
+            ``Material``), which tells where edges are.
     """
 
     dust: float = 0.0
@@ -58,6 +60,7 @@ class Wear:
     stains: float = 0.0
     fingerprints: float = 0.0
     seed: int = 0
+    edges: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class Material:
             left out: put a light where that matters.
         relief: height of the texture's pattern over its scale; None for a smooth surface.
         wear: what use has left on it. Relief and wear lie on boxes, cylinders, balls, blocks, tables,
-            and on meshes without a picture of their own.
+            and on meshes without a picture of their own; wear also on dice, boards, cards, tins,
+            cartons and sheets, whose pictures hold each side once.
     """
 
     texture: Texture

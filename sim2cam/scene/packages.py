@@ -9,6 +9,7 @@ from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.bounds import SEED, check_sizes
 from sim2cam.scene.material import Color
+from sim2cam.scene.picture import PictureFile
 
 MOST_LETTERS = 40
 """Of what is printed in large letters."""
@@ -31,6 +32,8 @@ class Label:
         ground: linear RGB of the paper.
         letters: of what is written.
         pattern: of bands, stripes or discs around it.
+        picture: takes the place of name and pattern on fronts, stretched to fit; of a sheet, of what
+            is written on its front.
     """
 
     text: str
@@ -38,6 +41,7 @@ class Label:
     ground: Color
     letters: Color
     pattern: Color
+    picture: PictureFile | None = None
 
     def __post_init__(self) -> None:
         if not can_say(self.text):

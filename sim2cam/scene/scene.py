@@ -10,10 +10,11 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.errors import Sim2CamError
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, Vec3
-from sim2cam.scene.asset import Asset, MeshFile
+from sim2cam.scene.asset import Asset, Card, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
+from sim2cam.scene.packages import Carton, Sheet, Tin
 from sim2cam.scene.picture import PictureFile
 
 
@@ -82,7 +83,7 @@ class Scene:
     def file_paths(self) -> tuple[str, ...]:
         """Returns the paths of all files that it is made of."""
         meshes = [body.asset.path for body in self.bodies if isinstance(body.asset, MeshFile)]
-        pictures = [body.material.texture.picture for body in self.bodies]
+        pictures = [picture for body in self.bodies for picture in _pictures_of(body)]
         sky = self.environment.picture
         files = (*pictures, sky.file if sky else None)
         return (*meshes, *(file.path for file in files if file is not None))
@@ -104,14 +105,34 @@ class Scene:
             raise Sim2CamError(f"not a scene: {error}") from error
 
 
+def _pictures_of(body: Body) -> tuple[PictureFile | None, ...]:
+    """Returns the pictures of a body's surface, and those printed on it."""
+    printed: tuple[PictureFile | None, ...] = ()
+    match body.asset:
+        case Card():
+            printed = (body.asset.face_picture, body.asset.back_picture)
+        case Tin() | Carton() | Sheet():
+            printed = (body.asset.label.picture,)
+    return (body.material.texture.picture, *printed)
+
+
 def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
-    asset, texture = body.asset, body.material.texture
-    if isinstance(asset, MeshFile):
-        body = replace(body, asset=replace(asset, path=paths.get(asset.path, asset.path)))
-    if texture.picture is None:
-        return body
-    there = replace(texture, picture=_with_other_path(texture.picture, paths))
-    return replace(body, material=replace(body.material, texture=there))
+    asset, material = body.asset, body.material
+
+    def there(file: PictureFile | None) -> PictureFile | None:
+        return None if file is None else _with_other_path(file, paths)
+
+    match asset:
+        case MeshFile():
+            asset = replace(asset, path=paths.get(asset.path, asset.path))
+        case Card():
+            front, back = there(asset.face_picture), there(asset.back_picture)
+            asset = replace(asset, face_picture=front, back_picture=back)
+        case Tin() | Carton() | Sheet():
+            label = replace(asset.label, picture=there(asset.label.picture))
+            asset = replace(asset, label=label)
+    texture = replace(material.texture, picture=there(material.texture.picture))
+    return replace(body, asset=asset, material=replace(material, texture=texture))
 
 
 def _with_other_path(file: PictureFile, paths: Mapping[str, str]) -> PictureFile:

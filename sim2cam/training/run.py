@@ -42,12 +42,12 @@ class Record:
 
     Args:
         run_dir: the training's folder.
-        rates: the settings to lower when the training runs away.
+        cure: what to do when the training runs away: "Lower this".
     """
 
-    def __init__(self, run_dir: Path, rates: str) -> None:
+    def __init__(self, run_dir: Path, cure: str) -> None:
         self._path = run_dir / METRICS
-        self._rates = rates
+        self._cure = cure
         self._scalars: dict[str, list[Tensor]] = defaultdict(list)
         self._steps = 0
         self._since = time.perf_counter()
@@ -68,7 +68,7 @@ class Record:
         if not all(math.isfinite(mean) for mean in means.values()):
             raise Sim2CamError(
                 f"the loss is no longer finite at step {step} ({means}). "
-                f"Lower {self._rates}, then train again with --overwrite."
+                f"{self._cure}, then train again with --overwrite."
             )
         now = time.perf_counter()
         step_s = (now - self._since) / self._steps

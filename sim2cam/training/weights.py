@@ -6,16 +6,19 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from sim2cam.errors import CheckpointError, OutputError
+from sim2cam.errors import CheckpointError, OutputError, UsageError
 
 SUFFIX = ".safetensors"
+
+Card = TypeVar("Card")
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
@@ -51,7 +54,53 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             path, f"not a whole safetensors file ({error}). Copy or train it again."
         ) from error
     tensors = {n: v.float() if v.is_floating_point() else v for n, v in stored.items()}
-    return tensors, _load_card(card_path(path))
+    return tensors, load_card(path)
+
+
+def load_card(weights: Path) -> dict[str, Any]:
+    """Returns the card of a weights file, as JSON values.
+
+    Raises:
+        CheckpointError: it is missing or broken.
+    """
+    path = card_path(weights)
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            path, "the card of the weights is missing. Copy both files."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(path, f"not a JSON card ({error}). Copy both files again.") from error
+    if not isinstance(card, dict):
+        raise CheckpointError(
+            path, "not a JSON card: an object is expected. Copy both files again."
+        )
+    return card
+
+
+def read_card(path: Path, content: Mapping[str, Any], kind: type[Card], owner: str) -> Card:
+    """Returns the card that a JSON file holds.
+
+    Args:
+        path: the file, for the errors.
+        content: of the file.
+        kind: the card's dataclass.
+        owner: what the card describes: "a detector".
+
+    Raises:
+        CheckpointError: another card, or a value in it is missing or not allowed.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise CheckpointError(
+            path, f"not the card of {owner}: {key}: {first['msg']}. Copy both files again."
+        ) from error
+    except UsageError as error:
+        raise CheckpointError(path, f"{error}. Copy both files again.") from error
 
 
 def card_path(path: Path) -> Path:
@@ -107,19 +156,3 @@ def _check_suffix(path: Path) -> None:
         raise CheckpointError(
             path, f"weights end in {SUFFIX}, not in '{path.suffix}'. Nothing else is opened."
         )
-
-
-def _load_card(path: Path) -> dict[str, Any]:
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(
-            path, "the card of the weights is missing. Copy both files."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(path, f"not a JSON card ({error}). Copy both files again.") from error
-    if not isinstance(card, dict):
-        raise CheckpointError(
-            path, "not a JSON card: an object is expected. Copy both files again."
-        )
-    return card

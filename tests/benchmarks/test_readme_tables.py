@@ -15,13 +15,16 @@ SPEC.loader.exec_module(tables)
 
 SCORE = {"value": 0.5, "ci95": [0.45, 0.551]}
 ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE}
-SHIPPED = "<!-- shipped-results:begin -->\n<!-- shipped-results:end -->\n"
-RENDER = "<!-- render-results:begin -->\n<!-- render-results:end -->\n"
-WORLDS = "<!-- worlds-results:begin -->\n<!-- worlds-results:end -->\n"
-GAP = "<!-- gap-results:begin -->\n<!-- gap-results:end -->\n"
-CERTIFICATE = "<!-- certificate-results:begin -->\n<!-- certificate-results:end -->\n"
-DRIFT = "<!-- drift-results:begin -->\n<!-- drift-results:end -->\n"
-README = f"before\n<!-- dice-results:begin -->\nold\n<!-- dice-results:end -->\nafter\n{SHIPPED}{GAP}{RENDER}{WORLDS}{CERTIFICATE}{DRIFT}"
+
+
+def empty(document):
+    """A document that is nothing but the places of its tables."""
+    names = tables.TABLES[document]
+    return "".join(f"<!-- {n}-results:begin -->\n<!-- {n}-results:end -->\n" for n in names)
+
+
+def made(document, results):
+    return tables.with_tables(empty(document), document, results)
 
 
 def test_the_readme_shows_the_committed_results():
@@ -31,7 +34,7 @@ def test_the_readme_shows_the_committed_results():
 def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
     arms = [{"name": "another", **ARM}, {"name": "randomized", **ARM}]
     (tmp_path / "dice.json").write_text(json.dumps({"protocol": {}, "arms": arms}))
-    text = tables.with_tables(README, tmp_path)
+    text = tables.with_tables(f"before\n{empty('README.md')}", "README.md", tmp_path)
     cell = "0.500 (0.450–0.551)"
     assert text[: text.index("<!-- shipped")].splitlines() == [
         "before",
@@ -45,27 +48,27 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "| real only (200 labelled photos) | not run | not run | not run | 0 |",
         f"| another | {cell} | {cell} | {cell} | 3 |",
         "<!-- dice-results:end -->",
-        "after",
     ]
-    assert tables.with_tables(text, tmp_path) == text
+    assert tables.with_tables(text, "README.md", tmp_path) == text
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert tables.with_tables(README, tmp_path).count("not run") == 15 + 6 + 1 + 6 + 2 + 1 + 5
+    assert made("README.md", tmp_path).count("not run") == 15 + 6 + 6
+    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 2 + 5 + 1
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
     scores = {"ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE, "images": 40}
     (tmp_path / "shipped.json").write_text(json.dumps({"dev": scores}))
-    lines = tables.with_tables(README, tmp_path).splitlines()
+    lines = made("README.md", tmp_path).splitlines()
     cell = "0.500 (0.450–0.551)"
     assert f"| dice, development | {cell} | {cell} | {cell} | 40 |" in lines
     assert "| dice, test | not run | not run | not run | 0 |" in lines
 
 
 def test_a_readme_without_markers_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="dice-results:begin"):
-        tables.with_tables("no table here", tmp_path)
+    with pytest.raises(ValueError, match=r"README\.md lacks <!-- dice-results:begin"):
+        tables.with_tables("no table here", "README.md", tmp_path)
 
 
 def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
@@ -89,7 +92,7 @@ def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
     }
     found = {"recipes": [recipe], "at_rest": {"recipes": {"dice": rest}, "all": rest}}
     (tmp_path / "worlds.json").write_text(json.dumps(found))
-    lines = tables.with_tables(README, tmp_path).splitlines()
+    lines = made("docs/results.md", tmp_path).splitlines()
     reason = "a die leans by N degrees"
     assert (
         f"| dice | 1,000 | 12,000 | 0 | 12.5 % | {reason} | 1 of 900 | die/edge_m by 3 % |" in lines
@@ -98,14 +101,31 @@ def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
 
 
 def test_drift_has_a_row_for_each_quiet_comparison_and_each_change(tmp_path):
-    lines = tables.with_tables(README, tmp_path).splitlines()
+    lines = made("docs/results.md", tmp_path).splitlines()
     assert "| lens by itself, random halves of 37 photos of a chessboard | not run | | |" in lines
     same = {"trials": 40, "alarms": 2, "named": ["sensor.blur_px"]}
     blurred = {"blur +0.4 px": {"trials": 4, "found": 3, "others": 1.25}}
     gopro = {"same": {"trials": 8, "alarms": 0}}
     found = {"rendered": {"same": same, "planted": blurred}, "gopro": gopro}
     (tmp_path / "drift.json").write_text(json.dumps({"summary": found}))
-    lines = tables.with_tables(README, tmp_path).splitlines()
+    lines = made("docs/results.md", tmp_path).splitlines()
     assert "| hidden cameras, 20 pictures then, 8 now | 40 | 2 | sensor.blur_px |" in lines
     assert "| lens by itself, random halves of 37 photos of a chessboard | 8 | 0 | — |" in lines
     assert "| blur +0.4 px | 3 of 4 | 1.2 | — | — |" in lines
+
+
+def test_translators_have_their_costs(tmp_path):
+    spread = {"median": 1.234, "least": 1.0, "most": 2.0}
+    case = {
+        "name": "CUT, 6 blocks",
+        "patch_px": 128,
+        "batch": 1,
+        "step_cpu_s": spread,
+        "pictures_per_cpu_s": 0.81,
+        "translate_cpu_s": {"256": spread, "512": spread},
+        "peak_mb": 1234.5,
+    }
+    (tmp_path / "adapt.json").write_text(json.dumps({"cases": [case]}))
+    cell = "1.23 (1.00–2.00)"
+    row = f"| CUT, 6 blocks | 128 | 1 | {cell} | 0.81 | {cell} | {cell} | 1,234 |"
+    assert row in made("docs/results.md", tmp_path).splitlines()

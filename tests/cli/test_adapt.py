@@ -96,10 +96,27 @@ def test_the_method_comes_from_the_recipe(photos, tmp_path):
     assert json.loads((tmp_path / "run" / "transfer.json").read_text())["method"] == "sliced"
 
 
+def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path):
+    recipe = tmp_path / "published.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt]\nmethod = "fastcut"\n'
+        "[adapt.reference]\nsteps = 1\npatch_px = 32\nwidth = 2\nblocks = 5\n"
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
+    card = json.loads((out / "weights.json").read_text())
+    assert (card["method"], card["steps"]) == ("fastcut", 1)
+    apply(out, photos, tmp_path / "adapted", "-q")  # one step makes noise, which may be rejected
+    assert len(json.loads((tmp_path / "adapted" / "certificate.json").read_text())["pictures"]) == 3
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         ("[adapt]\nmethod = 'reinhart'", "adapt.method"),
+        ("[adapt.reference]\nblocks = 3", "'adapt.reference': blocks must be 5 or more, not 3"),
         ("[adapt]\nsteps = 3", "unknown key 'adapt.steps'"),
         ("[adapt.certificate]\nclipped = 1", "unknown key 'adapt.certificate.clipped'"),
         ("[adapt.certificate]\nclipped_share = 2", "clipped_share must be 0 to 1, not 2"),

@@ -30,11 +30,11 @@ def moments(*steps):
 def record(run_dir, *steps):
     run_dir.mkdir(exist_ok=True)
     for line in moments(*steps):
-        Record(run_dir, "learning_rate").write(line)
+        Record(run_dir, "Lower learning_rate").write(line)
 
 
 def test_means_are_those_since_the_last_ones(tmp_path):
-    measured = Record(tmp_path, "learning_rate")
+    measured = Record(tmp_path, "Lower learning_rate")
     measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(4.0)})
     measured.add({"heat": torch.tensor(2.0)})
     means, step_s = measured.take_means(2)
@@ -45,7 +45,7 @@ def test_means_are_those_since_the_last_ones(tmp_path):
 
 
 def test_a_runaway_loss_names_the_cure(tmp_path):
-    measured = Record(tmp_path, "rate_a and rate_b")
+    measured = Record(tmp_path, "Lower rate_a and rate_b")
     measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(float("inf"))})
     with pytest.raises(Sim2CamError) as caught:
         measured.take_means(20)

@@ -3,13 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.adapt.adversarial import LINE_STEPS, MIN_CAPTURES, read_metrics
 from sim2cam.adapt.frame import read_frame
-from sim2cam.adapt.translator.training import (
-    LINE_STEPS,
-    MIN_CAPTURES,
-    read_metrics,
-    train_translator,
-)
+from sim2cam.adapt.translator.training import train_translator
 from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError
 from sim2cam.training.run import CHECKPOINT, METRICS, WEIGHTS
 

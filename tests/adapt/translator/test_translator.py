@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
+from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.frame import Frame
-from sim2cam.adapt.translator.card import ImagesRecord, TranslatorCard
+from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import initialise_generator
 from sim2cam.adapt.translator.translator import (

@@ -1,0 +1,39 @@
+"""What is told of a published translator beside its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sim2cam import __version__
+from sim2cam.adapt.card import ImagesRecord
+from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+
+REFERENCE: Final = "sim2cam reference translator"
+
+
+@dataclass(frozen=True)
+class ReferenceCard:
+    """A published translator in words.
+
+    Attributes:
+        method: which.
+        steps: training steps done.
+        config: the training's configuration.
+        sim, real: what it was trained on; of the captures, no label.
+        licence: of the weights, as an SPDX expression.
+        kind, format: what the file is.
+        version: of sim2cam.
+        stored_as: type of the floating-point tensors in the file.
+    """
+
+    method: ReferenceMethod
+    steps: int
+    config: ReferenceConfig
+    sim: ImagesRecord
+    real: ImagesRecord
+    licence: str = "Apache-2.0"
+    kind: Literal["sim2cam reference translator"] = REFERENCE
+    format: Literal[1] = 1
+    version: str = __version__
+    stored_as: Literal["float16"] = "float16"

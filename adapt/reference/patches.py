@@ -1,0 +1,34 @@
+"""Training patches of the published translators, a pure function of seed and step."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sim2cam.adapt.reference.config import ReferenceConfig
+from sim2cam.adapt.translator.patches import PatchSource
+from sim2cam.dataset.sample import Dataset
+from sim2cam.seeds import stream
+
+
+class PatchPairs:
+    """Cuts unpaired patches from renders and captures, by the rule of the default translator."""
+
+    def __init__(self, sim: Dataset, real: Dataset, config: ReferenceConfig) -> None:
+        self._config = config
+        self._sources = [
+            PatchSource(images, buffers=(), cache_bytes=config.cache_bytes)
+            for images in (sim, real)
+        ]
+
+    def draw(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Returns patches of renders and of captures (n, 3, side, side), from -1 to 1."""
+        rng = stream(self._config.seed, "reference/batch", scene_index=step)
+        sim, real = (self._draw(source, rng).to(device) for source in self._sources)
+        return sim, real
+
+    def _draw(self, source: PatchSource, rng: np.random.Generator) -> Tensor:
+        cuts = [source.draw(rng, self._config.patch_px) for _ in range(self._config.batch)]
+        rgb = np.stack([cut.rgb.transpose(2, 0, 1) for cut in cuts])
+        return torch.from_numpy(rgb).float() / 127.5 - 1.0

@@ -1,0 +1,43 @@
+"""The optimisers' schedule: a constant rate, then a line to zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+_LEARNING_RATE = 2e-4
+_BETAS = (0.5, 0.999)
+
+
+def adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
+    """Returns the optimiser of all networks of the papers."""
+    return torch.optim.Adam(parameters, _LEARNING_RATE, _BETAS)
+
+
+def rate(step: int, steps: int, *, constant: float) -> float:
+    """Returns the learning rate of a step, counted from 0.
+
+    Args:
+        step: 0 to ``steps`` - 1.
+        steps: of the whole training.
+        constant: share of the steps before the rate falls.
+    """
+    falling = steps * (1.0 - constant)
+    left = min(1.0, (steps - step) / falling) if falling > 0 else 1.0
+    return _LEARNING_RATE * left
+
+
+def descend(
+    optimisers: Iterable[torch.optim.Optimizer], loss: Tensor, learning_rate: float
+) -> None:
+    """Takes one step down a loss with this rate, in the parameters of all these optimisers."""
+    optimisers = tuple(optimisers)
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate
+        optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    for optimiser in optimisers:
+        optimiser.step()

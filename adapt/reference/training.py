@@ -1,0 +1,86 @@
+"""Training a published translator from renders and unlabelled captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sim2cam.adapt.adversarial import TranslatorProgress, check_images, play
+from sim2cam.adapt.card import images_record
+from sim2cam.adapt.reference.card import ReferenceCard
+from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+from sim2cam.adapt.reference.cut import VARIANTS, Cut
+from sim2cam.adapt.reference.cyclegan import CycleGan
+from sim2cam.adapt.reference.patches import PatchPairs
+from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
+from sim2cam.dataset.sample import Dataset
+from sim2cam.training.device import find_device
+from sim2cam.training.run import WEIGHTS
+from sim2cam.training.weights import save_weights
+
+
+def train_reference(
+    method: ReferenceMethod,
+    sim: Dataset,
+    real: Dataset,
+    config: ReferenceConfig,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    progress: Callable[[TranslatorProgress], None] | None = None,
+    checkpoint_s: float = 300.0,
+) -> ReferenceTranslator:
+    """Returns the translator whose weights are then in ``run_dir/weights.safetensors``.
+
+    Args:
+        method: whose networks, losses and schedule.
+        sim: renders; only their pixels are looked at.
+        real: captures; only their pixels are looked at.
+        config: everything else that decides the result.
+        run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
+        resume: goes on from the checkpoint, where there is one.
+        device: ``cpu``, ``cuda`` or ``cuda:i``.
+        progress: is told of every line of the record.
+        checkpoint_s: seconds between checkpoints, which have some hundred megabytes.
+
+    Raises:
+        InputError: no renders, too few captures, or an image cannot be read.
+        CheckpointError: the checkpoint is broken or of another training.
+        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
+        UsageError, BackendError: there is no such device.
+        Sim2CamError: a loss is no longer finite.
+    """
+    check_images(sim, real)
+    place = find_device(device)
+    card = ReferenceCard(method, config.steps, config, images_record(sim), images_record(real))
+    pairs = PatchPairs(sim, real, config)
+    game = (
+        CycleGan(config, pairs, place)
+        if method == "cyclegan"
+        else Cut(config, VARIANTS[method], pairs, place)
+    )
+    play(
+        game,
+        _identity(card),
+        config.steps,
+        run_dir,
+        cure="Choose another --seed",
+        resume=resume,
+        progress=progress,
+        checkpoint_s=checkpoint_s,
+    )
+    save_weights(run_dir / WEIGHTS, game.generator.state_dict(), asdict(card))
+    return load_reference(run_dir, device=device)
+
+
+def _identity(card: ReferenceCard) -> dict[str, Any]:
+    decisive = {name: value for name, value in asdict(card.config).items() if name != "cache_bytes"}
+    return {
+        "method": card.method,
+        "config": decisive,
+        "sim": card.sim.digest,
+        "real": card.real.digest,
+    }
