@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -41,7 +40,7 @@ def with_kept_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: P
     held = {one.name: one.mesh.digest for one in recipe.assets}
     held |= {f"skies/{one.name}": one.file.digest for one in recipe.skies}
     held |= {f"pictures/{one.name}": one.file.digest for one in recipe.pictures}
-    for name, digest in _digests(scene).items():
+    for name, digest in scene.file_digests().items():
         if held.get(name) != digest:
             raise InputError(
                 sample,
@@ -65,15 +64,6 @@ def at_files(scene: Scene, case: Path) -> Scene:
         if not stays_inside(name) or PurePosixPath(name).parts[0] != FILES:
             raise InputError(case, f"'{Path(name).name}' is no file in {FILES}/ beside it.")
     return scene.with_paths({name: str(case.parent / name) for name in scene.file_paths()})
-
-
-def _digests(scene: Scene) -> Mapping[str, str]:
-    """Returns what each file of a recorded scene holds, by its name."""
-    meshes = {b.asset.path: b.asset.digest for b in scene.bodies if isinstance(b.asset, MeshFile)}
-    textures = [body.material.texture.picture for body in scene.bodies]
-    sky = scene.environment.picture
-    pictures = [*textures, sky.file if sky else None]
-    return meshes | {file.path: file.digest for file in pictures if file is not None}
 
 
 def _unpinned(scene: Scene) -> Scene:
