@@ -1,4 +1,4 @@
-"""The cache of what was made of users' files. It may be removed at any time; what is in it is ours."""
+"""What the user's cache holds of meshes that were brought in."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-VARIABLE = "SIM2CAM_CACHE"
-"""Names the folder of caches; by default ``sim2cam`` in the user's."""
+from sim2cam.dataset.cache import cache_folder
 
 _VERSION = "assets-2"  # counts up when assets are brought in differently
 
 
 def folder() -> Path:
     """Returns the folder of this cache, whether it is there or not."""
-    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get(VARIABLE) or users / "sim2cam") / _VERSION
+    return cache_folder() / _VERSION
 
 
 def read(name: str) -> bytes | None:

@@ -29,7 +29,7 @@ class Bench:
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS")]
     """Weights file (.safetensors), or detections (.json): those of --out, or COCO results."""
     captures: Path
-    """COCO file, or folder of a data set."""
+    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset."""
     out: Path | None = None
     """File (.json) for the scores, the errors in every image and the detections."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
@@ -97,7 +97,7 @@ class Compare:
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
     """What the other found."""
     captures: Path
-    """COCO file, or folder of a data set."""
+    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset."""
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:

@@ -158,7 +158,7 @@ class Inspect:
     """Write a page that shows a data set or captures with their labels."""
 
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
-    """Folder of the data set, or COCO file of captures."""
+    """A data set, or captures: a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files."""
     out: Path | None = None
     """The page; without it NAME-inspect.html beside the data."""
     limit: int | None = 200

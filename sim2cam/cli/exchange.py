@@ -22,7 +22,7 @@ class Export:
     """Folder to write."""
     format: Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"] = "coco"
     """coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: outlines. kitti: boxes, occlusion.
-    bop: 6D poses, masks, depth, in pinhole pictures. webdataset: everything, in tar files."""
+    bop: 6D poses, masks, depth, models, in pinhole pictures. webdataset: everything, in tar files."""
     split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...")] = None
     """Parts and their shares of the scenes, as train=0.8,val=0.2; without it all is train."""
     where: Annotated[str | None, tyro.conf.arg(metavar="SQL")] = None
@@ -46,10 +46,19 @@ class Export:
         whole = merge(found)
         shares = {"train": 1.0} if self.split is None else _shares(self.split)
         parts = split(whole, shares, stream(self.seed, "split"))
-        export(parts, self.out, self.format)
+        shapes = None
+        if self.format == "bop":
+            from sim2cam.pipeline.shapes import recorded_shapes
+
+            shapes = recorded_shapes()
+        lacks = export(parts, self.out, self.format, shapes)
         counts = {name: len(part.samples) for name, part in parts.items()}
+        for what in lacks:
+            self.talk.console().say(f"{what}.")
         told = ", ".join(f"{name} {count} pictures" for name, count in counts.items())
-        self.talk.tell(f"{self.format}: {self.out}: {told}", out=str(self.out), pictures=counts)
+        self.talk.tell(
+            f"{self.format}: {self.out}: {told}", out=str(self.out), pictures=counts, lacks=lacks
+        )
 
 
 @dataclass(frozen=True)

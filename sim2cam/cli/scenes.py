@@ -27,13 +27,18 @@ class ScenesAdd:
     """Of the kept scene; without it that of data set and sample."""
     note: str = ""
     """Why it is kept."""
+    recipe: str | None = None
+    """That of the data set, a name or a .toml file; needed where scenes are made of files, as meshes,
+    which are copied."""
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
         """Writes the case."""
+        from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.regression import add_case
 
-        case = add_case(self.sample, self.to, name=self.name, note=self.note)
+        recipe = None if self.recipe is None else load_recipe(self.recipe)
+        case = add_case(self.sample, self.to, name=self.name, note=self.note, recipe=recipe)
         self.talk.tell(f"kept: {case}", case=str(case))
 
 

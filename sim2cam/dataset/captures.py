@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sim2cam import images
-from sim2cam.dataset.formats.bop import is_bop, read_bop
+from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
+from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
 from sim2cam.dataset.formats.voc import is_voc, read_voc
+from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
 from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Origin, Sample
@@ -22,7 +24,13 @@ Parts = dict[str, tuple[Path, Dataset]]
 
 _LAYOUTS: tuple[
     tuple[Callable[[Path], bool], Callable[[Path, Origin], dict[str, Dataset]]], ...
-] = ((is_yolo, read_yolo), (is_voc, read_voc), (is_bop, read_bop))
+] = (
+    (is_yolo, read_yolo),
+    (is_voc, read_voc),
+    (is_bop, read_bop),
+    (is_kitti, read_kitti),
+    (is_webdataset, read_webdataset),
+)
 """How folders of other formats than COCO are told, and what reads their parts by name."""
 
 _STYLE, _DEV, _TEST = ("style", "train"), ("dev", "val"), ("test",)
@@ -44,15 +52,15 @@ class CaptureSets:
 
 
 def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
-    """Returns captures: those of a COCO file, of a folder in YOLO's, VOC's or BOP's layout, of a
-    folder of photos, or a data set of sim2cam.
+    """Returns captures: those of a COCO file, of a folder in YOLO's, VOC's, BOP's or KITTI's layout, of
+    WebDataset's tar files, of a folder of photos, or a data set of sim2cam.
 
     The photos of a folder are unlabelled (``objects`` is None) and sorted by name. Of a folder with
     several parts (``train``, ``test``) these are all.
 
     Args:
-        path: a COCO detection file, with the images relative to its folder; or a folder, or the
-            ``data.yaml`` of YOLO.
+        path: a COCO file, with the images relative to its folder; or a folder, the ``data.yaml`` of
+            YOLO, or a tar file.
         origin: how the photos were made; a data set of sim2cam says so itself.
 
     Raises:
@@ -71,8 +79,8 @@ def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:
 
     Args:
         path: a folder with the parts ``test``, ``style`` (or else ``train``) and perhaps ``dev`` (or
-            else ``val``), as COCO files ``test.json`` and so on, or in YOLO's, VOC's or BOP's
-            layout; or one COCO file, of which half of the images, chosen by the hash of their
+            else ``val``), as COCO files ``test.json`` and so on, or in a layout that
+            ``read_captures`` knows; or one COCO file, of which half of the images, chosen by the hash of their
             bytes, are style only.
         origin: how the photos were made.
 
@@ -113,8 +121,8 @@ def _sets(root: Path, parts: Parts) -> CaptureSets:
         raise InputError(
             root,
             "captures need test.json and style.json or train.json in their folder (COCO detection "
-            "files), or such parts in the layout of YOLO, VOC or BOP. Add them, or name one COCO "
-            "file, of which half is then style only.",
+            "files), or such parts in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or "
+            "name one COCO file, of which half is then style only.",
         )
     for path, learned in filter(None, (style, dev)):
         _check_apart(learned, test[1], path)

@@ -51,6 +51,7 @@ class Card:
         categories: objects by category.
         ranges: of the objects: ``side_px`` (root of the box's area), ``distance_m`` from the camera,
             ``visible_fraction``; None where unknown.
+        gains: range of what the automatics of films chose: ``exposure``, ``red``, ``blue``.
         rejections: drafts of scenes that were thrown away, by reason, numbers left out; this and
             what follows of the whole folders that the pictures come from.
         drawn: range of each factor that is a number.
@@ -69,6 +70,7 @@ class Card:
     channels: Mapping[str, int]
     categories: Mapping[str, int]
     ranges: Mapping[str, Range | None]
+    gains: Mapping[str, Range]
     rejections: Mapping[str, int]
     drawn: Mapping[str, Range]
     reached: Mapping[str, Range]
@@ -94,6 +96,7 @@ class Card:
             "Pictures with a channel": self.channels,
             "Objects by category": self.categories,
             "Objects: least, median, greatest": self.ranges,
+            "Gains of films: least, median, greatest": self.gains,
             "Drafts of scenes that were thrown away": self.rejections,
             "Required, and reached: least, median, greatest": self.reached,
             "Required, and reached: scenes": self.reached_scenes,
@@ -128,6 +131,12 @@ def card_of(*datasets: Dataset) -> Card:
         channels=_sorted(Counter(name for sample in samples for name in sample.channels)),
         categories={name: counts[name] for name in datasets[0].categories},
         ranges=_ranges(labels),
+        gains=_by_name(
+            {
+                name: [getattr(sample.gains, name) for sample in samples if sample.gains]
+                for name in ("exposure", "red", "blue")
+            }
+        ),
         rejections=_sorted(record.rejections),
         drawn=_by_name(record.drawn),
         reached=_by_name(record.reached),

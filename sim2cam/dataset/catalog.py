@@ -20,13 +20,14 @@ TABLES: dict[str, dict[str, str]] = {
     "samples": {
         "name": "string", "scene_index": "int64", "origin": "string", "width": "int64",
         "height": "int64", "objects": "int64", "digest": "string", "parent": "string",
-        "rgb": "string",
+        "rgb": "string", "frame": "int64", "seconds": "double", "exposure_gain": "double",
+        "red_gain": "double", "blue_gain": "double",
     },
     "objects": {
         "sample": "string", "scene_index": "int64", "category": "string", "x0": "double",
         "y0": "double", "x1": "double", "y1": "double", "area_px": "double",
         "visible_fraction": "double", "distance_m": "double", "instance_id": "int64",
-        "is_crowd": "bool",
+        "is_crowd": "bool", "occlusion": "int64", "truncation": "double",
     },
     "scenes": {
         "scene_index": "int64", "attempt": "int64", "rejections": "string", "certificate": "string",
@@ -39,9 +40,12 @@ TABLES: dict[str, dict[str, str]] = {
 """The columns of each table and their types.
 
 ``samples``
-    one row a picture; ``objects`` counts its labels, NULL where it was never labelled.
+    one row a picture; ``objects`` counts its labels, NULL where it was never labelled. Of films,
+    ``frame`` counts a camera's pictures, ``seconds`` is when its first row was exposed, and
+    ``exposure_gain``, ``red_gain`` and ``blue_gain`` are what its automatics chose.
 ``objects``
-    one row a label; its box in pixels, ``distance_m`` from the camera to its origin.
+    one row a label; its box in pixels, ``distance_m`` from the camera to its origin; ``occlusion``
+    and ``truncation`` as KITTI has them.
 ``scenes``
     one row a rendered scene; ``rejections`` (a JSON list) says why drafts before it were thrown
     away, ``certificate`` (a JSON table) how it came to rest.
@@ -151,6 +155,7 @@ def _rows(dataset: Dataset, named: Collection[str]) -> dict[str, list[dict[str, 
 
 
 def _sample_row(sample: Sample) -> dict[str, Any]:
+    moment, gains = sample.moment, sample.gains
     return {
         "name": sample.name,
         "scene_index": sample.scene_index,
@@ -161,6 +166,11 @@ def _sample_row(sample: Sample) -> dict[str, Any]:
         "digest": sample.digest,
         "parent": sample.parent,
         "rgb": str(sample.rgb),
+        "frame": moment and moment.frame,
+        "seconds": moment and moment.first_row_s,
+        "exposure_gain": gains and gains.exposure,
+        "red_gain": gains and gains.red,
+        "blue_gain": gains and gains.blue,
     }
 
 
@@ -175,6 +185,8 @@ def _object_row(sample: Sample, label: ObjectLabel) -> dict[str, Any]:
         "distance_m": None if label.pose is None else math.hypot(*label.pose.position_m),
         "instance_id": label.instance_id,
         "is_crowd": label.is_crowd,
+        "occlusion": label.occlusion,
+        "truncation": label.truncation,
     }
 
 

@@ -48,7 +48,7 @@ def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> 
         return
     try:
         for keypoint in label.keypoints or ():
-            if keypoint.visibility > 0:
+            if keypoint.visibility > 0 and keypoint.point_m is not None:
                 yield from _keypoint_problems(keypoint, label, sample, channels)
     except LensError as error:
         yield str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ from faster_coco_eval.core import mask as coco_mask
 from numpy.typing import NDArray
 
 from sim2cam.errors import UsageError
+
+_MOST_PLACES = 7  # of five bits each: more pixels than any image has
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,43 @@ class RunLengths:
         encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
         height, width = mask.shape
         return cls((height, width), encoded["counts"].decode("ascii"))
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[int], size: tuple[int, int]) -> RunLengths:
+        """Returns those of runs that are not compressed: outside, inside, outside, ..."""
+        counts: bytes = coco_mask.frPyObjects({"size": size, "counts": runs}, *size)["counts"]
+        return cls(size, counts.decode("ascii"))
+
+    @classmethod
+    def of_polygons(cls, polygons: Sequence[Sequence[float]], size: tuple[int, int]) -> RunLengths:
+        """Returns those of the pixels inside any of some polygons.
+
+        Args:
+            polygons: x, y, x, y, ... of three corners or more each, pixel *i* being [i, i + 1).
+            size: height and width.
+        """
+        counts: bytes = coco_mask.merge(coco_mask.frPyObjects(polygons, *size))["counts"]
+        return cls(size, counts.decode("ascii"))
+
+    def is_whole(self) -> bool:
+        """Returns whether the runs fill a mask of this size, without unpacking it."""
+        steps = np.frombuffer(self.counts.encode(), np.uint8).astype(np.int64) - ord("0")
+        ends = np.flatnonzero(steps & 32 == 0)
+        if not len(ends) or ends[-1] != len(steps) - 1 or steps.min() < 0 or steps.max() > 63:
+            return False
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        places = np.arange(len(steps)) - np.repeat(starts, ends - starts + 1)
+        if places.max() > _MOST_PLACES:
+            return False
+        runs = np.add.reduceat((steps & 31) << 5 * places, starts)
+        runs -= (steps[ends] & 16 > 0) * (32 << 5 * places[ends])
+        for first in (
+            1,
+            2,
+        ):  # from the fourth on, each is stored as its difference to the last but one
+            runs[first::2] = np.cumsum(runs[first::2])
+        height, width = self.size
+        return bool((runs >= 0).all() and runs.sum() == height * width)
 
     def mask(self) -> NDArray[np.bool_]:
         """Returns the mask (h, w).

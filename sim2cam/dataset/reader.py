@@ -14,6 +14,7 @@ from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import (
     Dataset,
+    Gains,
     Moment,
     ObjectLabel,
     Occlusion,
@@ -30,10 +31,17 @@ _AGAIN = "Generate the data set again"
 
 @dataclass(frozen=True)
 class RawSample:
-    """One line of ``samples.jsonl`` and the shard it stands in."""
+    """What is recorded of one sample.
+
+    Attributes:
+        shard: the folder in which its files are.
+        line: of ``samples.jsonl``.
+        source: what it was read from, for errors; None for ``samples.jsonl``.
+    """
 
     shard: Path
     line: dict[str, Any]
+    source: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,7 @@ class _Line:
     depth_unit_m: float | None = None
     baseline_m: float | None = None
     raw: RawFormat | None = None
+    gains: Gains | None = None
 
 
 _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
@@ -202,7 +211,7 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
     Raises:
         InputError: the line is broken, names a file outside its shard, or an unknown category.
     """
-    path = raw.shard / "samples.jsonl"
+    path = raw.source or raw.shard / "samples.jsonl"
     name = raw.line.get("name")
     try:
         line = _LINE.validate_python(raw.line)
@@ -239,6 +248,7 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         right=files.get("right"),
         baseline_m=line.baseline_m,
         raw=line.raw,
+        gains=line.gains,
     )
 
 
@@ -312,6 +322,7 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
                 occlusions=origin.occlusions,
                 depth_unit_m=origin.depth_unit_m,
                 raw=origin.raw,
+                gains=origin.gains,
                 baseline_m=origin.baseline_m,  # the right eye's picture was not translated
             )
         )

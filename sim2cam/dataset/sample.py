@@ -25,14 +25,15 @@ class Keypoint:
     Attributes:
         name: as its kind of object has it (``scene.objects``).
         xy: where it lies in the picture, pixels; (0, 0) where that is outside.
-        visibility: as COCO has it: 0 outside the picture, 1 hidden, 2 seen.
-        point_m: where it is on the object, in the object's frame.
+        visibility: as COCO has it: 0 outside the picture (in photos, or not labelled), 1 hidden, 2
+            seen.
+        point_m: where it is on the object, in the object's frame; None when unknown.
     """
 
     name: str
     xy: tuple[float, float]
     visibility: Literal[0, 1, 2]
-    point_m: Vec3
+    point_m: Vec3 | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class ObjectLabel:
             still or that is unknown.
         amodal_mask: the pixels of the whole object as if nothing stood before it; None when unknown.
         keypoints: its named points; None when unknown.
+        mask: the pixels that are seen of it, of photos; None when unknown, and where ``ids`` tell
+            them (``silhouettes.seen_masks`` returns either).
+        occlusion: how much of it others hide, as KITTI has it: 0 next to nothing, 1 a part, 2 most;
+            None when unknown.
+        truncation: share of it beyond the picture's edge, 0 to 1; None when unknown.
     """
 
     category: str
@@ -105,6 +111,9 @@ class ObjectLabel:
     twist: Twist | None = None
     amodal_mask: RunLengths | None = None
     keypoints: tuple[Keypoint, ...] | None = None
+    mask: RunLengths | None = None
+    occlusion: Literal[0, 1, 2] | None = None
+    truncation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,20 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Gains:
+    """What a camera's automatics chose for a picture of a film, with their lag.
+
+    Attributes:
+        exposure: level at the sensor, in its saturation, over radiance.
+        red, blue: what those are multiplied by for the sake of the white balance.
+    """
+
+    exposure: float
+    red: float
+    blue: float
+
+
+@dataclass(frozen=True)
 class Sample:
     """One image with its labels and where it comes from.
 
@@ -151,6 +174,7 @@ class Sample:
         right: the image file of the right eye of a pair; None without one.
         baseline_m: how far to the right of this camera it stands; None without one.
         raw: what the numbers of its raw picture mean; None without one.
+        gains: what the camera's automatics chose, in films; None otherwise.
     """
 
     name: str
@@ -171,6 +195,7 @@ class Sample:
     right: Path | None = None
     baseline_m: float | None = None
     raw: RawFormat | None = None
+    gains: Gains | None = None
 
 
 @dataclass(frozen=True)

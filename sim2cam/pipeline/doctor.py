@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from sim2cam.dataset.cache import cache_folder
 from sim2cam.errors import BackendError
 
 MESA_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
@@ -191,7 +192,7 @@ def check_cache() -> Check:
     folder = cache_folder()
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     ok = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-    cure = "" if ok else f"{there} cannot be written. Set XDG_CACHE_HOME to a folder that can."
+    cure = "" if ok else f"{there} cannot be written. Set SIM2CAM_CACHE to a folder that can."
     return Check("cache", ok, str(folder), cure, needed=False)
 
 
@@ -201,12 +202,6 @@ def check_disk(folder: Path) -> Check:
     ok = free_gb >= _FREE_GB
     cure = "" if ok else f"At least {_FREE_GB:.0f} GB are needed. Free some, or work elsewhere."
     return Check("disk", ok, f"{free_gb:.1f} GB free in {folder}", cure)
-
-
-def cache_folder() -> Path:
-    """Returns the user's cache folder, which need not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sim2cam"
 
 
 def _requirements() -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset, Moment, RawFormat
+from sim2cam.dataset.sample import Dataset, Gains, Moment, RawFormat
 from sim2cam.dataset.writer import (
     FORMAT_VERSION,
     SAMPLES_PER_SHARD,
@@ -304,6 +304,9 @@ def _sample(
     }
     if len(settled.film) > 1 or camera.shutter or camera.twist:
         facts["moment"] = _moment(camera, number, settled.film[number].seconds)
+    if len(settled.film) > 1:
+        chosen = frame.settings
+        facts["gains"] = Gains(exposure=chosen.gain, red=chosen.red, blue=chosen.blue)
     return NewSample(
         index=settled.index * recipe.render.samples + view * len(settled.film) + number,
         jpeg=frame.jpeg,

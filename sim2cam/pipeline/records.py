@@ -137,15 +137,19 @@ def _other(root: Path, key: str, found: object, wanted: object) -> InputError:
     )
 
 
-def _film(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
-    """Returns the times at which pictures are taken, as ``pipeline.scenes`` has them."""
-    options = recipe.render.film
-    if options is None or not record.film:
-        certificate = record.certificate
-        return (Instant(certificate.seconds, record.scene, certificate.contacts),)
+def instants_of(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
+    """Returns the times at which pictures are taken of a filmed scene, as ``pipeline.scenes`` has them.
+
+    Args:
+        record: with a film.
+        interval_s: from one picture to the next.
+
+    Raises:
+        KeyError: a body that can move is not in the film.
+    """
     found = []
     for number, instant in enumerate(record.film):
-        before = (len(record.film) - 1 - number) * options.interval_s
+        before = (len(record.film) - 1 - number) * interval_s
         scene = replace(
             record.scene,
             bodies=tuple(
@@ -156,3 +160,11 @@ def _film(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
         )
         found.append(Instant(instant.seconds, scene, instant.contacts))
     return tuple(found)
+
+
+def _film(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
+    options = recipe.render.film
+    if options is None or not record.film:
+        certificate = record.certificate
+        return (Instant(certificate.seconds, record.scene, certificate.contacts),)
+    return instants_of(record, options.interval_s)

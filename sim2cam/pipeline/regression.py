@@ -1,16 +1,18 @@
 """Regression scenes: settled scenes kept as files with what was seen in them, rendered again later.
 
 A case is two files of one name: ``NAME.json`` with the scene, the view, its labels and how far both
-may move, and ``NAME.jpg``, the picture.
+may move, and ``NAME.jpg``, the picture. Meshes and pictures of surfaces and skies are copied to
+``files/`` beside the cases. Of a film, a case is one picture, at its time.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +22,14 @@ from sim2cam import images
 from sim2cam.dataset.channels import Wanted
 from sim2cam.dataset.parsing import first_problem
 from sim2cam.dataset.reader import RawSample, parse_sample, read_header, read_lines
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.dataset.sample import Gains, ObjectLabel, Sample
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError, UsageError, did_you_mean
 from sim2cam.geometry.boxes import Box
-from sim2cam.pipeline.records import read_record
+from sim2cam.pipeline.case_files import at_files, with_kept_files
+from sim2cam.pipeline.recipe import Recipe
+from sim2cam.pipeline.records import instants_of, read_record
+from sim2cam.render.camera.automatics import Earlier, Settings
 from sim2cam.render.frame import Frame, shoot
 from sim2cam.render.rasterizer import rasterizer
 from sim2cam.scene.scene import Scene
@@ -63,11 +68,14 @@ class Case:
     """A scene that is kept.
 
     Attributes:
-        scene: settled.
+        scene: settled, or as it is at the time of a film's picture; files by their place beside the
+            case.
         view: number of the camera.
         objects: labels of what it sees.
         tolerances: how far labels and picture may move.
         note: why it is kept.
+        gains: what the camera's automatics chose, where pictures before this one decide that; None
+            lets them choose.
     """
 
     scene: Scene
@@ -75,6 +83,7 @@ class Case:
     objects: tuple[ObjectLabel, ...]
     tolerances: Tolerances = field(default_factory=Tolerances)
     note: str = ""
+    gains: Gains | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +108,14 @@ class Outcome:
     note: str = ""
 
 
-def add_case(sample: Path, folder: Path, *, name: str | None = None, note: str = "") -> Path:
+def add_case(
+    sample: Path,
+    folder: Path,
+    *,
+    name: str | None = None,
+    note: str = "",
+    recipe: Recipe | None = None,
+) -> Path:
     """Keeps the scene of a sample and returns the file of the case.
 
     Args:
@@ -107,22 +123,26 @@ def add_case(sample: Path, folder: Path, *, name: str | None = None, note: str =
         folder: where cases are kept.
         name: of the case; that of data set and sample when None.
         note: why it is kept.
+        recipe: of the data set, which tells where files are; scenes without files need none.
 
     Raises:
-        InputError: there is no such sample, or it is no rendered picture of a settled scene.
+        InputError: there is no such sample, it is no rendered picture, or its files are not those of
+            the recipe.
         OutputError: there is a case of that name, or the folder cannot be written.
     """
     raw = _raw_sample(sample)
-    found = parse_sample(raw, tuple(read_header(sample.parent)["categories"]))
+    header = read_header(sample.parent)
+    found = parse_sample(raw, tuple(header["categories"]))
     target = folder / f"{name or f'{sample.parent.resolve().name}-{sample.name}'}.json"
     if target.parent != folder:
         raise UsageError(f"--name {name}: give a plain name, without a folder.")
     if target.exists():
         raise OutputError(target, "is a case already. Choose another --name.")
-    scene = _scene_of(raw, sample)
-    _refuse_files(scene, sample)
+    scene = with_kept_files(_scene_of(raw, found, header), recipe, folder, sample)
     labels = tuple(replace(o, amodal_mask=None, keypoints=None) for o in found.objects or ())
-    case = Case(scene, int(raw.line.get("view", 0)), labels, note=note)
+    follows = found.moment is not None and found.moment.frame > 0
+    gains = found.gains if follows else None
+    case = Case(scene, int(raw.line.get("view", 0)), labels, note=note, gains=gains)
     images.write_bytes(target.with_suffix(".jpg"), found.rgb.read_bytes())
     _write_case(target, case)
     return target
@@ -143,7 +163,7 @@ def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome]:
         raise InputError(folder, "holds no case. Keep one with sim2cam scenes add.")
     for path in paths:
         case = read_case(path)
-        frame = _shot(case)
+        frame = _shot(case, path)
         outcome = _outcome(path, case, frame)
         if renew and outcome.moved:
             images.write_bytes(path.with_suffix(".jpg"), frame.jpeg)
@@ -165,7 +185,7 @@ def read_case(path: Path) -> Case:
         raise InputError(path, f"cannot be read ({error.strerror}).") from error
     except ValidationError as error:
         raise InputError(path, f"not a case: {first_problem(error)}.") from error
-    _refuse_files(case.scene, path)
+    at_files(case.scene, path)
     if not 0 <= case.view < len(case.scene.cameras):
         raise InputError(path, f"view {case.view} of {len(case.scene.cameras)} cameras.")
     camera = case.scene.cameras[case.view]
@@ -183,13 +203,6 @@ def _write_case(path: Path, case: Case) -> None:
     write_json(path, json.loads(_ADAPTER.dump_json(case, exclude_none=True)))
 
 
-def _refuse_files(scene: Scene, path: Path) -> None:
-    """Refuses what lies outside the case: it would be lost, or lead anywhere."""
-    named = scene.file_paths()
-    if named:
-        raise InputError(path, f"'{Path(named[0]).name}' is a file, which a case cannot hold.")
-
-
 def _raw_sample(sample: Path) -> RawSample:
     header = read_header(sample.parent)
     if header.get("parent") is not None:
@@ -204,19 +217,29 @@ def _raw_sample(sample: Path) -> RawSample:
     return raws[sample.name]
 
 
-def _scene_of(raw: RawSample, sample: Path) -> Scene:
-    """Returns the settled scene of a sample."""
-    record = read_record(raw.shard / "scenes.jsonl", raw.line.get("scene_index", 0))
-    last = len(record.film) - 1
-    if record.film and raw.line.get("moment", {}).get("frame") != last:
-        raise InputError(sample, f"is taken while bodies move; only frame {last} can be kept.")
-    return record.scene
+def _scene_of(raw: RawSample, sample: Sample, header: Mapping[str, Any]) -> Scene:
+    """Returns the scene of a sample, as it is when its picture is taken."""
+    path = raw.shard / "scenes.jsonl"
+    record = read_record(path, sample.scene_index)
+    if not record.film:
+        return record.scene
+    try:
+        interval_s = float(header["recipe"]["render"]["film"]["interval_s"])
+        instants = instants_of(record, interval_s)
+        return instants[int(raw.line["moment"]["frame"])].scene
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(path, f"scene {sample.scene_index}: broken film ({error!r}).") from error
 
 
-def _shot(case: Case) -> Frame:
+def _shot(case: Case, path: Path) -> Frame:
     drawing = rasterizer()
-    drawing.load(case.scene)
-    return shoot(case.scene, case.scene.cameras[case.view], drawing, _BESIDE)
+    scene = at_files(case.scene, path)
+    drawing.load(scene)
+    earlier = None
+    if case.gains is not None:
+        chosen = Settings(case.gains.exposure, case.gains.red, case.gains.blue)
+        earlier = Earlier(chosen, 0.0)  # as another eye of the same camera takes them over
+    return shoot(scene, scene.cameras[case.view], drawing, _BESIDE, earlier)
 
 
 def _outcome(path: Path, case: Case, frame: Frame) -> Outcome:

@@ -17,10 +17,12 @@ from sim2cam.seeds import stream
 _SIDES_PX = (16, 32, 64, 128, 256)
 _VISIBLE = (0.5, 0.8, 0.99)
 _GREYS = (64, 128, 192)
+_OCCLUSIONS = ("next to none", "a part", "most")
 
 
 def slice_errors(captures: Dataset, predictions: Mapping[str, Sequence[Detection]]) -> list[Slice]:
-    """Returns how objects fare by size, visible share, distance, brightness of the image and origin.
+    """Returns how objects fare by size, visible share or occlusion, distance, and their images by
+    brightness and origin.
 
     Args:
         captures: labelled images.
@@ -50,6 +52,8 @@ def _traits(label: ObjectLabel) -> dict[str, Trait]:
     traits = {"size": _bin(max(x1 - x0, y1 - y0), _SIDES_PX, " px")}
     if label.visible_fraction is not None:
         traits["visible"] = _bin(label.visible_fraction, _VISIBLE, "")
+    if label.occlusion is not None:
+        traits["occlusion"] = Trait(label.occlusion, _OCCLUSIONS[label.occlusion])
     if label.pose is not None:
         low = 2.0 ** math.floor(math.log2(max(label.pose.position_m[2], 1e-3)))
         traits["distance"] = Trait(low, f"{low:g} to {2 * low:g} m")

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.channels import read
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.report.charts import BarChart, bar_chart, histogram
 from sim2cam.report.layers import LAYERS, Layer, LayerName, instance_colour, layers_of, paint_layers
@@ -35,7 +35,7 @@ class ShownObject:
     Attributes:
         label: its label.
         colour: of its box, as CSS.
-        mask: SVG path around its visible pixels; empty without an ids image.
+        mask: SVG path around its visible pixels; empty where they are unknown.
         amodal: SVG path around the whole object; empty without its mask.
         mask_colour: as CSS, different for each instance.
     """
@@ -115,6 +115,7 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
     counts = Counter(o.category for o in labels)
     bars = bar_chart("Objects of each category", {c: counts[c] for c in dataset.categories})
     held = {name for sample in chosen.samples for name in layers_of(sample)}
+    shown = [_shown(sample, dataset.categories, address) for sample in chosen.samples]
     return write_page(
         out,
         "inspect.html",
@@ -125,9 +126,9 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         sizes=Counter(f"{s.width} × {s.height}" for s in dataset.samples),
         unlabelled=sum(sample.objects is None for sample in dataset.samples),
         settling=read_settling(dataset.root),
-        samples=[_shown(sample, dataset.categories, address) for sample in chosen.samples],
+        samples=shown,
         layers={name: layer for name, layer in LAYERS.items() if name in held},
-        has_ids=any("ids" in s.channels for s in chosen.samples),
+        has_masks=any(o.mask for sample in shown for o in sample.objects),
         has_amodal_masks=any(o.amodal_mask for o in labels),
         has_keypoints=any(o.keypoints for o in labels),
         has_amodal=any(o.box_amodal_xyxy for o in labels),
@@ -185,7 +186,7 @@ def _histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart |
 def _shown(
     sample: Sample, categories: tuple[str, ...], address: Callable[[str, bytes], str]
 ) -> ShownSample:
-    ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
+    masks = seen_masks(sample)
     return ShownSample(
         sample=sample,
         rgb=address(sample.name, shrunk_jpeg(images.read_rgb(sample.rgb), PICTURE_PX)),
@@ -200,16 +201,18 @@ def _shown(
             for name, painted in paint_layers(sample).items()
         ),
         objects=tuple(
-            _object(o, number, categories, ids) for number, o in enumerate(sample.objects or (), 1)
+            _object(label, number, categories, mask)
+            for number, (label, mask) in enumerate(
+                zip(sample.objects or (), masks, strict=True), start=1
+            )
         ),
     )
 
 
 def _object(
-    label: ObjectLabel, number: int, categories: tuple[str, ...], ids: NDArray[np.uint16] | None
+    label: ObjectLabel, number: int, categories: tuple[str, ...], mask: NDArray[np.bool_] | None
 ) -> ShownObject:
     red, green, blue = category_colour(categories.index(label.category))
-    mask = None if ids is None or label.instance_id is None else ids == label.instance_id
     return ShownObject(
         label=label,
         colour=f"rgb({red} {green} {blue})",

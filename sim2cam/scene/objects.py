@@ -104,6 +104,16 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
             return {}
 
 
+def symmetries_of(asset: Asset) -> Symmetries:
+    """Returns the turns after which an asset looks the same; none of a file's, whose card has them."""
+    kind: str = asset.kind
+    if isinstance(asset, Block) and len(set(asset.size_m)) == 1:
+        kind = "cube"
+    elif isinstance(asset, Card) and asset.face in TURNABLE_FACES:
+        kind = "turnable card"
+    return OBJECT_KINDS[kind].symmetries if kind in OBJECT_KINDS else _NONE
+
+
 def _inner_corners(board: Board) -> dict[str, Vec3]:
     places = itertools.product(range(1, board.rows), range(1, board.columns))
     return {str(n): board.place_m(column, row) for n, (row, column) in enumerate(places)}

@@ -82,11 +82,18 @@ class Scene:
 
     def file_paths(self) -> tuple[str, ...]:
         """Returns the paths of all files that it is made of."""
-        meshes = [body.asset.path for body in self.bodies if isinstance(body.asset, MeshFile)]
+        return tuple(file.path for file in self._files())
+
+    def file_digests(self) -> dict[str, str]:
+        """Returns what each of its files has to hold, by its path."""
+        return {file.path: file.digest for file in self._files()}
+
+    def _files(self) -> tuple[MeshFile | PictureFile, ...]:
+        meshes = [body.asset for body in self.bodies if isinstance(body.asset, MeshFile)]
         pictures = [picture for body in self.bodies for picture in _pictures_of(body)]
         sky = self.environment.picture
         files = (*pictures, sky.file if sky else None)
-        return (*meshes, *(file.path for file in files if file is not None))
+        return (*meshes, *(file for file in files if file is not None))
 
     def to_json(self) -> str:
         """Returns the scene as JSON; ``from_json`` gives an equal one back."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
-from sim2cam.dataset.channels import read
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.images import read_rgb
 
@@ -23,20 +22,19 @@ class DetectionSet(TorchDataset[Item]):
 
     Args:
         dataset: from ``read_dataset`` or ``read_captures``.
-        masks: whether targets have masks, which needs the channel ``ids``.
+        masks: whether targets have masks, which needs those of the labels or the channel ``ids``.
 
     Raises:
-        InputError: a picture without labels, or without ids where masks are asked for.
+        InputError: a picture without labels, or without masks where they are asked for.
     """
 
     def __init__(self, dataset: Dataset, *, masks: bool = False) -> None:
         for sample in dataset.samples:
             if sample.objects is None:
                 raise InputError(dataset.root, f"image {sample.name} has no labels.")
-            if masks and "ids" not in sample.channels:
-                raise InputError(
-                    dataset.root, f"image {sample.name} has no ids, from which masks come."
-                )
+            labels = (label for label in sample.objects if not label.is_crowd)
+            if masks and "ids" not in sample.channels and any(o.mask is None for o in labels):
+                raise InputError(dataset.root, f"image {sample.name} has no ids and no masks.")
         self._dataset = dataset
         self._masks = masks
 
@@ -69,7 +67,7 @@ class DetectionSet(TorchDataset[Item]):
             "image_id": torch.tensor([number]),
         }
         if self._masks:
-            target["masks"] = _masks(sample, objects)
+            target["masks"] = _masks(sample)
         return rgb.float() / 255, target
 
 
@@ -78,7 +76,10 @@ def collate(items: Sequence[Item]) -> tuple[list[Tensor], list[dict[str, Tensor]
     return [picture for picture, _ in items], [target for _, target in items]
 
 
-def _masks(sample: Sample, objects: Sequence[ObjectLabel]) -> Tensor:
-    ids = read("ids", sample.channels["ids"])
-    numbers: Any = np.array([label.instance_id or 0 for label in objects]).reshape(-1, 1, 1)
-    return torch.from_numpy(((ids == numbers) & (numbers > 0)).astype(np.uint8))
+def _masks(sample: Sample) -> Tensor:
+    """Returns the masks (n, h, w) of all objects that are no groups; empty ones where unknown."""
+    found = np.zeros((len(sample.objects or ()), sample.height, sample.width), np.uint8)
+    for number, mask in enumerate(seen_masks(sample)):
+        if mask is not None:
+            found[number] = mask
+    return torch.from_numpy(found[[not label.is_crowd for label in sample.objects or ()]])

@@ -8,7 +8,9 @@ import pytest
 
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.formats.predictions import predictions_to_json
 from sim2cam.dataset.reader import read_dataset
+from sim2cam.measure.detection import Detection
 
 SMALL = """base = "dice"
 [render]
@@ -34,8 +36,27 @@ def test_parts_in_every_format(rendered, tmp_path, to, capsys):
     arguments = ["export", str(rendered), "--format", to, "--out", str(out), "--json", "-q"]
     assert main([*arguments, "--split", "train=0.5,test=0.5"]) == 0
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4, "test": 4}
-    if to in ("yolo", "voc", "bop"):
+    if to != "coco":
         assert len(read_captures(out).samples) == 8
+
+
+@pytest.mark.parametrize("to", ["coco", "kitti", "webdataset"])
+def test_captures_of_others_are_scored_and_shown(rendered, tmp_path, to, capsys):
+    out = tmp_path / "out"
+    assert main(["export", str(rendered), "--format", to, "--out", str(out), "-q"]) == 0
+    captures = {"coco": out / "train.json", "webdataset": out / "train-000000.tar"}.get(to, out)
+    found = {
+        sample.name: [Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects]
+        for sample in read_captures(captures).samples
+    }
+    detections = tmp_path / "found.json"
+    detections.write_text(json.dumps({"detections": predictions_to_json(found)}))
+    capsys.readouterr()
+    assert main(["bench", str(detections), "--captures", str(captures), "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["ap"]["value"] == pytest.approx(1.0)
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(captures), "--out", str(page), "-q"]) == 0
+    assert ('<path class="mask"' in page.read_text()) == (to != "kitti")
 
 
 def test_straightened_objects_lie_in_their_boxes_in_space(rendered, tmp_path):

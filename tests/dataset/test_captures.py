@@ -381,7 +381,7 @@ def test_an_incomplete_pair_is_refused(tmp_path, present):
         split_captures(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: captures need test.json and style.json or train.json in their folder (COCO "
-        "detection files), or such parts in the layout of YOLO, VOC or BOP. Add them, or name one COCO "
+        "detection files), or such parts in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or name one COCO "
         "file, of which half is then style only."
     )
 

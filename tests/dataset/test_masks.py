@@ -37,3 +37,33 @@ def test_pycocotools_reads_its_json(name):
 def test_broken_runs_are_refused(counts):
     with pytest.raises(UsageError, match=r"^run lengths that make no mask "):
         RunLengths((6, 7), counts).mask()
+    assert not RunLengths((6, 7), counts).is_whole()
+
+
+def test_what_is_whole_is_what_can_be_unpacked():
+    rng = np.random.default_rng(0)
+    letters = np.frombuffer(RunLengths.of(MASKS["random"]).counts.encode(), np.uint8)
+    told = []
+    for _ in range(300):
+        changed = letters.copy()
+        changed[rng.integers(len(letters))] = rng.integers(ord("0"), ord("p"))
+        cut = changed[: len(changed) - int(rng.integers(3))]
+        lengths = RunLengths((31, 47), cut.tobytes().decode())
+        told.append(lengths.is_whole())
+        if told[-1]:
+            assert lengths.mask().shape == (31, 47)
+        else:
+            with pytest.raises(UsageError):
+                lengths.mask()
+    assert 0 < sum(told) < 300
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_runs_may_be_counted_out(name):
+    mask = MASKS[name]
+    flat = np.concatenate([[False], mask.ravel(order="F"), [True]])
+    edges = np.flatnonzero(np.diff(flat.astype(int)) != 0)
+    runs = np.diff([0, *edges, *([mask.size] if edges[-1] != mask.size else [])]).tolist()
+    lengths = RunLengths.of_runs(runs, mask.shape)
+    assert lengths.is_whole()
+    assert np.array_equal(lengths.mask(), mask)

@@ -1,6 +1,7 @@
 """Films: small ones are rendered whole, agree with themselves, and tell what is planted in them."""
 
 import json
+import math
 import re
 import shutil
 from dataclasses import replace
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from sim2cam.dataset import tracks
+from sim2cam.dataset.card import card_of
+from sim2cam.dataset.catalog import query
 from sim2cam.dataset.channels import CHANNELS, read
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_lines
@@ -109,8 +112,49 @@ def test_automatics_follow_each_camera_s_film_from_its_first_picture(recipe, fil
         is_first = number % FRAMES == 0
         assert (one.rgb.read_bytes() == other.rgb.read_bytes()) == is_first
         assert one.objects == other.objects
+        assert (one.gains == other.gains) == is_first
     shorter = make(replace(recipe, domain=lag), tmp_path / "e", FRAMES + 2)
     assert [s.digest for s in shorter.samples] == [s.digest for s in lagging.samples[: FRAMES + 2]]
+
+
+def test_recorded_gains_follow_the_light_with_the_lag_that_was_drawn(recipe, film, tmp_path):
+    lag_s = 0.25
+    lag = replace(
+        recipe.domain,
+        automatics=Automatics(exposure_lag_s=Constant(lag_s), white_balance=Constant(1.0)),
+    )
+    lagging = make(replace(recipe, domain=lag), tmp_path / "d", FRAMES * VIEWS)
+    share = math.exp(-INTERVAL_S / lag_s)
+    for view in range(VIEWS):
+        wanted, followed = (
+            [s.gains for s in d.samples[view * FRAMES : (view + 1) * FRAMES]]
+            for d in (film, lagging)
+        )
+        level = wanted[0].exposure
+        for now, then in zip(wanted, followed, strict=True):
+            level = now.exposure * (level / now.exposure) ** share
+            assert then.exposure == pytest.approx(level, rel=1e-9)
+            assert (now.red, now.blue) == (1, 1)
+            assert (then.red, then.blue) != (1, 1)
+    card = card_of(lagging)
+    exposures = [s.gains.exposure for s in lagging.samples]
+    assert (card.gains["exposure"].low, card.gains["exposure"].high) == (
+        min(exposures),
+        max(exposures),
+    )
+    assert "Gains of films" in card.to_markdown()
+    answer = query(lagging, "SELECT frame, exposure_gain, red_gain FROM samples ORDER BY name")
+    assert answer.rows == tuple(
+        (s.moment.frame, s.gains.exposure, s.gains.red) for s in lagging.samples
+    )
+
+
+def test_stills_record_no_gains(recipe, tmp_path):
+    still = replace(recipe, render=RenderOptions(96, 80, 1, ("ids",)))
+    dataset = make(still, tmp_path / "d", 1)
+    assert dataset.samples[0].gains is None
+    assert "gains" not in read_lines(dataset.root)[0].line
+    assert card_of(dataset).gains == {}
 
 
 def test_less_of_it_is_the_same_bytes(recipe, film, tmp_path):

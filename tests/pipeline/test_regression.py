@@ -5,7 +5,9 @@ import re
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import trimesh
 
 from sim2cam import images
 from sim2cam.cli.main import main
@@ -15,13 +17,16 @@ from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
 from sim2cam.pipeline.regression import add_case, read_case, run_cases
 from sim2cam.randomize.change import Change
+from sim2cam.randomize.distributions import Constant
+from sim2cam.randomize.domain import Automatics
 
 RENDER = RenderOptions(width=128, height=96, views=2)
 
 
 def made(root, recipe="dice", count=4, render=RENDER, **options):
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     generate(
-        replace(load_recipe(recipe), render=render), root, count=count, seed=2, workers=1,
+        replace(recipe, render=render), root, count=count, seed=2, workers=1,
         resume=False, overwrite=False, progress=lambda *_: None, **options,
     )  # fmt: skip
     return root
@@ -150,11 +155,135 @@ def film(folder):
     return made(folder / "film", count=2, render=render)
 
 
-def test_only_the_frame_at_rest_of_a_film_can_be_kept(tmp_path):
+def test_every_frame_of_a_film_can_be_kept(tmp_path):
     data = film(tmp_path)
-    with pytest.raises(Sim2CamError, match=r"000000: is taken while bodies move; only frame 1 can"):
-        add_case(data / "000000", tmp_path / "kept")
-    assert run_one(add_case(data / "000001", tmp_path / "kept")).is_same_file
+    for name in ("000000", "000001"):
+        add_case(data / name, tmp_path / "kept")
+    first, last = run_cases(tmp_path / "kept")
+    assert (first.moved, first.is_same_file) == ((), True)
+    assert (last.moved, last.is_same_file) == ((), True)
+    poses = [
+        [body.pose for body in read_case(tmp_path / f"kept/film-{name}.json").scene.bodies]
+        for name in ("000000", "000001")
+    ]
+    assert poses[0] != poses[1]
+
+
+def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_path):
+    recipe = load_recipe("dice")
+    lag = Automatics(
+        exposure_lag_s=Constant(3.0), white_balance=Constant(1.0), white_lag_s=Constant(3.0)
+    )
+    slow = replace(recipe, domain=replace(recipe.domain, automatics=lag))
+    render = replace(RENDER, views=1, film=FilmOptions(2, 0.3))
+    data = made(tmp_path / "slow", slow, count=2, render=render)
+    cases = [add_case(data / name, tmp_path / "kept") for name in ("000000", "000001")]
+    assert all(o.is_same_file and not o.moved for o in run_cases(tmp_path / "kept"))
+    assert read_case(cases[0]).gains is None
+    chosen = read_dataset(data).samples[1].gains
+    assert read_case(cases[1]).gains == chosen
+    changed(cases[1], lambda t: t["gains"].update(exposure=2 * chosen.exposure))
+    assert any("the picture by" in what for what in list(run_cases(tmp_path / "kept"))[1].moved)
+
+
+def test_a_film_that_is_not_whole_is_refused(tmp_path):
+    data = film(tmp_path)
+    path = data / "shards/000000/scenes.jsonl"
+    (record,) = map(json.loads, path.read_text().splitlines())
+    record["film"] = record["film"][:1]
+    path.write_text(json.dumps(record) + "\n")
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(data / "000001", tmp_path / "kept")
+    problem = "scene 0: broken film (IndexError('tuple index out of range'))."
+    assert str(caught.value) == f"{path}: {problem}"
+
+
+THINGS = """base = "objects"
+name = "things"
+[assets]
+folder = "objects"
+unit = "mm"
+[skies]
+folder = "skies"
+[render]
+width = 96
+height = 80
+views = 1
+[domain.layout]
+object_count = 2
+distractor_count = 0
+surface = "table"
+[domain.sky]
+turn_rad = 0.5
+level = 1.0
+"""
+MTL = "newmtl red\nKd 1 1 1\nmap_Kd wood.png\n"
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory):
+    """A recipe of a block with a texture and a cup, under a photographed sky, and its data set."""
+    root = tmp_path_factory.mktemp("things")
+    (root / "objects").mkdir()
+    trimesh.creation.annulus(20, 25, 60).export(root / "objects/cup.stl")
+    block = trimesh.creation.box((50, 40, 30))
+    corners = "".join(
+        f"v {x} {y} {z}\nvt {x / 60 + 0.5} {y / 60 + 0.5}\n" for x, y, z in block.vertices
+    )
+    faces = "".join(f"f {a}/{a} {b}/{b} {c}/{c}\n" for a, b, c in block.faces + 1)
+    (root / "objects/block.obj").write_text(f"mtllib block.mtl\nusemtl red\n{corners}{faces}")
+    (root / "objects/block.mtl").write_text(MTL)
+    wood = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    images.write_bytes(root / "objects/wood.png", images.encode_png(wood))
+    images.write_bytes(
+        root / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 120, np.uint8))
+    )
+    (root / "things.toml").write_text(THINGS)
+    recipe = load_recipe(str(root / "things.toml"))
+    made(root / "d", recipe, count=2, render=recipe.render)
+    return root
+
+
+def test_scenes_of_files_are_kept_with_them(things, tmp_path):
+    shutil.copytree(things, tmp_path / "things")
+    root, kept = tmp_path / "things", tmp_path / "kept"
+    for name in ("000000", "000001"):
+        keep = ["scenes", "add", str(root / "d" / name), "--to", str(kept), "-q"]
+        assert main([*keep, "--recipe", str(root / "things.toml")]) == 0
+    shutil.rmtree(root)
+    copied = {path.name for path in (kept / "files").rglob("*") if path.is_file()}
+    assert {"block.obj", "block.mtl", "wood.png", "grey.png"} <= copied <= {
+        "block.obj", "block.mtl", "wood.png", "grey.png", "cup.stl",
+    }  # fmt: skip
+    shutil.move(kept, tmp_path / "elsewhere")
+    assert [(o.moved, o.is_same_file) for o in run_cases(tmp_path / "elsewhere")] == [
+        ((), True)
+    ] * 2
+    shutil.copytree(tmp_path / "elsewhere", tmp_path / "changed")  # meshes are remembered by place
+    (wood,) = (tmp_path / "changed").rglob("wood.png")
+    wood.write_bytes(images.encode_png(np.zeros((16, 16, 3), np.uint8)))
+    assert any(outcome.moved for outcome in run_cases(tmp_path / "changed"))
+
+
+def test_scenes_of_files_need_their_recipe(things, tmp_path):
+    sample, kept = things / "d/000000", tmp_path / "kept"
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(sample, kept)
+    made_of = re.escape(f"{sample}: is made of files, as '")
+    assert re.fullmatch(made_of + r"\w+\.\w+'\. Name its recipe: --recipe\.", str(caught.value))
+    other = tmp_path / "other"
+    shutil.copytree(things, other, ignore=shutil.ignore_patterns("d"))
+    images.write_bytes(
+        other / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 90, np.uint8))
+    )
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(sample, kept, recipe=load_recipe(str(other / "things.toml")))
+    problem = (
+        "is made of a 'skies/grey.png' that recipe 'things' does not name. Name the recipe of its data "
+        "set."
+    )
+    assert str(caught.value) == f"{sample}: {problem}"
+    assert not kept.exists()
 
 
 def test_what_cannot_be_kept_is_refused(sim, kept, tmp_path):
@@ -179,7 +308,8 @@ BROKEN = [
     (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=10**6)), "sim-000003.json: a picture of 1000000x96: 4096 is the most."),
     (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].pop("asset")), "sim-000003.json: not a case: scene.bodies[0].asset is missing."),
     (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=64)), "sim-000003.jpg: 128x96 pixels, and its scene has other ones."),
-    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'passwd' is a file, which a case cannot hold."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'passwd' is no file in files/ beside it."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "files/../../x.ply", "category": "6"})), "sim-000003.json: 'x.ply' is no file in files/ beside it."),
     (lambda p: p.with_suffix(".jpg").unlink(), "sim-000003.jpg: no such image."),
     (lambda p: p.unlink(), "holds no case. Keep one with sim2cam scenes add."),
 ]  # fmt: skip

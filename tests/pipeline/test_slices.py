@@ -36,3 +36,16 @@ def test_what_is_not_known_is_no_trait(sim):
     )
     abouts = {s.about for s in slice_errors(bare, {s.name: () for s in sim.samples})}
     assert abouts == {"size", "brightness"}
+
+
+def test_kittis_levels_of_occlusion_are_told_apart(sim):
+    sample = next(s for s in sim.samples if len(s.objects) > 2)
+    levels = (0, 2, *(None for _ in sample.objects[2:]))
+    objects = tuple(
+        replace(o, visible_fraction=None, occlusion=level)
+        for o, level in zip(sample.objects, levels, strict=True)
+    )
+    one = replace(sim, samples=(replace(sample, objects=objects),))
+    found = {sample.name: (Detection(objects[0].category, objects[0].box_xyxy, 0.9),)}
+    slices = [s for s in slice_errors(one, found) if s.about == "occlusion"]
+    assert [(s.value, s.missed) for s in slices] == [("next to none", 0), ("most", 1)]

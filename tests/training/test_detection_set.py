@@ -74,7 +74,7 @@ def test_a_loader_with_workers_gives_the_same(dataset):
     ("change", "problem"),
     [
         ({"objects": None}, "image 0 has no labels."),
-        ({"channels": {}}, "image 0 has no ids, from which masks come."),
+        ({"channels": {}}, "image 0 has no ids and no masks."),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(dataset, change, problem):

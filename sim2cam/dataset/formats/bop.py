@@ -1,4 +1,4 @@
-"""BOP, the benchmark for 6D poses (Hodan et al. 2018): scenes, millimetres, pinhole cameras.
+"""Writing BOP, the benchmark for 6D poses (Hodan et al. 2018): scenes, millimetres, pinholes.
 
 Its boxes hold the first pixel and how many more there are, as its own ``calc_gt_info.py`` writes
 them: one less than the width in pixels.
@@ -7,75 +7,170 @@ them: one less than the width in pixels.
 from __future__ import annotations
 
 import json
-import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
 
 from sim2cam import images
 from sim2cam.dataset.channels import DEPTH_SCALE_M
+from sim2cam.dataset.formats.bop_models import Model, Shapes, write_models
 from sim2cam.dataset.formats.pictures import labels_of
 from sim2cam.dataset.formats.pinhole import Straightener
-from sim2cam.dataset.parsing import first_problem, read_json
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
-from sim2cam.errors import InputError, LensError
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, box_of_mask
-from sim2cam.geometry.lens import BrownConrady
-from sim2cam.geometry.poses import Pose
-
-T = TypeVar("T")
+from sim2cam.scene.asset import Asset
 
 CAMERAS, POSES, INFOS = "scene_camera.json", "scene_gt.json", "scene_gt_info.json"
-NAMES = "categories.json"
-_MM = 1000.0
-_MOST_BYTES = 200_000_000
-_CURE = "Correct the file."
-_OFF_ROTATION = 0.05  # products of axes; LM-O's annotations are off by up to 0.0096
+NAMES, TARGETS = "categories.json", "targets_bop19.json"
+_LEAST_SEEN = 0.1  # of an object that BOP asks for
+_MOST_MODELS = 1000
+MM = 1000.0
 
 
-def write_bop(parts: Mapping[str, Dataset], folder: Path) -> None:
-    """Fills a folder with ``PART/SCENE/`` and ``categories.json``.
+def write_bop(
+    parts: Mapping[str, Dataset], folder: Path, shapes: Shapes | None = None
+) -> tuple[str, ...]:
+    """Fills a folder with ``PART/SCENE/``, ``categories.json`` and ``models/``; returns what it lacks.
 
     A scene holds ``rgb/``, ``depth/`` (where the data set has it), ``mask_visib/`` and ``mask/``
     (where it has ``amodal_masks``), and the three JSON files. Pictures of a lens that bends are
     straightened, masks and depth with them: BOP has no place for distortion. ``obj_id`` counts the
-    categories from 1, and ``categories.json`` names them; meshes are not written. Whole objects, in
-    ``mask`` and ``bbox_obj``, end at the picture's edge, where BOP's own go on.
+    pairs of category and model from 1, and ``categories.json`` names their categories; without
+    models, it counts the categories. A part ``test`` has its ``test_targets_bop19.json``: objects of
+    which a tenth is seen. Whole objects, in ``mask`` and ``bbox_obj``, end at the picture's edge,
+    where BOP's own go on.
+
+    Args:
+        parts: by name.
+        folder: to fill.
+        shapes: of the objects; None where they are unknown.
 
     Raises:
         InputError: an image without labels, poses or ids, or of a lens that no pinhole can stand for.
         OutputError: the folder cannot be written.
     """
-    categories = next(iter(parts.values())).categories
-    numbers = {name: number for number, name in enumerate(categories, start=1)}
-    names = {str(number): name for name, number in numbers.items()}
+    numbering = _numbering(parts, shapes)
+    names = {str(number): category for (category, _), number in numbering.numbers.items()}
     images.write_bytes(folder / NAMES, json.dumps(names, indent=1).encode())
+    if numbering.models:
+        write_models(numbering.models, folder)
     for name, dataset in parts.items():
         scenes: dict[int, list[Sample]] = defaultdict(list)
         for sample in dataset.samples:
             scenes[sample.scene_index].append(sample)
+        targets: list[dict[str, int]] = []
         for scene, samples in scenes.items():
-            _write_scene(dataset, samples, numbers, folder / name / f"{scene:06d}")
+            targets += _write_scene(
+                dataset, samples, numbering, folder / name / f"{scene:06d}", scene
+            )
+        if name == "test":
+            data = json.dumps(targets, indent=1).encode()
+            images.write_bytes(folder / f"{name}_{TARGETS}", data)
+    return numbering.lacks + tuple(_lacks(parts))
+
+
+def _lacks(parts: Mapping[str, Dataset]) -> Iterator[str]:
+    samples = [sample for part in parts.values() for sample in part.samples]
+    without = [s for s in samples if any(o.amodal_mask is None for o in s.objects or ())]
+    if without:
+        yield (
+            "mask/ is left out where there are no whole masks; render with amodal_masks among the "
+            "--channels to have it"
+        )
+    if any(Straightener.of(sample).source is not None for sample in without):
+        yield (
+            "bbox_obj and px_count_all are estimated where a lens was straightened without whole "
+            "masks: from the straightened box, and from the share that was seen"
+        )
+
+
+_Key = tuple[str, Asset | None]
+"""What an ``obj_id`` stands for: a category, and its shape where that is known."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbering:
+    """Which ``obj_id`` objects have, from 1, the models of each, and what is lacking, in words."""
+
+    numbers: Mapping[_Key, int]
+    shapes: Shapes | None
+    models: Mapping[int, Model]
+    lacks: tuple[str, ...]
+
+    def of(self, sample: Sample, label: ObjectLabel) -> int:
+        """Returns the ``obj_id`` of an object."""
+        return self.numbers[_key(self.shapes, sample, label)]
+
+
+def _key(shapes: Shapes | None, sample: Sample, label: ObjectLabel) -> _Key:
+    if shapes is None or label.instance_id is None:
+        return label.category, None
+    return label.category, shapes.assets_of(sample).get(label.instance_id)
+
+
+def _numbering(parts: Mapping[str, Dataset], shapes: Shapes | None) -> _Numbering:
+    categories = next(iter(parts.values())).categories
+    first: dict[_Key, Sample] = {}
+    for part in parts.values():
+        for sample in part.samples:
+            for label in sample.objects or ():
+                first.setdefault(_key(shapes, sample, label), sample)
+    keys = sorted(first, key=lambda key: categories.index(key[0]))  # within one, as they come
+    numbers = {key: number for number, key in enumerate(keys, start=1)}
+    plain: dict[_Key, int] = {(name, None): n for n, name in enumerate(categories, start=1)}
+    why = "its scenes do not tell the shapes of its objects"
+    if len(keys) > _MOST_MODELS:
+        why = (
+            f"its objects have {len(keys)} shapes, and {_MOST_MODELS} are the most; let them share "
+            "some, as with --set die/edge_m=0.016"
+        )
+    elif shapes is not None and all(asset is not None for _, asset in keys):
+        try:
+            models = {
+                number: shapes.model_of(first[key], key[1])
+                for key, number in numbers.items()
+                if key[1] is not None
+            }
+            return _Numbering(numbers, shapes, models, ())
+        except InputError as error:
+            why = str(error).rstrip(".")
+    return _Numbering(plain, None, {}, (f"models/ is left out: {why}",))
 
 
 def _write_scene(
-    dataset: Dataset, samples: list[Sample], numbers: Mapping[str, int], folder: Path
-) -> None:
+    dataset: Dataset, samples: list[Sample], numbering: _Numbering, folder: Path, scene: int
+) -> list[dict[str, int]]:
+    """Writes a scene and returns its targets."""
     files: dict[str, dict[str, Any]] = {CAMERAS: {}, POSES: {}, INFOS: {}}
+    targets = []
     for number, sample in enumerate(samples):
         picture = _straight(dataset, sample)
         _write_images(picture, number, folder)
+        ids = [numbering.of(sample, found.label) for found in picture.objects]
+        infos = [_info(found, picture) for found in picture.objects]
         files[CAMERAS][str(number)] = _camera(sample, picture)
-        files[POSES][str(number)] = [_pose(o.label, numbers) for o in picture.objects]
-        files[INFOS][str(number)] = [_info(o, picture) for o in picture.objects]
+        files[POSES][str(number)] = [
+            _pose(found.label, obj_id) for found, obj_id in zip(picture.objects, ids, strict=True)
+        ]
+        files[INFOS][str(number)] = infos
+        seen = Counter(
+            obj_id
+            for obj_id, info in zip(ids, infos, strict=True)
+            if info["visib_fract"] >= _LEAST_SEEN
+        )
+        targets += [
+            {"im_id": number, "inst_count": count, "obj_id": obj_id, "scene_id": scene}
+            for obj_id, count in sorted(seen.items())
+        ]
     for name, table in files.items():
         images.write_bytes(folder / name, json.dumps(table, indent=1).encode())
+    return targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +227,14 @@ def _object(
         bits = label.amodal_mask.mask().astype(np.uint8)
         whole = straightener.nearest(bits) > 0
         return _Object(label, seen, whole, box_of_mask(whole) or (0.0, 0.0, 0.0, 0.0))
-    if straightener.source is not None:
-        raise InputError(
-            dataset.root,
-            f"{place} whole mask, without which its whole box cannot be straightened. Render with "
-            "amodal_masks among the --channels.",
-        )
     assert label.box_amodal_xyxy is not None
-    return _Object(label, seen, None, label.box_amodal_xyxy)
+    if straightener.source is None:
+        return _Object(label, seen, None, label.box_amodal_xyxy)
+    x0, y0, x1, y1 = (round(value) for value in label.box_amodal_xyxy)
+    filled = np.zeros(ids.shape, np.uint8)
+    filled[max(y0, 0) : y1, max(x0, 0) : x1] = 1
+    box = box_of_mask(straightener.nearest(filled) > 0)
+    return _Object(label, seen, None, box or (0.0, 0.0, 0.0, 0.0))
 
 
 def _write_images(picture: _Picture, number: int, folder: Path) -> None:
@@ -154,22 +249,22 @@ def _write_images(picture: _Picture, number: int, folder: Path) -> None:
 
 
 def _camera(sample: Sample, picture: _Picture) -> dict[str, Any]:
-    facts = {"cam_K": picture.matrix.ravel().tolist(), "depth_scale": DEPTH_SCALE_M * _MM}
+    facts = {"cam_K": picture.matrix.ravel().tolist(), "depth_scale": DEPTH_SCALE_M * MM}
     if sample.moment is None:
         return facts
     world = sample.moment.camera.inverse()
     return facts | {
         "cam_R_w2c": world.rotation().as_matrix().ravel().tolist(),
-        "cam_t_w2c": [_MM * value for value in world.position_m],
+        "cam_t_w2c": [MM * value for value in world.position_m],
     }
 
 
-def _pose(label: ObjectLabel, numbers: Mapping[str, int]) -> dict[str, Any]:
+def _pose(label: ObjectLabel, obj_id: int) -> dict[str, Any]:
     assert label.pose is not None
     return {
         "cam_R_m2c": label.pose.rotation().as_matrix().ravel().tolist(),
-        "cam_t_m2c": [_MM * value for value in label.pose.position_m],
-        "obj_id": numbers[label.category],
+        "cam_t_m2c": [MM * value for value in label.pose.position_m],
+        "obj_id": obj_id,
     }
 
 
@@ -177,7 +272,7 @@ def _info(found: _Object, picture: _Picture) -> dict[str, Any]:
     seen = int(found.seen.sum())
     if found.whole is None:
         assert found.label.visible_fraction is not None
-        pixels = round(seen / found.label.visible_fraction)
+        pixels = max(seen, round(seen / found.label.visible_fraction))
     else:
         pixels = int(found.whole.sum())
     with_depth = 0
@@ -196,204 +291,3 @@ def _info(found: _Object, picture: _Picture) -> dict[str, Any]:
 def _first_and_more(box: Box) -> list[int]:
     x0, y0, x1, y1 = (round(value) for value in box)
     return [x0, y0, x1 - x0 - 1, y1 - y0 - 1]
-
-
-_Three = Annotated[list[float], Field(min_length=3, max_length=3)]
-_Four = Annotated[list[float], Field(min_length=4, max_length=4)]
-_Nine = Annotated[list[float], Field(min_length=9, max_length=9)]
-
-
-@dataclass(frozen=True)
-class _Camera:
-    matrix: Annotated[_Nine, Field(alias="cam_K")]
-    depth_scale: float = 1.0
-
-
-@dataclass(frozen=True)
-class _Gt:
-    rotation: Annotated[_Nine, Field(alias="cam_R_m2c")]
-    position_mm: Annotated[_Three, Field(alias="cam_t_m2c")]
-    obj_id: int
-
-
-@dataclass(frozen=True)
-class _Info:
-    bbox_obj: _Four
-    bbox_visib: _Four
-    px_count_visib: int
-    visib_fract: float
-
-
-_NAMES: TypeAdapter[dict[int, str]] = TypeAdapter(dict[int, str])
-_CAMERAS: TypeAdapter[dict[int, _Camera]] = TypeAdapter(dict[int, _Camera])
-_POSES: TypeAdapter[dict[int, list[_Gt]]] = TypeAdapter(dict[int, list[_Gt]])
-_INFOS: TypeAdapter[dict[int, list[_Info]]] = TypeAdapter(dict[int, list[_Info]])
-
-
-def is_bop(path: Path) -> bool:
-    """Returns whether a path is a folder of scenes, or one."""
-    return bool(_scenes_below(path))
-
-
-def _scenes_below(root: Path) -> dict[str, list[Path]]:
-    """Returns the folders of scenes by part, for a data set, one part of it, or one scene."""
-    if (root / CAMERAS).is_file():
-        return {root.parent.name: [root]}
-    found: dict[str, list[Path]] = defaultdict(list)
-    for pattern in (f"*/{CAMERAS}", f"*/*/{CAMERAS}"):
-        for path in sorted(root.glob(pattern)):
-            found[path.parent.parent.name].append(path.parent)
-    return dict(found)
-
-
-def read_bop(root: Path, origin: Origin) -> dict[str, Dataset]:
-    """Returns the parts of a data set (``test``, ``train_pbr``, ...), of one part or of one scene.
-
-    Boxes are those of what is seen; objects that are hidden whole are left out. Categories are named
-    by ``categories.json`` where our export wrote one, and else as the files of their meshes:
-    ``obj_000001``. Depth is that of a depth camera, ``sensor_depth``.
-
-    Raises:
-        InputError: a file is missing, broken or contradicts itself.
-    """
-    parts = _scenes_below(root)
-    scenes = [scene for found in parts.values() for scene in found]
-    names = _names(scenes)
-    samples: dict[str, list[Sample]] = {part: [] for part in parts}
-    number = 0
-    for part, folders in parts.items():
-        for folder in folders:
-            samples[part].extend(_scene(root, folder, number, names, origin))
-            number += 1
-    found = {o.category for part in samples.values() for s in part for o in s.objects or ()}
-    categories = tuple(name for name in names.values() if name in found) or tuple(names.values())
-    return {part: Dataset(root, categories, tuple(read)) for part, read in samples.items()}
-
-
-def _names(scenes: list[Path]) -> dict[int, str]:
-    """Returns the categories by ``obj_id``, of all that the scenes show."""
-    path = scenes[0].parents[1] / NAMES
-    given = _table(path, _NAMES) if path.is_file() else {}
-    shown = {
-        pose.obj_id
-        for scene in scenes
-        if (scene / POSES).is_file()
-        for poses in _table(scene / POSES, _POSES).values()
-        for pose in poses
-    }
-    found = {
-        number: given.get(number, f"obj_{number:06d}") for number in sorted(shown | set(given))
-    }
-    if len(set(found.values())) < len(found):
-        raise InputError(path, f"two objects have the same name. {_CURE}")
-    return found
-
-
-def _scene(
-    root: Path, folder: Path, scene_index: int, names: Mapping[int, str], origin: Origin
-) -> Iterator[Sample]:
-    cameras = _table(folder / CAMERAS, _CAMERAS)
-    labelled = (folder / POSES).is_file()
-    poses = _table(folder / POSES, _POSES) if labelled else {}
-    infos = _table(folder / INFOS, _INFOS) if labelled else {}
-    for number, camera in sorted(cameras.items()):
-        path = _picture_file(folder, number)
-        width, height = images.read_size(path)
-        objects = None
-        if labelled:
-            objects = tuple(_labels(folder, number, poses, infos, names))
-        depth = folder / f"depth/{number:06d}.png"
-        yield Sample(
-            name=path.relative_to(root).as_posix(),
-            rgb=path,
-            width=width,
-            height=height,
-            objects=objects,
-            origin=origin,
-            channels={"sensor_depth": depth} if depth.is_file() else {},
-            lens=_lens(folder / CAMERAS, number, camera),
-            scene_index=scene_index,
-            depth_unit_m=camera.depth_scale / _MM if depth.is_file() else None,
-        )
-
-
-def _table(path: Path, adapter: TypeAdapter[T]) -> T:
-    try:
-        return adapter.validate_python(read_json(path, _MOST_BYTES, "file of a scene"))
-    except ValidationError as error:
-        raise InputError(path, f"{first_problem(error)}. {_CURE}") from error
-
-
-def _picture_file(folder: Path, number: int) -> Path:
-    for place in ("rgb", "gray"):
-        for suffix in images.SUFFIXES:
-            path = folder / f"{place}/{number:06d}{suffix}"
-            if path.is_file():
-                return path
-    raise InputError(
-        folder, f"image {number} is in {CAMERAS}, but not in rgb/ or gray/. Copy the scene again."
-    )
-
-
-def _lens(path: Path, number: int, camera: _Camera) -> BrownConrady:
-    fx, skew, cx, zero, fy, cy, *last = camera.matrix
-    if skew or zero or last != [0, 0, 1]:
-        raise InputError(path, f"image {number}: cam_K is not fx 0 cx, 0 fy cy, 0 0 1. {_CURE}")
-    try:
-        return BrownConrady(fx, fy, cx, cy)
-    except LensError as error:
-        raise InputError(path, f"image {number}: {error}") from error
-
-
-def _labels(
-    folder: Path,
-    number: int,
-    poses: Mapping[int, list[_Gt]],
-    infos: Mapping[int, list[_Info]],
-    names: Mapping[int, str],
-) -> Iterator[ObjectLabel]:
-    given, beside = poses.get(number, []), infos.get(number, [])
-    if len(given) != len(beside):
-        raise InputError(
-            folder / INFOS,
-            f"image {number}: {len(beside)} objects, but {POSES} has {len(given)}. Calculate it "
-            "again.",
-        )
-    for index, (pose, info) in enumerate(zip(given, beside, strict=True)):
-        if info.px_count_visib > 0:
-            box, whole = _box(info.bbox_visib), _box(info.bbox_obj)
-            if box is None or whole is None or not 0 < info.visib_fract <= 1:
-                raise InputError(
-                    folder / INFOS,
-                    f"image {number}, object {index}: impossible box or visib_fract. {_CURE}",
-                )
-            yield ObjectLabel(
-                category=names[pose.obj_id],
-                box_xyxy=box,
-                area_px=info.px_count_visib,
-                box_amodal_xyxy=whole,
-                visible_fraction=info.visib_fract,
-                pose=_pose_of(folder / POSES, number, index, pose),
-            )
-
-
-def _box(first_and_more: list[float]) -> Box | None:
-    x, y, width, height = first_and_more
-    if not all(map(math.isfinite, first_and_more)) or width < 0 or height < 0:
-        return None
-    return x, y, x + width + 1, y + height + 1
-
-
-def _pose_of(path: Path, number: int, index: int, pose: _Gt) -> Pose:
-    matrix = np.eye(4)
-    matrix[:3, :3] = np.reshape(pose.rotation, (3, 3))
-    matrix[:3, 3] = np.array(pose.position_mm) / _MM
-    rotation = matrix[:3, :3]
-    is_rotation = np.allclose(rotation @ rotation.T, np.eye(3), atol=_OFF_ROTATION)
-    if not np.isfinite(matrix).all() or not is_rotation or np.linalg.det(rotation) < 0:
-        raise InputError(
-            path,
-            f"image {number}, object {index}: cam_R_m2c is no rotation, or cam_t_m2c is not finite. "
-            f"{_CURE}",
-        )
-    return Pose.from_matrix(matrix)

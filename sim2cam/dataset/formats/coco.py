@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.pictures import labels_of, stem_of, upright_file
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.geometry.boxes import xyxy_to_xywh
 
 
@@ -99,16 +99,15 @@ def _annotations(
     keypoints: dict[str, tuple[str, ...]],
 ) -> list[dict[str, Any]]:
     objects = labels_of(dataset, sample)
-    ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     return [
-        _annotation(label, numbers[label.category], ids)
+        _annotation(label, numbers[label.category], mask)
         | _keypoints(label, keypoints[label.category])
-        for label in objects
+        for label, mask in zip(objects, seen_masks(sample), strict=True)
     ]
 
 
 def _annotation(
-    label: ObjectLabel, category_id: int, ids: NDArray[np.uint16] | None
+    label: ObjectLabel, category_id: int, mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     amodal = label.box_amodal_xyxy
     found = {
@@ -120,8 +119,8 @@ def _annotation(
         "bbox_amodal": None if amodal is None else list(xyxy_to_xywh(amodal)),
         "instance_id": label.instance_id,
     }
-    if ids is not None and label.instance_id is not None:
-        found["segmentation"] = asdict(RunLengths.of(ids == label.instance_id))
+    if mask is not None:
+        found["segmentation"] = asdict(RunLengths.of(mask))
     if label.amodal_mask is not None:
         found["segmentation_amodal"] = asdict(label.amodal_mask)
     return {key: value for key, value in found.items() if value is not None}

@@ -1,17 +1,21 @@
-"""Reading COCO detection files: boxes come out upright, like the pixels that ``images`` returns."""
+"""Reading COCO files: labels come out upright, like the pixels that ``images`` returns."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import images
+from sim2cam.dataset.formats.coco_shapes import keypoints_of, mask_of
+from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
@@ -46,6 +50,7 @@ class _Image:
 class _Category:
     id: int
     name: str
+    keypoints: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class _Annotation:
     bbox: list[float]
     area: float | None = None
     iscrowd: bool = False
+    segmentation: Any = None
+    keypoints: Any = None
 
 
 @dataclass(frozen=True)
@@ -89,8 +96,9 @@ _FILE: TypeAdapter[_File] = TypeAdapter(_File)
 def read_coco(path: Path, origin: Origin) -> Dataset:
     """Returns the images and labels of a COCO file, in its order; images lie beside the file.
 
-    Boxes are turned upright with the pixels where the listed size is that of the file as stored.
-    An orientation that leaves the size alone does not tell: it then follows the other images.
+    Boxes, masks and keypoints are turned upright with the pixels where the listed size is that of the
+    file as stored. An orientation that leaves the size alone does not tell: it then follows the other
+    images. Keypoints have the names that their category lists.
     Without a list of annotations, the images are unlabelled (``objects`` is None). What our export
     says of an image's origin and scene is kept; otherwise every image is its own scene.
 
@@ -99,8 +107,8 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
             an image, or of another size.
     """
     file = _parse(path)
-    categories = _category_names(path, file)
-    photos = [_photo(path, entry) for entry in _checked_images(path, file)]
+    categories = _categories(path, file)
+    photos = _photos(path, file)
     labels = _by_image(path, file)
     ours = all(type(photo.entry.scene_index) is int for photo in photos)
     samples: list[Sample] = []
@@ -120,7 +128,39 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
                 scene_index=photo.entry.scene_index if ours else len(samples),
             )
         )
-    return Dataset(path.parent, tuple(categories.values()), tuple(samples))
+    return Dataset(path.parent, tuple(c.name for c in categories.values()), tuple(samples))
+
+
+def read_coco_image(
+    path: Path, name: str, picture: Path, tables: dict[str, Any]
+) -> tuple[tuple[str, ...], tuple[ObjectLabel, ...]]:
+    """Returns the categories and the labels of one image whose COCO tables stand alone.
+
+    Args:
+        path: what the tables were read from, for errors.
+        name: of the image.
+        picture: its file.
+        tables: ``annotations`` and ``categories``; ``width`` and ``height`` where they tell of which
+            pixels the labels are.
+
+    Raises:
+        InputError: as ``read_coco``.
+    """
+    width, height = images.read_size(picture)
+    image = {"id": 0, "file_name": name, "width": width, "height": height}
+    image |= {side: tables[side] for side in ("width", "height") if side in tables}
+    annotations = tables["annotations"]
+    if isinstance(annotations, list):
+        annotations = [a | {"image_id": 0} if isinstance(a, dict) else a for a in annotations]
+    file = _checked(path, {**tables, "images": [image], "annotations": annotations})
+    categories = _categories(path, file)
+    photo = _photo(path, file.images[0], picture)
+    (turned,) = _turned([photo])
+    labels = (
+        _label(path, number, annotation, photo, categories, turned)
+        for number, annotation in enumerate(file.annotations or ())
+    )
+    return tuple(c.name for c in categories.values()), tuple(labels)
 
 
 @dataclass(frozen=True)
@@ -150,10 +190,10 @@ def read_ids(path: Path) -> CocoIds:
         InputError: as ``read_coco``.
     """
     file = _parse(path)
-    photos = [_photo(path, entry) for entry in _checked_images(path, file)]
+    photos = _photos(path, file)
     return CocoIds(
         {photo.entry.id: photo.entry.file_name for photo in photos},
-        _category_names(path, file),
+        {number: category.name for number, category in _categories(path, file).items()},
         {p.entry.id: p for p, is_turned in zip(photos, _turned(photos), strict=True) if is_turned},
     )
 
@@ -176,24 +216,30 @@ def _parse(path: Path) -> _File:
                 f"not a COCO file: there is no list '{key}' in it. Export the annotations as COCO "
                 "detection.",
             )
+    return _checked(path, tables)
+
+
+def _checked(path: Path, tables: Any) -> _File:
     try:
         return _FILE.validate_python(tables)
     except ValidationError as error:
         raise InputError(path, f"{first_problem(error)}. Correct the file.") from error
 
 
-def _category_names(path: Path, file: _File) -> dict[int, str]:
-    """Returns the names by id, in the order of ids."""
-    names: dict[int, str] = {}
+def _categories(path: Path, file: _File) -> dict[int, _Category]:
+    """Returns the categories by id, in the order of ids."""
+    found: dict[int, _Category] = {}
+    names: set[str] = set()
     for category in sorted(file.categories, key=lambda c: c.id):
-        if category.id in names:
+        if category.id in found:
             raise InputError(path, f"two categories have the id {category.id}. Give each its own.")
-        if category.name in names.values():
+        if category.name in names:
             raise InputError(
                 path, f"two categories are named '{category.name}'. Merge them or rename one."
             )
-        names[category.id] = category.name
-    return names
+        found[category.id] = category
+        names.add(category.name)
+    return found
 
 
 def _checked_images(path: Path, file: _File) -> list[_Image]:
@@ -218,8 +264,12 @@ def _checked_images(path: Path, file: _File) -> list[_Image]:
     return file.images
 
 
-def _photo(path: Path, entry: _Image) -> _Photo:
-    image = path.parent / entry.file_name
+def _photos(path: Path, file: _File) -> list[_Photo]:
+    entries = _checked_images(path, file)
+    return [_photo(path, entry, path.parent / entry.file_name) for entry in entries]
+
+
+def _photo(path: Path, entry: _Image, image: Path) -> _Photo:
     orientation = images.read_orientation(image)
     width, height = images.read_size(image)
     exchanged = _TO_UPRIGHT[orientation][2]
@@ -261,26 +311,36 @@ def _label(
     number: int,
     annotation: _Annotation,
     photo: _Photo,
-    categories: dict[int, str],
+    categories: dict[int, _Category],
     turned: bool,
 ) -> ObjectLabel:
     place = f"annotations[{number}] (image {photo.entry.file_name})"
-    if annotation.category_id not in categories:
-        known = ", ".join(f"{i} ({name})" for i, name in categories.items())
+    category = categories.get(annotation.category_id)
+    if category is None:
+        known = ", ".join(f"{i} ({c.name})" for i, c in categories.items())
         raise InputError(
             path, f"{place}: no category has the id {annotation.category_id}. Allowed: {known}."
         )
     problem = _box_problem(annotation.bbox, photo, turned) or _area_problem(annotation.area)
     if problem:
         raise InputError(path, f"{place}: {problem} Correct or remove the annotation.")
+    columns, rows = photo.stored if turned else photo.upright
+    try:
+        mask = mask_of(annotation.segmentation, (rows, columns))
+        keypoints = keypoints_of(annotation.keypoints, category.keypoints or ())
+    except ValueError as error:
+        raise InputError(path, f"{place}: {error} Correct or remove the annotation.") from error
     x, y, width, height = annotation.bbox
-    box = xywh_to_xyxy((x, y, width, height))
-    return ObjectLabel(
-        category=categories[annotation.category_id],
-        box_xyxy=_upright(box, photo) if turned else box,
+    label = ObjectLabel(
+        category=category.name,
+        box_xyxy=xywh_to_xyxy((x, y, width, height)),
         area_px=width * height if annotation.area is None else annotation.area,
         is_crowd=annotation.iscrowd,
+        mask=mask,
+        keypoints=keypoints,
     )
+    stands = not turned or photo.orientation == 1  # then masks need not be unpacked
+    return label if stands else _label_upright(label, photo)
 
 
 def _box_problem(bbox: list[float], photo: _Photo, turned: bool) -> str | None:
@@ -311,3 +371,23 @@ def _upright(box_xyxy: Box, photo: _Photo) -> Box:
     if mirrored_y:
         y0, y1 = height - y1, height - y0
     return (y0, x0, y1, x1) if exchanged else (x0, y0, x1, y1)
+
+
+def _label_upright(label: ObjectLabel, photo: _Photo) -> ObjectLabel:
+    """Returns a label of the stored pixels as one of the upright ones."""
+    mask = None if label.mask is None else RunLengths.of(_mask_upright(label.mask.mask(), photo))
+    points = label.keypoints
+    if points is not None:
+        points = tuple(
+            replace(p, xy=_upright((*p.xy, p.xy[0] + 1, p.xy[1] + 1), photo)[:2])
+            if p.visibility > 0
+            else p
+            for p in points
+        )
+    return replace(label, box_xyxy=_upright(label.box_xyxy, photo), mask=mask, keypoints=points)
+
+
+def _mask_upright(mask: NDArray[np.bool_], photo: _Photo) -> NDArray[np.bool_]:
+    mirrored_x, mirrored_y, exchanged = _TO_UPRIGHT[photo.orientation]
+    mask = mask[:: -1 if mirrored_y else 1, :: -1 if mirrored_x else 1]
+    return mask.T if exchanged else mask

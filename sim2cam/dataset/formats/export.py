@@ -12,6 +12,7 @@ from typing import Literal
 from sim2cam import images
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.formats.bop import write_bop
+from sim2cam.dataset.formats.bop_models import Shapes
 from sim2cam.dataset.formats.coco import write_coco
 from sim2cam.dataset.formats.kitti import write_kitti
 from sim2cam.dataset.formats.voc import write_voc
@@ -30,19 +31,22 @@ WRITERS: dict[FormatName, Writer] = {
     "yolo-seg": write_yolo_outlines,
     "voc": write_voc,
     "kitti": write_kitti,
-    "bop": write_bop,
     "webdataset": write_webdataset,
 }
-"""Each takes the parts by name, all with the same categories, and a new folder to fill."""
+"""Each takes the parts by name, all with the same categories, and a new folder to fill; that of BOP
+takes more."""
 
 
-def export(parts: Mapping[str, Dataset], out: Path, to: FormatName) -> None:
-    """Writes a data set and its card into a new folder, which appears whole.
+def export(
+    parts: Mapping[str, Dataset], out: Path, to: FormatName, shapes: Shapes | None = None
+) -> tuple[str, ...]:
+    """Writes a data set and its card into a new folder, which appears whole; returns what it lacks.
 
     Args:
         parts: by name, as ``algebra.split`` gives them; a whole data set is one part, ``train``.
         out: the folder.
         to: the format.
+        shapes: of the objects, for BOP's models; None where they are unknown.
 
     Raises:
         UsageError: a part whose name cannot be that of a folder.
@@ -52,9 +56,14 @@ def export(parts: Mapping[str, Dataset], out: Path, to: FormatName) -> None:
     for name in parts:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
             raise UsageError(f"a part named '{name}': use letters, digits, _ and - only.")
+    lacks: tuple[str, ...] = ()
     with _new_folder(out) as folder:
-        WRITERS[to](parts, folder)
+        if to == "bop":
+            lacks = write_bop(parts, folder, shapes)
+        else:
+            WRITERS[to](parts, folder)
         write_card(card_of(*parts.values()), folder)
+    return lacks
 
 
 @contextmanager

@@ -3,30 +3,44 @@
 What it has for boxes in space takes for granted that objects stand upright before a level camera:
 one angle says how they are turned. Objects that lie on a table any way up do not fit, so those
 fields hold what KITTI's own ``DontCare`` regions hold there, and pose, extent and mask are lost;
-COCO and BOP keep them.
+COCO and BOP keep them. They are not read either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from sim2cam import images
-from sim2cam.dataset.formats.pictures import labels_of, upright_png
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.formats.pictures import each_a_scene, labels_of, upright_png
+from sim2cam.dataset.parsing import read_text
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import Box
 
+PICTURES, LABELS = "image_2", "label_2"
+_GROUP = "DontCare"
+_LEVELS: dict[int, Literal[0, 1, 2]] = {0: 0, 1: 1, 2: 2}
+_PARTS = {"training": "train", "testing": "test"}
+_COLUMNS = 15
+_MOST_BYTES = 4_000_000
+_CURE = "Correct the file."
 _UNKNOWN_BOX = "-1 -1 -1 -1000 -1000 -1000 -10"
 _UNKNOWN_ANGLE = -10
+_UNKNOWN_TRUNCATION = -1
 _SEEN, _PARTLY, _LARGELY, _UNKNOWN = range(4)
 
 
 def write_kitti(parts: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder with ``PART/image_2/``, ``PART/label_2/`` and ``PART/samples.txt``, the names.
 
-    A box names its first and its last pixel, from 0. Truncation is 0 where the whole box is known to
-    lie inside the picture and else unknown, -1. Occlusion is 0 from 95 % seen, 1 from half, 2 below
-    (KITTI gives no numbers; these are our choice), 3 where unknown. Groups are ``DontCare``.
+    A box names its first and its last pixel, from 0. Truncation and occlusion are those of the labels;
+    where they have none, truncation is 0 where the whole box is known to lie inside the picture and
+    else unknown, -1, and occlusion is 0 from 95 % seen, 1 from half, 2 below (KITTI gives no numbers;
+    these are our choice), 3 where unknown. Groups are ``DontCare``.
 
     Raises:
         InputError: an image without labels or that cannot be read, or a category of two words.
@@ -40,30 +54,43 @@ def write_kitti(parts: Mapping[str, Dataset], folder: Path) -> None:
                 )
         for number, sample in enumerate(dataset.samples):
             objects = labels_of(dataset, sample)
-            lines = "".join(f"{_line(label, sample)}\n" for label in objects)
-            images.write_bytes(folder / f"{name}/image_2/{number:06d}.png", upright_png(sample))
-            images.write_bytes(folder / f"{name}/label_2/{number:06d}.txt", lines.encode())
+            lines = [f"{_line(label, sample)}\n" for label in objects if not label.is_crowd]
+            groups = dict.fromkeys(f"{_group(label)}\n" for label in objects if label.is_crowd)
+            stem = f"{number:06d}"
+            images.write_bytes(folder / f"{name}/{PICTURES}/{stem}.png", upright_png(sample))
+            labels = "".join([*lines, *groups])
+            images.write_bytes(folder / f"{name}/{LABELS}/{stem}.txt", labels.encode())
         names = "".join(f"{number:06d} {s.name}\n" for number, s in enumerate(dataset.samples))
         images.write_bytes(folder / f"{name}/samples.txt", names.encode())
 
 
 def _line(label: ObjectLabel, sample: Sample) -> str:
+    seen = f"{_truncation(label, sample):g} {_occlusion(label)}"
+    return f"{label.category} {seen} {_UNKNOWN_ANGLE} {_box(label)} {_UNKNOWN_BOX}"
+
+
+def _group(label: ObjectLabel) -> str:
+    return f"{_GROUP} -1 -1 {_UNKNOWN_ANGLE} {_box(label)} {_UNKNOWN_BOX}"
+
+
+def _box(label: ObjectLabel) -> str:
     x0, y0, x1, y1 = label.box_xyxy
-    box = f"{x0:.2f} {y0:.2f} {x1 - 1:.2f} {y1 - 1:.2f}"
-    if label.is_crowd:
-        return f"DontCare -1 -1 {_UNKNOWN_ANGLE} {box} {_UNKNOWN_BOX}"
-    seen = f"{_truncation(label, sample)} {_occlusion(label)}"
-    return f"{label.category} {seen} {_UNKNOWN_ANGLE} {box} {_UNKNOWN_BOX}"
+    return f"{x0:.2f} {y0:.2f} {x1 - 1:.2f} {y1 - 1:.2f}"
 
 
-def _truncation(label: ObjectLabel, sample: Sample) -> int:
+def _truncation(label: ObjectLabel, sample: Sample) -> float:
+    if label.truncation is not None:
+        return label.truncation
     if label.box_amodal_xyxy is None:
-        return -1
+        return _UNKNOWN_TRUNCATION
     x0, y0, x1, y1 = label.box_amodal_xyxy
-    return 0 if x0 > 0 and y0 > 0 and x1 < sample.width and y1 < sample.height else -1
+    is_inside = x0 > 0 and y0 > 0 and x1 < sample.width and y1 < sample.height
+    return 0 if is_inside else _UNKNOWN_TRUNCATION
 
 
 def _occlusion(label: ObjectLabel) -> int:
+    if label.occlusion is not None:
+        return label.occlusion
     match label.visible_fraction:
         case None:
             return _UNKNOWN
@@ -72,3 +99,137 @@ def _occlusion(label: ObjectLabel) -> int:
         case share if share >= 0.5:
             return _PARTLY
     return _LARGELY
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line of a file of labels; the category of a group is ``DontCare``."""
+
+    category: str
+    box_xyxy: Box
+    truncation: float | None
+    occlusion: Literal[0, 1, 2] | None
+
+
+def is_kitti(path: Path) -> bool:
+    """Returns whether a path is a folder with ``image_2/``, or of such folders."""
+    return bool(_folders(path))
+
+
+def _folders(root: Path) -> dict[str, Path]:
+    """Returns the folders of pictures by part, for a data set or one part of it."""
+    found = [root] if (root / PICTURES).is_dir() else [p.parent for p in root.glob(f"*/{PICTURES}")]
+    parts = {_PARTS.get(path.name, path.name): path for path in sorted(found)}
+    return parts if len(parts) == len(found) else {path.name: path for path in sorted(found)}
+
+
+def read_kitti(root: Path, origin: Origin) -> dict[str, Dataset]:
+    """Returns the parts of a data set, ``training`` as ``train`` and ``testing`` as ``test``.
+
+    A part without ``label_2/`` was never labelled. A ``DontCare`` region is a group of each category:
+    what lies in it is neither trained on nor scored. Categories are those that occur, sorted.
+
+    Raises:
+        InputError: a file is missing, broken or contradicts itself.
+    """
+    rows: dict[str, dict[Path, list[_Row] | None]] = {}
+    for name, folder in _folders(root).items():
+        rows[name] = {path: _labels(path, folder) for path in _pictures(folder)}
+    listed = [row for part in rows.values() for found in part.values() for row in found or ()]
+    categories = tuple(sorted({row.category for row in listed} - {_GROUP}))
+    parts = {
+        name: Dataset(
+            root,
+            categories,
+            tuple(_sample(path, root, found, categories, origin) for path, found in part.items()),
+        )
+        for name, part in rows.items()
+    }
+    return each_a_scene(parts)
+
+
+def _pictures(folder: Path) -> list[Path]:
+    found = (folder / PICTURES).iterdir()
+    paths = sorted(p for p in found if p.suffix.lower() in images.SUFFIXES and p.name[0] != ".")
+    if not paths:
+        raise InputError(folder / PICTURES, "no images in it. Copy the data set again.")
+    return paths
+
+
+def _labels(picture: Path, folder: Path) -> list[_Row] | None:
+    if not (folder / LABELS).is_dir():
+        return None
+    path = folder / LABELS / f"{picture.stem}.txt"
+    if not path.is_file():
+        raise InputError(path, f"missing, of {picture.name}. Add it, empty where nothing is seen.")
+    width, height = images.read_size(picture)
+    lines = read_text(path, _MOST_BYTES, "file of labels").splitlines()
+    return [
+        _row(path, number, line, width, height)
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+
+
+def _row(path: Path, number: int, line: str, width: int, height: int) -> _Row:
+    category, *words = line.split()
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError as error:
+        raise InputError(
+            path, f"line {number}: '{line[:60]}' is not a name and numbers. {_CURE}"
+        ) from error
+    problem = _problem(numbers, width, height)
+    if problem:
+        raise InputError(path, f"line {number}: {problem} {_CURE}")
+    truncation, occlusion, _, x0, y0, last_x, last_y, *_ = numbers
+    return _Row(
+        category,
+        (x0, y0, last_x + 1, last_y + 1),
+        None if truncation == _UNKNOWN_TRUNCATION else truncation,
+        _LEVELS.get(int(occlusion)),
+    )
+
+
+def _problem(numbers: Sequence[float], width: int, height: int) -> str | None:
+    """Returns what is wrong with the numbers of a line of a picture of that size."""
+    if len(numbers) != _COLUMNS - 1:
+        return f"{len(numbers) + 1} words, not {_COLUMNS}."
+    truncation, occlusion, _, x0, y0, last_x, last_y, *_ = numbers
+    box = f"the box from ({x0:g}, {y0:g}) to ({last_x:g}, {last_y:g})"
+    if not (math.isfinite(x0 + y0 + last_x + last_y) and x0 < last_x + 1 and y0 < last_y + 1):
+        return f"{box} is none."
+    if x0 >= width or y0 >= height or last_x <= -1 or last_y <= -1:
+        return f"{box} lies outside the image of {width}x{height} pixels."
+    if truncation != _UNKNOWN_TRUNCATION and not 0 <= truncation <= 1:
+        return f"truncation {truncation:g} is neither 0 to 1 nor -1."
+    if occlusion not in (-1, *_LEVELS, _UNKNOWN):
+        return f"occlusion {occlusion:g} is none of -1, 0, 1, 2, 3."
+    return None
+
+
+def _sample(
+    path: Path,
+    root: Path,
+    rows: Sequence[_Row] | None,
+    categories: tuple[str, ...],
+    origin: Origin,
+) -> Sample:
+    width, height = images.read_size(path)
+    objects = None if rows is None else tuple(_objects(rows, categories))
+    return Sample(path.relative_to(root).as_posix(), path, width, height, objects, origin)
+
+
+def _objects(rows: Sequence[_Row], categories: tuple[str, ...]) -> Iterator[ObjectLabel]:
+    for row in rows:
+        x0, y0, x1, y1 = row.box_xyxy
+        is_group = row.category == _GROUP
+        for category in categories if is_group else (row.category,):
+            yield ObjectLabel(
+                category,
+                row.box_xyxy,
+                (x1 - x0) * (y1 - y0),
+                is_crowd=is_group,
+                occlusion=row.occlusion,
+                truncation=row.truncation,
+            )

@@ -16,7 +16,6 @@ from typing import Any
 import yaml
 
 from sim2cam import images
-from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.pictures import (
     check_stems,
     each_a_scene,
@@ -27,6 +26,7 @@ from sim2cam.dataset.formats.pictures import (
 from sim2cam.dataset.outlines import outline_of
 from sim2cam.dataset.parsing import read_text, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 
@@ -56,7 +56,7 @@ def write_yolo_outlines(parts: Mapping[str, Dataset], folder: Path) -> None:
     Pieces and holes of an object are joined, as ``outlines.outline_of`` has it.
 
     Raises:
-        InputError: an image without labels or ids, or one that cannot be read.
+        InputError: an image without labels, an object without a mask, or what cannot be read.
         OutputError: the folder cannot be written.
     """
     _write(parts, folder, _outlines)
@@ -99,15 +99,14 @@ def _boxes(dataset: Dataset, sample: Sample) -> Places:
 
 def _outlines(dataset: Dataset, sample: Sample) -> Places:
     objects = labels_of(dataset, sample)
-    if "ids" not in sample.channels:
-        raise InputError(
-            dataset.root,
-            f"image {sample.name} has no ids, from which outlines come. Render with ids among the "
-            "--channels, or export boxes (yolo).",
-        )
-    ids = read("ids", sample.channels["ids"])
-    for label in objects:
-        outline = outline_of(ids == label.instance_id) / (sample.width, sample.height)
+    for label, mask in zip(objects, seen_masks(sample), strict=True):
+        if mask is None:
+            raise InputError(
+                dataset.root,
+                f"image {sample.name} has no masks, from which outlines come. Render with ids among "
+                "the --channels, or export boxes (yolo).",
+            )
+        outline = outline_of(mask) / (sample.width, sample.height)
         if len(outline) and not label.is_crowd:
             yield label, outline.ravel().tolist()
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import trimesh
 
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.channels import read
-from sim2cam.dataset.formats.bop import read_bop
+from sim2cam.dataset.formats.bop_models import Model, Shapes, diameter_of
+from sim2cam.dataset.formats.bop_reader import read_bop
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Moment
@@ -21,6 +23,9 @@ from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.render.assets.importer import import_assets
+from sim2cam.scene.asset import Block, Sphere
+from sim2cam.scene.objects import symmetries_of
 
 CURE = "Correct the file."
 PINHOLE = BrownConrady(50.0, 51.0, 24.0, 16.0)
@@ -139,12 +144,6 @@ def without(fact):
     return change
 
 
-def bent_without_masks(dataset):
-    sample = posed(dataset, BrownConrady(50.0, 50.0, 24.0, 16.0, k1=-0.3)).samples[0]
-    label = replace(sample.objects[0], amodal_mask=None)
-    return replace(dataset, samples=(replace(sample, objects=(label,)),))
-
-
 def without_ids(dataset):
     sample = replace(posed(dataset).samples[0], channels={})
     return replace(dataset, samples=(sample,))
@@ -156,11 +155,6 @@ REFUSED = {
     "no whole box": (without("box_amodal_xyxy"), f"{OBJECT} box_amodal_xyxy, which BOP needs."),
     "no fraction": (without("visible_fraction"), f"{OBJECT} visible_fraction, which BOP needs."),
     "no ids": (without_ids, "image 000000 has no ids, from which masks come."),
-    "a bent lens without whole masks": (
-        bent_without_masks,
-        f"{OBJECT} whole mask, without which its whole box cannot be straightened. Render with "
-        "amodal_masks among the --channels.",
-    ),
 }
 
 
@@ -177,6 +171,152 @@ def test_a_pinhole_needs_no_whole_masks(tmp_path, dataset):
     assert not (scene / "mask").exists()
     (info,) = json.loads((scene / "scene_gt_info.json").read_text())["0"]
     assert (info["px_count_visib"], info["px_count_all"]) == (96, 144)
+
+
+LACKS = [
+    "models/ is left out: its scenes do not tell the shapes of its objects",
+    "mask/ is left out where there are no whole masks; render with amodal_masks among the --channels "
+    "to have it",
+    "bbox_obj and px_count_all are estimated where a lens was straightened without whole masks: from "
+    "the straightened box, and from the share that was seen",
+]
+
+
+def test_a_bent_lens_needs_none_either_and_what_is_estimated_is_said(tmp_path, dataset):
+    bent = BrownConrady(50.0, 50.0, 24.0, 16.0, k1=-0.3)
+    whole = posed(dataset, bent)
+    samples = (
+        replace(s, objects=tuple(replace(o, amodal_mask=None) for o in s.objects))
+        for s in whole.samples
+    )
+    without = replace(whole, samples=tuple(samples))
+    told = [
+        export({"train": each}, tmp_path / name, "bop")
+        for name, each in (("with", whole), ("without", without))
+    ]
+    assert told == [tuple(LACKS[:1]), tuple(LACKS)]
+    pairs = zip(*(read_captures(tmp_path / n).samples for n in ("with", "without")), strict=True)
+    for known, estimated in pairs:
+        for one, other in zip(known.objects, estimated.objects, strict=True):
+            assert (one.box_xyxy, one.area_px) == (other.box_xyxy, other.area_px)
+            assert np.abs(np.subtract(one.box_amodal_xyxy, other.box_amodal_xyxy)).max() <= 1
+            assert other.visible_fraction == pytest.approx(one.visible_fraction, abs=0.1)
+    assert not list((tmp_path / "without").rglob("mask"))
+    assert not (tmp_path / "without/models").exists()
+
+
+CUBE, BALL = Block((0.02, 0.02, 0.02), 0.0, "square"), Sphere(0.01)
+
+
+def model_of(_, asset):
+    """A tetrahedron for a ball, and for a cube a cube."""
+    if asset is BALL:
+        corners = np.array([[0.0, 0, 0], [0.03, 0, 0], [0, 0.04, 0], [0, 0, 0.01]])
+        faces = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+        mesh = trimesh.Trimesh(corners, faces)
+    else:
+        mesh = trimesh.creation.box((0.02, 0.02, 0.02))
+    rgb = np.arange(3 * len(mesh.vertices), dtype=np.uint8).reshape(-1, 3)
+    normals = np.array(mesh.vertex_normals)
+    return Model(np.array(mesh.vertices), normals, mesh.faces, rgb, symmetries_of(asset))
+
+
+def test_models_are_in_millimetres_with_their_symmetries(tmp_path, dataset):
+    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, model_of)
+    told = export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    assert told == ()
+    infos = json.loads((tmp_path / "bop/models/models_info.json").read_text())
+    assert list(infos) == ["1", "2"]
+    cube, ball = infos.values()
+    assert cube["diameter"] == pytest.approx(20 * 3**0.5)
+    assert (cube["min_x"], cube["size_z"]) == pytest.approx((-10, 20))
+    assert (ball["diameter"], ball["min_y"], ball["size_y"]) == pytest.approx((50, 0, 40))
+    turns = np.reshape(cube["symmetries_discrete"], (-1, 4, 4))
+    assert len(turns) == 23
+    np.testing.assert_allclose(
+        turns[:, :3, :3] @ turns[:, :3, :3].transpose(0, 2, 1), [np.eye(3)] * 23, atol=1e-12
+    )
+    assert not np.isclose(np.trace(turns, axis1=1, axis2=2), 4).any()
+    assert (turns[:, :3, 3] == 0).all()
+    axes = [one["axis"] for one in ball["symmetries_continuous"]]
+    assert axes == np.eye(3).tolist()
+    assert [one["offset"] for one in ball["symmetries_continuous"]] == [[0, 0, 0]] * 3
+    for number, asset in ((1, CUBE), (2, BALL)):
+        loaded = trimesh.load(tmp_path / f"bop/models/obj_{number:06d}.ply", process=False)
+        model = model_of(None, asset)
+        np.testing.assert_allclose(loaded.vertices, 1000 * model.vertices_m, atol=1e-5)
+        assert np.array_equal(loaded.faces, model.faces)
+        assert np.array_equal(loaded.visual.vertex_colors[:, :3], model.rgb)
+
+
+def test_models_can_be_thrown_again(tmp_path, dataset):
+    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, model_of)
+    export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    names = ["obj_000001.ply", "obj_000002.ply"]
+    cube, ball = import_assets(tmp_path / "bop/models", names)
+    assert cube.facts.size_m == pytest.approx((0.02, 0.02, 0.02))
+    assert len(cube.facts.symmetries.rotations_wxyz) == 23
+    assert ball.facts.low_m == pytest.approx((0, 0, 0), abs=1e-9)
+    assert ball.facts.symmetries.axes == symmetries_of(BALL).axes
+
+
+def test_a_model_is_what_shows_a_category_in_a_shape(tmp_path, dataset):
+    def assets_of(sample):  # squares have two sizes
+        return {1: replace(CUBE, size_m=(0.01 * (1 + sample.scene_index),) * 3), 2: BALL}
+
+    export({"test": posed(dataset)}, tmp_path / "bop", "bop", Shapes(assets_of, model_of))
+    names = json.loads((tmp_path / "bop/categories.json").read_text())
+    assert names == {"1": "square", "2": "square", "3": "disc"}
+    back = read_captures(tmp_path / "bop")
+    assert back.categories == ("square", "disc")
+    assert [o.category for s in back.samples for o in s.objects] == ["square", "disc"] * 4
+    targets = json.loads((tmp_path / "bop/test_targets_bop19.json").read_text())
+    assert targets[:2] == [
+        {"im_id": 0, "inst_count": 1, "obj_id": 1, "scene_id": 0},
+        {"im_id": 0, "inst_count": 1, "obj_id": 3, "scene_id": 0},
+    ]
+    assert {t["obj_id"] for t in targets if t["scene_id"] == 1} == {2, 3}
+
+
+def test_what_is_hardly_seen_is_no_target(tmp_path, dataset):
+    hidden = posed(dataset).samples[0]
+    label = replace(hidden.objects[0], amodal_mask=None, visible_fraction=0.05)
+    one = replace(dataset, samples=(replace(hidden, objects=(label, hidden.objects[1])),))
+    export({"test": one}, tmp_path / "bop", "bop")
+    (target,) = json.loads((tmp_path / "bop/test_targets_bop19.json").read_text())
+    assert target["obj_id"] == 2
+
+
+def test_too_many_shapes_have_no_models(tmp_path, dataset, monkeypatch):
+    monkeypatch.setattr("sim2cam.dataset.formats.bop._MOST_MODELS", 1)
+    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, model_of)
+    (told,) = export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    assert told == (
+        "models/ is left out: its objects have 2 shapes, and 1 are the most; let them share some, as "
+        "with --set die/edge_m=0.016"
+    )
+    assert not (tmp_path / "bop/models").exists()
+
+
+def test_a_shape_whose_file_is_gone_has_no_model(tmp_path, dataset):
+    def gone(sample, asset):
+        raise InputError("mug.obj", "no such file. Check the path.")
+
+    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, gone)
+    (told,) = export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    assert told == "models/ is left out: mug.obj: no such file. Check the path"
+    names = json.loads((tmp_path / "bop/categories.json").read_text())
+    assert names == {"1": "square", "2": "disc"}
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
+def test_diameters_are_those_that_bop_gives():
+    known = json.loads((LMO / "models/models_info.json").read_text())
+    for number in (1, 8):
+        path = LMO / f"models/obj_{number:06d}.ply"
+        vertices = np.array(trimesh.load(path, process=False).vertices)
+        assert diameter_of(vertices) == pytest.approx(known[str(number)]["diameter"], abs=0.002)
 
 
 CAMERA = {"cam_K": [50, 0, 24, 0, 50, 16, 0, 0, 1], "depth_scale": 1.0}

@@ -67,9 +67,9 @@ def test_outlines_fill_the_masks(exported):
             np.testing.assert_allclose(boxes[0], boxes[1], atol=0.251)
 
 
-def test_outlines_need_ids(tmp_path, dataset):
+def test_outlines_need_masks(tmp_path, dataset):
     bare = replace(dataset, samples=tuple(replace(s, channels={}) for s in dataset.samples))
-    with pytest.raises(InputError, match=r"has no ids, from which outlines come\. Render with ids"):
+    with pytest.raises(InputError, match=r"has no masks, from which outlines come\. Render with"):
         export({"train": bare}, tmp_path / "out", "yolo-seg")
 
 
