@@ -333,9 +333,12 @@ def _nut(drawn: Draw, i: int) -> Thing:
 
 
 def _label(drawn: Draw, path: str, text: str) -> Label:
-    colors = (color_of(drawn, path, f"{part}_") for part in ("ground", "letter", "pattern"))
+    ground, letters, pattern = (
+        color_of(drawn, path, f"{part}_") for part in ("ground", "letter", "pattern")
+    )
     facts = drawn.pictures.get(str(drawn.values.get(f"{path}/picture", NO_PICTURE)))
-    return Label(text, drawn.count(f"{path}/seed"), *colors, facts.file if facts else None)
+    picture = facts.file if facts else None
+    return Label(text, drawn.count(f"{path}/seed"), ground, letters, pattern, picture)
 
 
 def _card_pictures(drawn: Draw, path: str) -> tuple[PictureFile | None, PictureFile | None]:

@@ -14,13 +14,16 @@ from sim2cam.errors import UsageError
 
 @dataclass(frozen=True)
 class Export:
-    """Write data sets or captures, merged and perhaps split, in a format that other tools read."""
+    """Write data sets or captures, or a trained network, in a format that other tools read."""
 
     data: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DATA")]
-    """Folders of data sets, or captures; several become one."""
+    """Folders of data sets, or captures; several become one. For onnx: the weights of a detector, or
+    the run folder of a translator."""
     out: Path
-    """Folder to write."""
-    format: Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"] = "coco"
+    """Folder to write; for onnx the file."""
+    format: Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset", "onnx"] = (
+        "coco"
+    )
     """coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: outlines. kitti: boxes, occlusion.
     bop: 6D poses, masks, depth, models, in pinhole pictures. webdataset: everything, in tar files."""
     split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...")] = None
@@ -33,6 +36,9 @@ class Export:
 
     def execute(self) -> None:
         """Writes the export."""
+        if self.format == "onnx":
+            self._write_network()
+            return
         from sim2cam.dataset.algebra import merge, split
         from sim2cam.dataset.captures import read_captures
         from sim2cam.dataset.catalog import where
@@ -59,6 +65,28 @@ class Export:
         self.talk.tell(
             f"{self.format}: {self.out}: {told}", out=str(self.out), pictures=counts, lacks=lacks
         )
+
+    def _write_network(self) -> None:
+        """Writes one network.
+
+        Raises:
+            UsageError: several were given, or what concerns data sets.
+        """
+        from sim2cam.adapt.export import export_translator
+        from sim2cam.adapt.store import load_transfer
+        from sim2cam.models.export import export_detector
+        from sim2cam.models.prediction import load_detector
+        from sim2cam.training.device import use_threads
+
+        if len(self.data) != 1 or self.split is not None or self.where is not None:
+            raise UsageError("--format onnx takes one network, and neither --split nor --where.")
+        use_threads(1)
+        (source,) = self.data
+        if source.is_dir():
+            export_translator(load_transfer(source), self.out)
+        else:
+            export_detector(load_detector(source), self.out)
+        self.talk.tell(f"onnx: {self.out}", out=str(self.out))
 
 
 @dataclass(frozen=True)
