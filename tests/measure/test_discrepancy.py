@@ -17,7 +17,10 @@ def at(z, x=0.0):
 
 
 BOARD = np.array(
-    [[[-0.1, -0.1, 0], [0.1, -0.1, 0], [0.1, 0.1, 0]], [[-0.1, -0.1, 0], [0.1, 0.1, 0], [-0.1, 0.1, 0]]]
+    [
+        [[-0.1, -0.1, 0], [0.1, -0.1, 0], [0.1, 0.1, 0]],
+        [[-0.1, -0.1, 0], [0.1, 0.1, 0], [-0.1, 0.1, 0]],
+    ]
 )
 
 
@@ -84,7 +87,9 @@ def test_pixels_of_one_pose_alone_are_wrong():
 def test_what_is_hidden_in_both_poses_does_not_count():
     truth, found = board(at(1.0)), board(at(1.0, x=0.1))
     hidden = np.full_like(truth, 0.5)
-    assert (discrepancies(hidden, truth, found, CAMERA, 0.2) == 1).all()  # nothing of either is seen
+    assert (
+        discrepancies(hidden, truth, found, CAMERA, 0.2) == 1
+    ).all()  # nothing of either is seen
     half = np.where(np.arange(WIDTH) < 21, 0.5, 0.0) * np.ones((HEIGHT, 1))
     errors = discrepancies(half, truth, found, CAMERA, 0.2)
     right = np.arange(WIDTH) >= 21

@@ -12,7 +12,9 @@ from sim2cam.measure.pose_errors import add, add_s, mspd, mssd, symmetry_transfo
 CAMERA = np.array([[500.0, 0, 320], [0, 510, 240], [0, 0, 1]])
 CUBE = np.array(list(itertools.product((-0.05, 0.05), repeat=3)))
 NONE = symmetry_transforms([], [])
-RING = np.array([(math.cos(a), math.sin(a), 0) for a in np.linspace(0, 2 * math.pi, 629)[:-1]]) * 0.05
+RING = (
+    np.array([(math.cos(a), math.sin(a), 0) for a in np.linspace(0, 2 * math.pi, 629)[:-1]]) * 0.05
+)
 
 
 def pose(position=(0, 0, 1), turn=(0, 0, 0)):

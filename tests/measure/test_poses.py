@@ -100,7 +100,9 @@ def test_the_surer_estimate_chooses_first_though_it_is_worse():
 
 def test_missing_estimates_and_other_objects_count_as_not_found():
     score = evaluate(
-        sought([at(0)], [at(0)]), sought([at(0), at(0.1)], NOTHING, of=model("b"), image=1), images=2
+        sought([at(0)], [at(0)]),
+        sought([at(0), at(0.1)], NOTHING, of=model("b"), image=1),
+        images=2,
     )
     assert score.objects["a"]["ar_mssd"].value == 1
     assert score.objects["b"]["ar_mssd"].value == 0
@@ -164,7 +166,9 @@ def test_against_a_computation_written_out(seed):
             truths = [at(*rng.uniform(-0.05, 0.05, 2), 1) for _ in range(rng.integers(1, 4))]
             found = [t @ at(*rng.normal(size=3) * 0.01) for t in truths if rng.random() < 0.9]
             found += [at(0.01)] * int(rng.integers(0, 2))
-            cases.append(sought(truths, found, image=image, of=of, width=int(rng.choice([320, 720]))))
+            cases.append(
+                sought(truths, found, image=image, of=of, width=int(rng.choice([320, 720])))
+            )
     kinds = {
         "ar_mssd": [0.05 * k for k in range(1, 11)],
         "ar_mspd": [5 * k for k in range(1, 11)],

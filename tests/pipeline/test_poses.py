@@ -237,7 +237,9 @@ def test_noise_on_the_truth_of_lmo_scores_what_the_definition_says(tmp_path):
     # a translation moves every point as far; symmetries of eggbox and glue leave larger errors
     for number in (1, 5, 6, 8, 9, 12):
         diameter = infos[str(number)]["diameter"] / 1000
-        apart = [d / diameter for d, one in zip(drawn, found, strict=True) if one.object_id == number]
+        apart = [
+            d / diameter for d, one in zip(drawn, found, strict=True) if one.object_id == number
+        ]
         recalls = [np.mean([a < limit for a in apart]) for limit in np.arange(0.05, 0.51, 0.05)]
         row = score.objects[f"obj_{number:06d}"]
         assert row["ar_mssd"].value == pytest.approx(np.mean(recalls))

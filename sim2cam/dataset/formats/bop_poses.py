@@ -35,14 +35,13 @@ from sim2cam.dataset.formats.bop_files import (
 )
 from sim2cam.dataset.parsing import read_text
 from sim2cam.errors import InputError
+from sim2cam.measure.detection import LEAST_VISIBLE
 from sim2cam.measure.pose_errors import symmetry_transforms
 
 Floats = NDArray[np.float64]
 
 TARGETS = "test_targets_bop19.json"
 """Beside the parts of a data set: which images are scored, and which objects in them."""
-LEAST_VISIBLE = 0.1
-"""Share of an object that has to be seen for it to count."""
 
 _HEADER = "scene_id,im_id,obj_id,score,R,t,time"
 _COLUMNS = _HEADER.split(",")
@@ -183,7 +182,7 @@ def read_views(scenes: Sequence[Path]) -> tuple[PoseView, ...]:
     """Returns the pictures in which objects are to be found, as BOP's challenge of 2019 has it.
 
     With a list of targets, of each object the instances that are seen most, as many as it says;
-    without one, all those of which at least ``LEAST_VISIBLE`` is seen.
+    without one, all those of which at least ``detection.LEAST_VISIBLE`` is seen.
 
     Raises:
         InputError: a file is missing, broken or contradicts another.
