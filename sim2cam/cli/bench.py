@@ -34,10 +34,11 @@ class Bench:
     weights: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
     ]
-    """Weights file (.safetensors); detections (.json): those of --out, or COCO results; or poses in
-    the format of BOP's challenge of 2019 (.csv)."""
+    """Weights file (.safetensors); detections (.json): those of --out, or results of COCO or BOP; or
+    poses as BOP has them since 2019 (.csv)."""
     captures: Path
-    """COCO file, or folder of a data set; for poses, of one of BOP with its meshes."""
+    """COCO file, or folder of a data set. In one of BOP, its test targets count: whole objects of which
+    a tenth is seen. Poses need its meshes too."""
     out: Path | None = None
     """File (.json) for the scores, and of detections the errors in every image and themselves."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
@@ -81,13 +82,13 @@ class Bench:
             console.table(_pose_table(found.score))
 
     def _score_detections(self) -> None:
-        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
         from sim2cam.pipeline.bench import score_predictions, write_bench
         from sim2cam.pipeline.slices import slice_errors
 
         console = self.talk.console()
-        captures = read_captures(self.captures).take(self.limit)
+        captures = read_scored(self.captures).take(self.limit)
         if self.weights.suffix == ".json":
             found = read_predictions(self.weights, captures, self.captures)
             result = score_predictions(captures, found)
@@ -132,11 +133,11 @@ class Compare:
 
     def execute(self) -> None:
         """Prints both, the difference and its p-value."""
-        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
         from sim2cam.pipeline.bench import compare_predictions
 
-        captures = read_captures(self.captures)
+        captures = read_scored(self.captures)
         first, second = (
             [read_predictions(path, captures, self.captures) for path in _files(side)]
             for side in (self.first, self.second)

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xyxy_to_xywh
 from sim2cam.measure.bootstrap import Difference, Estimate, difference, estimate, resampled_counts
-from sim2cam.measure.matching import IOU_THRESHOLDS, CategoryMatches, match
+from sim2cam.measure.matching import IOU_THRESHOLDS, LEAST_VISIBLE, CategoryMatches, match
 
 DRAWS = 1000
-LEAST_VISIBLE = 0.1
-"""Objects of which a smaller share is seen count neither as found nor as missed, as BOP has it."""
 _ALL = range(len(IOU_THRESHOLDS))
 _AT_50, _AT_75 = 0, 5
 _MOST_AREA = 1e10

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_DETECTIONS = 100  # an image and category, as COCO counts
+LEAST_VISIBLE = 0.1
+"""Objects of which a smaller share is seen count neither as found nor as missed, as BOP has it."""
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 _RECALLS = np.linspace(0.0, 1.0, 101)
 _EPSILON = np.spacing(1.0)

@@ -214,7 +214,8 @@ def is_bop(path: Path) -> bool:
 def read_bop(root: Path, origin: Origin) -> dict[str, Dataset]:
     """Returns the parts of a data set (``test``, ``train_pbr``, ...), of one part or of one scene.
 
-    Boxes are those of what is seen; objects that are hidden whole are left out. Categories are named
+    Boxes are those of what is seen, and end at the picture's edge, as those of whole objects do;
+    objects that are hidden whole are left out. Categories are named
     by ``categories.json`` where our export wrote one, and else as the files of their meshes:
     ``obj_000001``. Depth is that of a depth camera, ``sensor_depth``.
 
@@ -247,7 +248,7 @@ def _scene(
         width, height = images.read_size(path)
         objects = None
         if labelled:
-            objects = tuple(_labels(folder, number, poses, infos, names))
+            objects = tuple(_labels(folder, number, (width, height), poses, infos, names))
         depth = folder / f"depth/{number:06d}.png"
         yield Sample(
             name=path.relative_to(root).as_posix(),
@@ -276,6 +277,7 @@ def _lens(path: Path, number: int, camera: CameraEntry) -> BrownConrady:
 def _labels(
     folder: Path,
     number: int,
+    size: tuple[int, int],
     poses: Mapping[int, list[PoseEntry]],
     infos: Mapping[int, list[InfoEntry]],
     names: Mapping[int, str],
@@ -289,7 +291,7 @@ def _labels(
         )
     for index, (pose, info) in enumerate(zip(given, beside, strict=True)):
         if info.px_count_visib > 0:
-            box, whole = _box(info.bbox_visib), _box(info.bbox_obj)
+            box, whole = _box(info.bbox_visib, size), _box(info.bbox_obj, size)
             if box is None or whole is None or not 0 < info.visib_fract <= 1:
                 raise InputError(
                     folder / INFOS,
@@ -305,8 +307,11 @@ def _labels(
             )
 
 
-def _box(first_and_more: list[float]) -> Box | None:
+def _box(first_and_more: list[float], size: tuple[int, int]) -> Box | None:
+    """Returns a box as far as it lies in a picture (width, height); None where it is none or beside."""
     x, y, width, height = first_and_more
     if not all(map(math.isfinite, first_and_more)) or width < 0 or height < 0:
         return None
-    return x, y, x + width + 1, y + height + 1
+    x0, y0 = max(x, 0.0), max(y, 0.0)
+    x1, y1 = min(x + width + 1, size[0]), min(y + height + 1, size[1])
+    return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None

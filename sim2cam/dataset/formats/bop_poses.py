@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -34,8 +34,9 @@ from sim2cam.dataset.formats.bop_files import (
     scenes_below,
 )
 from sim2cam.dataset.parsing import read_text
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.measure.detection import LEAST_VISIBLE
+from sim2cam.measure.matching import LEAST_VISIBLE
 from sim2cam.measure.pose_errors import symmetry_transforms
 
 Floats = NDArray[np.float64]
@@ -169,7 +170,7 @@ def read_targets(scenes: Sequence[Path]) -> Wanted | None:
     if not path.is_file():
         return None
     wanted: Wanted = defaultdict(dict)
-    numbers = {_number_of(scene) for scene in scenes}
+    numbers = {scene_number(scene) for scene in scenes}
     for target in read_table(path, _TARGETS):
         if target.scene_id in numbers:
             wanted[target.scene_id, target.im_id][target.obj_id] = target.inst_count
@@ -178,11 +179,52 @@ def read_targets(scenes: Sequence[Path]) -> Wanted | None:
     return dict(wanted)
 
 
+def as_scored(root: Path, captures: Dataset) -> Dataset:
+    """Returns captures of a BOP data set as BOP scores detections in them.
+
+    With a list of targets, only its images count, and boxes are those of whole objects, also where
+    something hides them; without one, captures stay as they are.
+
+    Args:
+        root: of the data set, a part of it or a scene.
+        captures: read from there.
+
+    Raises:
+        InputError: the list is broken, or names nothing here.
+    """
+    scenes = scored_scenes(root) if (_base_of(root) / TARGETS).is_file() else []
+    wanted = read_targets(scenes) if scenes else None
+    if wanted is None:
+        return captures
+    folders = {scene.resolve() for scene in scenes}
+    samples = tuple(
+        replace(sample, objects=sample.objects and tuple(map(_whole, sample.objects)))
+        for sample in captures.samples
+        if sample.rgb.parents[1].resolve() in folders and place_of(sample) in wanted
+    )
+    return replace(captures, samples=samples)
+
+
+def place_of(sample: Sample) -> tuple[int, int]:
+    """Returns the numbers of the scene and of the image of a sample of a BOP data set."""
+    return scene_number(sample.rgb.parents[1]), int(sample.rgb.stem)
+
+
+def _whole(label: ObjectLabel) -> ObjectLabel:
+    return replace(label, box_xyxy=label.box_amodal_xyxy or label.box_xyxy)
+
+
+def _base_of(root: Path) -> Path:
+    """Returns the folder beside whose parts the list of targets lies."""
+    (scene, *_), *_ = scenes_below(root).values()
+    return scene.parents[1]
+
+
 def read_views(scenes: Sequence[Path]) -> tuple[PoseView, ...]:
     """Returns the pictures in which objects are to be found, as BOP's challenge of 2019 has it.
 
     With a list of targets, of each object the instances that are seen most, as many as it says;
-    without one, all those of which at least ``detection.LEAST_VISIBLE`` is seen.
+    without one, all those of which at least ``matching.LEAST_VISIBLE`` is seen.
 
     Raises:
         InputError: a file is missing, broken or contradicts another.
@@ -194,7 +236,7 @@ def read_views(scenes: Sequence[Path]) -> tuple[PoseView, ...]:
 def _views(scene: Path, wanted: Wanted | None) -> Iterator[PoseView]:
     cameras = read_table(scene / CAMERAS, CAMERA_TABLE)
     poses, infos = read_table(scene / POSES, POSE_TABLE), read_table(scene / INFOS, INFO_TABLE)
-    scene_id = _number_of(scene)
+    scene_id = scene_number(scene)
     if wanted is None:
         listed = {number: _visible(poses, infos, number) for number in sorted(cameras)}
     else:
@@ -250,7 +292,7 @@ def _view(scene: Path, number: int, camera: CameraEntry, truths: dict[int, Float
     width, height = images.read_size(picture_file(scene, number))
     depth = scene / f"depth/{number:06d}.png"
     return PoseView(
-        _number_of(scene),
+        scene_number(scene),
         number,
         np.reshape(camera.matrix, (3, 3)),
         width,
@@ -261,7 +303,12 @@ def _view(scene: Path, number: int, camera: CameraEntry, truths: dict[int, Float
     )
 
 
-def _number_of(scene: Path) -> int:
+def scene_number(scene: Path) -> int:
+    """Returns the number of a scene, which is the name of its folder.
+
+    Raises:
+        InputError: it is none.
+    """
     try:
         return int(scene.name)
     except ValueError as error:
