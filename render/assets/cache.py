@@ -13,10 +13,15 @@ VARIABLE = "SIM2CAM_CACHE"
 _VERSION = "assets-2"  # counts up when assets are brought in differently
 
 
+def root() -> Path:
+    """Returns the folder of all caches, whether it is there or not."""
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get(VARIABLE) or users / "sim2cam")
+
+
 def folder() -> Path:
     """Returns the folder of this cache, whether it is there or not."""
-    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get(VARIABLE) or users / "sim2cam") / _VERSION
+    return root() / _VERSION
 
 
 def read(name: str) -> bytes | None:

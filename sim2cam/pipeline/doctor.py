@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from sim2cam.errors import BackendError
+from sim2cam.render.assets import cache
 
 MESA_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
 
@@ -188,10 +189,10 @@ def check_opengl() -> Check:
 
 def check_cache() -> Check:
     """Returns the cache folder and whether it can be written."""
-    folder = cache_folder()
+    folder = cache.root()
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     ok = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-    cure = "" if ok else f"{there} cannot be written. Set XDG_CACHE_HOME to a folder that can."
+    cure = "" if ok else f"{there} cannot be written. Set {cache.VARIABLE} to a folder that can."
     return Check("cache", ok, str(folder), cure, needed=False)
 
 
@@ -201,12 +202,6 @@ def check_disk(folder: Path) -> Check:
     ok = free_gb >= _FREE_GB
     cure = "" if ok else f"At least {_FREE_GB:.0f} GB are needed. Free some, or work elsewhere."
     return Check("disk", ok, f"{free_gb:.1f} GB free in {folder}", cure)
-
-
-def cache_folder() -> Path:
-    """Returns the user's cache folder, which need not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sim2cam"
 
 
 def _requirements() -> list[str]:

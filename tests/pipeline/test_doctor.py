@@ -145,19 +145,19 @@ def test_a_gpu_that_torch_cannot_use_is_told(monkeypatch, tmp_path):
 
 
 def test_the_cache_need_not_exist_and_is_not_made(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a" / "b"))
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "a" / "b"))
     check = doctor.check_cache()
-    assert (check.ok, check.found) == (True, str(tmp_path / "a" / "b" / "sim2cam"))
+    assert (check.ok, check.found) == (True, str(tmp_path / "a" / "b"))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_cache_that_cannot_be_made_is_told(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "b"))
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "file" / "b"))
     check = doctor.check_cache()
     assert not check.ok
     assert check.cure == (
-        f"{tmp_path / 'file'} cannot be written. Set XDG_CACHE_HOME to a folder that can."
+        f"{tmp_path / 'file'} cannot be written. Set SIM2CAM_CACHE to a folder that can."
     )
 
 
