@@ -146,7 +146,7 @@ def _model(entry: ModelEntry) -> PoseModel:
 def _discrepancies(view: PoseView, model: PoseModel, truths: Floats, found: Floats) -> Floats:
     """Returns the VSD (n, m, taus) of found poses (n, 4, 4) to true ones (m, 4, 4)."""
     assert view.depth is not None
-    measured = images.read_16bit(view.depth) * view.depth_unit_m
+    measured = images.read_16bit(view.depth).astype(np.float64) * view.depth_unit_m
     if measured.shape != (view.height, view.width):
         raise InputError(
             view.depth, f"is not of {view.width}x{view.height} pixels, as its picture."

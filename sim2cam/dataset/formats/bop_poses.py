@@ -237,6 +237,7 @@ def _views(scene: Path, wanted: Wanted | None) -> Iterator[PoseView]:
     cameras = read_table(scene / CAMERAS, CAMERA_TABLE)
     poses, infos = read_table(scene / POSES, POSE_TABLE), read_table(scene / INFOS, INFO_TABLE)
     scene_id = scene_number(scene)
+    listed: dict[int, Mapping[int, int]]
     if wanted is None:
         listed = {number: _visible(poses, infos, number) for number in sorted(cameras)}
     else:

@@ -143,7 +143,9 @@ def _from_bop(
     categories = names_of(scenes)
     _check_known(path, "scene_id", (r.scene_id for r in results), set(map(scene_number, scenes)))
     _check_known(path, "category_id", (r.category_id for r in results), categories)
-    names = {place_of(sample): sample.name for sample in captures.samples}
+    names: dict[tuple[int | None, int | str], str] = {
+        place_of(sample): sample.name for sample in captures.samples
+    }
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
     for result in results:
         name = names.get((result.scene_id, result.image_id))
