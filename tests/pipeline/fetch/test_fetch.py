@@ -12,7 +12,8 @@ import pytest
 
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures, split_captures
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RecipeError
+from sim2cam.pipeline.asset_folder import assets_place
 from sim2cam.pipeline.data_folder import data_folder
 from sim2cam.pipeline.fetch import dice, sets
 from sim2cam.pipeline.fetch.download import Source
@@ -164,6 +165,18 @@ def test_data_sets_lie_in_the_cache_unless_a_folder_is_named(tmp_path, monkeypat
     assert data_folder() == tmp_path / "data"
     monkeypatch.setenv("SIM2CAM_REAL", "/somewhere")
     assert data_folder() == Path("/somewhere")
+
+
+def test_a_recipe_whose_meshes_are_missing_says_how_to_get_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path))
+    with pytest.raises(RecipeError) as caught:
+        assets_place("bop:lmo", tmp_path / "mine.toml")
+    assert str(caught.value) == (
+        f"{tmp_path}/mine.toml: 'assets.folder': bop:lmo is not there. Run sim2cam fetch lmo, or unpack "
+        "its models to lmo/models in a folder that SIM2CAM_REAL names."
+    )
+    (tmp_path / "lmo/models").mkdir(parents=True)
+    assert assets_place("bop:lmo", tmp_path / "mine.toml") == str(tmp_path / "lmo/models")
 
 
 def field(number, value):
