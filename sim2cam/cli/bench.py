@@ -16,22 +16,31 @@ from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
+    from sim2cam.measure.poses import PoseScore
     from sim2cam.measure.slices import Slice
     from sim2cam.pipeline.bench import BenchResult, Comparison
 
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
+_POSE_METRICS = {
+    "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
+    "add_or_s": "ADD(-S)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Bench:
     """Score a detector, or what one found, on labelled captures."""
 
-    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS")]
-    """Weights file (.safetensors), or detections (.json): those of --out, or COCO results."""
+    weights: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
+    ]
+    """Weights file (.safetensors); detections (.json): those of --out, or results of COCO or BOP; or
+    poses as BOP has them since 2019 (.csv)."""
     captures: Path
-    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset."""
+    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset. In one of
+    BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too."""
     out: Path | None = None
-    """File (.json) for the scores, the errors in every image and the detections."""
+    """File (.json) for the scores, and of detections the errors in every image and themselves."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
     """For categories whose names differ."""
     ignore: bool = False
@@ -46,19 +55,41 @@ class Bench:
 
     def execute(self) -> None:
         """Prints the scores."""
-        from sim2cam.dataset.captures import read_captures
+        check_numbers(workers=self.workers, limit=self.limit)
+        if self.out is not None and self.out.exists():
+            raise UsageError(f"--out {self.out} is there already. Name another file.")
+        if self.weights.suffix in (".json", ".csv") and (self.map or self.ignore):
+            raise UsageError("--map and --ignore are for weights; what was found names categories.")
+        if self.weights.suffix == ".csv":
+            self._score_poses()
+        else:
+            self._score_detections()
+
+    def _score_poses(self) -> None:
+        from sim2cam.dataset.writer import write_json
+        from sim2cam.pipeline.poses import bench_poses
+
+        console = self.talk.console()
+        progress = console.progress("scoring")
+        found = bench_poses(self.weights, self.captures, limit=self.limit, progress=progress)
+        if self.out is not None:
+            write_json(self.out, {"scores": found.to_json()})
+        if found.left_out:
+            console.say(f"{found.left_out} poses are of nothing that is sought, or too many of it.")
+        if self.talk.json:
+            console.result(found.to_json())
+        else:
+            console.table(_pose_table(found.score))
+
+    def _score_detections(self) -> None:
+        from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
         from sim2cam.pipeline.bench import score_predictions, write_bench
         from sim2cam.pipeline.slices import slice_errors
 
-        check_numbers(workers=self.workers, limit=self.limit)
-        if self.out is not None and self.out.exists():
-            raise UsageError(f"--out {self.out} is there already. Name another file.")
         console = self.talk.console()
-        captures = read_captures(self.captures).take(self.limit)
+        captures = read_scored(self.captures).take(self.limit)
         if self.weights.suffix == ".json":
-            if self.map or self.ignore:
-                raise UsageError("--map and --ignore are for weights; detections name categories.")
             found = read_predictions(self.weights, captures, self.captures)
             result = score_predictions(captures, found)
         else:
@@ -102,11 +133,11 @@ class Compare:
 
     def execute(self) -> None:
         """Prints both, the difference and its p-value."""
-        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
         from sim2cam.pipeline.bench import compare_predictions
 
-        captures = read_captures(self.captures)
+        captures = read_scored(self.captures)
         first, second = (
             [read_predictions(path, captures, self.captures) for path in _files(side)]
             for side in (self.first, self.second)
@@ -128,6 +159,21 @@ def score_table(scores: dict[str, Any]) -> str:
         cells = [getattr(score, name) for name in _METRICS]
         texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
         lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
+    return "\n".join(lines)
+
+
+def _pose_table(score: PoseScore) -> str:
+    """Returns a line for each object, for all instances and for the mean of the objects."""
+    shown = {metric: title for metric, title in _POSE_METRICS.items() if metric in score.all}
+    rows = [(name, score.instances[name], row) for name, row in score.objects.items()]
+    instances = sum(score.instances.values())
+    rows += [("all instances", instances, score.all), ("mean of objects", instances, score.mean)]
+    width = max(len(name) for name, *_ in rows)
+    lines = [f"{'':<{width}}{'number':>8}" + "".join(f"  {t:>20}" for t in shown.values())]
+    for name, number, row in rows:
+        cells = [row[metric] for metric in shown]
+        texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
+        lines.append(f"{name:<{width}}{number:>8}" + "".join(f"  {t:>20}" for t in texts))
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.domain import DomainFit, DomainShow
 from sim2cam.cli.exchange import Catalog, Export
+from sim2cam.cli.fetch import Fetch
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
 from sim2cam.cli.predict import Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
@@ -56,6 +57,7 @@ _Command = (
     | Annotated[
         _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
     ]
+    | Annotated[Fetch, tyro.conf.subcommand("fetch")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sim2cam import images
+from sim2cam.dataset.formats.bop_poses import as_scored
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
@@ -72,6 +73,19 @@ def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
     if parts:
         return _joined([part for _, part in parts.values()])
     return _read_folder(path, origin) if path.is_dir() else read_coco(path, origin)
+
+
+def read_scored(path: Path) -> Dataset:
+    """Returns captures as detections in them are scored.
+
+    They are those of ``read_captures``; of a BOP data set with a list of targets, those of its test
+    images that it names, with boxes of whole objects.
+
+    Raises:
+        InputError: as ``read_captures``, or the list is broken.
+    """
+    captures = read_captures(path)
+    return as_scored(path, captures) if is_bop(path) else captures
 
 
 def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:

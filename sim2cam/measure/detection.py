@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xyxy_to_xywh
 from sim2cam.measure.bootstrap import Difference, Estimate, difference, estimate, resampled_counts
-from sim2cam.measure.matching import IOU_THRESHOLDS, CategoryMatches, match
+from sim2cam.measure.matching import IOU_THRESHOLDS, LEAST_VISIBLE, CategoryMatches, match
 
 DRAWS = 1000
 _ALL = range(len(IOU_THRESHOLDS))
 _AT_50, _AT_75 = 0, 5
+_MOST_AREA = 1e10
 
 
 class LabelledObject(Protocol):
@@ -35,6 +36,10 @@ class LabelledObject(Protocol):
     @property
     def is_crowd(self) -> bool:
         """Whether the box covers a group, which is not scored."""
+
+    @property
+    def visible_fraction(self) -> float | None:
+        """Share of it that is seen; None where unknown."""
 
 
 class LabelledImage(Protocol):
@@ -80,6 +85,12 @@ class Detection:
     score: float
 
 
+def is_ignored(label: LabelledObject) -> bool:
+    """Returns whether an object counts neither as found nor as missed: a group, or hardly seen."""
+    visible = label.visible_fraction
+    return label.is_crowd or (visible is not None and visible < LEAST_VISIBLE)
+
+
 Predictions = Mapping[str, Sequence[Detection]]
 
 
@@ -92,7 +103,7 @@ class DetectionScore:
         ap50, ap75: the same at one threshold.
         agnostic_ap50: at 0.50, all categories taken as one.
         category_ap50: at 0.50 for each category that has objects.
-        images, objects: how many there are, groups left out.
+        images, objects: how many there are, those that ``is_ignored`` left out.
     """
 
     ap: Estimate
@@ -163,7 +174,7 @@ def evaluate(
     """Returns how well predictions fit, with 95 % bootstrap intervals over images.
 
     Args:
-        dataset: labelled images; groups neither count as found nor as missed.
+        dataset: labelled images.
         predictions: by the image's name, with an entry, perhaps empty, for every image.
         rng: draws the resamples.
         draws: how many.
@@ -172,7 +183,7 @@ def evaluate(
         InputError: as ``MatchedRun``, or there is no object at all.
     """
     run = MatchedRun(dataset, predictions)
-    objects = sum(not label.is_crowd for s in dataset.samples for label in s.objects or ())
+    objects = sum(not is_ignored(label) for s in dataset.samples for label in s.objects or ())
     if not objects:
         raise InputError(dataset.root, "no labelled object to score against.")
     values = _coco_values(dataset, predictions)
@@ -271,6 +282,7 @@ def _match_category(
                 _boxes(found),
                 np.array([d.score for d in found], np.float64),
                 _boxes(truth),
+                np.array([is_ignored(o) for o in truth], np.bool_),
                 np.array([o.is_crowd for o in truth], np.bool_),
             )
         )
@@ -328,7 +340,7 @@ def _coco_precision(
     ]
     scorer = COCOeval_faster(truth, truth.loadRes(results), "bbox")
     scorer.params.maxDets = [100]
-    scorer.params.areaRng, scorer.params.areaRngLbl = [[0, 1e10]], ["all"]
+    scorer.params.areaRng, scorer.params.areaRngLbl = [[0, _MOST_AREA]], ["all"]
     scorer.evaluate()
     scorer.accumulate()
     precision = np.asarray(scorer.eval["precision"], np.float64)[:, :, :, 0, 0]
@@ -346,7 +358,8 @@ def _coco_annotations(dataset: LabelledImages, numbers: Mapping[str, int]) -> li
                     "image_id": i,
                     "category_id": numbers[label.category],
                     "bbox": list(box),
-                    "area": box[2] * box[3],
+                    # faster-coco-eval ignores groups, and what is too large to be asked for
+                    "area": 2 * _MOST_AREA if is_ignored(label) else box[2] * box[3],
                     "iscrowd": int(label.is_crowd),
                 }
             )

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_DETECTIONS = 100  # an image and category, as COCO counts
+LEAST_VISIBLE = 0.1
+"""Objects of which a smaller share is seen count neither as found nor as missed, as BOP has it."""
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 _RECALLS = np.linspace(0.0, 1.0, 101)
 _EPSILON = np.spacing(1.0)
@@ -26,7 +28,7 @@ class ImageMatches:
     Attributes:
         scores: (n,).
         right: matched to an object that counts, by IoU threshold (t, n).
-        counted: neither matched to a group (t, n).
+        counted: not matched to an object that is ignored (t, n).
         objects: objects that count.
     """
 
@@ -40,6 +42,7 @@ def match(
     found_xyxy: NDArray[np.float64],
     scores: NDArray[np.float64],
     truth_xyxy: NDArray[np.float64],
+    ignored: NDArray[np.bool_],
     crowd: NDArray[np.bool_],
 ) -> ImageMatches:
     """Returns the matches of one category in one image.
@@ -48,23 +51,25 @@ def match(
         found_xyxy: detected boxes (n, 4).
         scores: theirs (n,).
         truth_xyxy: labelled boxes (m, 4).
-        crowd: which of these are groups (m,).
+        ignored: which of these count neither as found nor as missed (m,), groups among them.
+        crowd: which of them are groups (m,), in which any number may be found.
     """
     order = np.argsort(-scores, kind="mergesort")[:MAX_DETECTIONS]
-    last = np.argsort(crowd, kind="mergesort")  # groups come last
-    truth_crowd = crowd[last]
+    last = np.argsort(ignored, kind="mergesort")  # what is ignored comes last
+    truth_ignored, truth_crowd = ignored[last], crowd[last]
     overlap = _overlap(found_xyxy[order], truth_xyxy[last], truth_crowd)
     right = np.zeros((len(IOU_THRESHOLDS), len(order)), np.bool_)
     counted = np.ones_like(right)
     for level, threshold in enumerate(IOU_THRESHOLDS):
         taken = np.zeros(len(truth_crowd), np.bool_)
         for index in range(len(order)):
-            partner = _partner(overlap[index], threshold, taken, truth_crowd)
+            kinds = (~truth_ignored & ~taken, truth_ignored & (truth_crowd | ~taken))
+            partner = _partner(overlap[index], threshold, kinds)
             if partner is not None:
                 taken[partner] = True
-                right[level, index] = not truth_crowd[partner]
-                counted[level, index] = not truth_crowd[partner]
-    return ImageMatches(scores[order], right, counted, int((~crowd).sum()))
+                right[level, index] = not truth_ignored[partner]
+                counted[level, index] = not truth_ignored[partner]
+    return ImageMatches(scores[order], right, counted, int((~ignored).sum()))
 
 
 class CategoryMatches:
@@ -137,13 +142,10 @@ def _overlap(
 
 
 def _partner(
-    overlap: NDArray[np.float64],
-    threshold: float,
-    taken: NDArray[np.bool_],
-    crowd: NDArray[np.bool_],
+    overlap: NDArray[np.float64], threshold: float, kinds: Sequence[NDArray[np.bool_]]
 ) -> int | None:
-    """Returns the free object that overlaps most, or else a group; the later one of equals."""
-    for kind in (~crowd & ~taken, crowd):
+    """Returns the object that overlaps most, of the first kind that has one; the later of equals."""
+    for kind in kinds:
         fitting = np.flatnonzero(kind & (overlap >= min(threshold, 1 - 1e-10)))
         if len(fitting):
             best = overlap[fitting]

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.boxes import Box, pairwise_iou
-from sim2cam.measure.detection import Detection, LabelledImages, LabelledObject, Predictions
+from sim2cam.measure.detection import (
+    Detection,
+    LabelledImages,
+    LabelledObject,
+    Predictions,
+    is_ignored,
+)
 
 Kind = Literal["right", "wrong category", "false", "missed"]
 
@@ -47,7 +53,7 @@ class ImageErrors:
 
     Attributes:
         name: of the image.
-        objects: labelled objects, groups left out.
+        objects: labelled objects, those that ``is_ignored`` left out.
         right: objects that were found with their category.
         wrong_category: objects that were found, but as something else.
         missed: objects that were not found.
@@ -72,12 +78,12 @@ def judge(
 ) -> tuple[Verdict, ...]:
     """Returns a verdict on every sure detection, surest first, then the missed objects.
 
-    Detections in a labelled group are left out, as they are neither right nor wrong.
+    Detections of what ``is_ignored`` are left out, as they are neither right nor wrong.
     """
     sure = sorted((d for d in detections if d.score >= SURE_SCORE), key=lambda d: -d.score)
     overlap = pairwise_iou(_boxes(sure), _boxes(objects))  # (detections, objects)
-    crowd = np.array([o.is_crowd for o in objects], np.bool_)
-    free = ~crowd
+    ignored = np.array([is_ignored(o) for o in objects], np.bool_)
+    free = ~ignored
     verdicts = []
     for index, d in enumerate(sure):
         fitting = np.where(free, overlap[index], 0.0)
@@ -87,7 +93,7 @@ def judge(
             truth = objects[best].category
             kind: Kind = "right" if truth == d.category else "wrong category"
             verdicts.append(Verdict(kind, d.box_xyxy, d.category, truth, d.score, best))
-        elif not (crowd & (overlap[index] >= _FOUND_IOU)).any():
+        elif not (ignored & (overlap[index] >= _FOUND_IOU)).any():
             verdicts.append(Verdict("false", d.box_xyxy, d.category, None, d.score, None))
     missed = (
         Verdict("missed", o.box_xyxy, None, o.category, None, number)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.util
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sim2cam.errors import InputError, RecipeError, did_you_mean
+from sim2cam.pipeline.data_folder import CAPTURES_VARIABLE, data_folder
+from sim2cam.pipeline.fetch.sets import DATA_SETS
 from sim2cam.render.assets.files import asset_names
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.scene.asset import LengthUnit
 from sim2cam.scene.asset_facts import AssetFacts
-
-CAPTURES_VARIABLE = "SIM2CAM_REAL"
-"""Names the folder of data sets that recipes and commands call by their names."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,12 @@ def assets_place(name: str, path: Path) -> str:
         return str(_package_folder(kind, path) / data_set)
     if kind != "bop" or not data_set:
         return str((path.parent / name).absolute())
-    root = os.environ.get(CAPTURES_VARIABLE)
-    folder = Path(root or ".", data_set, "models").absolute()
-    if not (root and folder.is_dir()):
+    folder = data_folder() / data_set / "models"
+    if not folder.is_dir():
+        fetch = f"Run sim2cam fetch {data_set}, or unpack" if data_set in DATA_SETS else "Unpack"
         raise RecipeError(
             path,
-            f"'assets.folder': {name} is not there. Unpack its models to {data_set}/models in a folder "
+            f"'assets.folder': {name} is not there. {fetch} its models to {data_set}/models in a folder "
             f"that {CAPTURES_VARIABLE} names.",
         )
     return str(folder)

@@ -52,7 +52,7 @@ def test_help_needs_no_heavy_library():
         ("catalog", "DATA"),
         ("adapt apply", "TRANSLATOR"),
         ("train", "RECIPE"),
-        ("bench", "WEIGHTS|DETECTIONS"),
+        ("bench", "WEIGHTS|DETECTIONS|POSES"),
         ("compare", "FIRST"),
         ("predict", "WEIGHTS"),
         ("report", "RUN"),
@@ -60,6 +60,7 @@ def test_help_needs_no_heavy_library():
         ("domain fit", "RECIPE"),
         ("scenes add", "DATASET/SAMPLE"),
         ("scenes run", "DIR"),
+        ("fetch", "NAME"),
     ],
 )
 def test_help_names_what_is_given(command, name, capsys):

@@ -26,7 +26,9 @@ CATEGORIES = ("a", "b", "c")
 
 def image(name, *labels):
     objects = tuple(
-        ObjectLabel(category, box, 1.0, is_crowd=any(crowd)) for category, box, *crowd in labels
+        ObjectLabel(category, box, 1.0, is_crowd=group == "group", visible_fraction=seen)
+        for category, box, *more in labels
+        for group, seen in [more or ("", None)]
     )
     return Sample(name, Path(f"{name}.jpg"), 100, 100, objects, "real")
 
@@ -42,7 +44,7 @@ class Case:
 
 
 def random_case(seed, *, n_images=12, most_found=20):
-    """Images of few large boxes, so that many overlap; some empty, groups, tied scores."""
+    """Images of few large boxes, so that many overlap; some empty, groups, faint ones, tied scores."""
     rng = np.random.default_rng(seed)
 
     def box():
@@ -52,7 +54,12 @@ def random_case(seed, *, n_images=12, most_found=20):
     samples, predictions = [], {}
     for index in range(n_images):
         labels = [
-            (str(rng.choice(CATEGORIES[:2])), box(), rng.random() < 0.15)
+            (
+                str(rng.choice(CATEGORIES[:2])),
+                box(),
+                "group" if rng.random() < 0.15 else "",
+                float(rng.choice([0.05, 0.1, 0.5])) if rng.random() < 0.5 else None,
+            )
             for _ in range(int(rng.integers(0, 6)))
         ]
         samples.append(image(f"i{index}", *labels))
@@ -65,6 +72,16 @@ def random_case(seed, *, n_images=12, most_found=20):
             found.append(Detection(category, moved, round(float(rng.random()), 1)))
         predictions[f"i{index}"] = tuple(found)
     return Case(captures(*samples), predictions)
+
+
+class IgnoringFaint(COCOeval):
+    """As the fork of pycocotools that BOP scores with: what is ignored stays so without a group."""
+
+    def _prepare(self):
+        super()._prepare()
+        for labels in self._gts.values():
+            for label in labels:
+                label["ignore"] = label["ignore"] or label["faint"]
 
 
 def pycoco(case, *, as_one):
@@ -81,6 +98,7 @@ def pycoco(case, *, as_one):
                     "bbox": list(box),
                     "area": box[2] * box[3],
                     "iscrowd": int(label.is_crowd),
+                    "faint": label.visible_fraction is not None and label.visible_fraction < 0.1,
                 }
             )
         for d in case.predictions[sample.name]:
@@ -101,7 +119,7 @@ def pycoco(case, *, as_one):
             "annotations": truth,
         }
         coco.createIndex()
-        scorer = COCOeval(coco, coco.loadRes(results), "bbox")
+        scorer = IgnoringFaint(coco, coco.loadRes(results), "bbox")
         scorer.evaluate()
         scorer.accumulate()
     return scorer.eval["precision"][:, :, :, 0, 2].mean(axis=1)  # (thresholds, categories)

@@ -1,16 +1,21 @@
 """Detections in files: scored again, and compared."""
 
 import json
+import os
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sim2cam import images
 from sim2cam.cli.main import main
-from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.captures import read_captures, read_scored
 from sim2cam.dataset.formats.predictions import predictions_to_json, read_predictions
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.measure.detection import Detection
+from sim2cam.measure.detection import Detection, is_ignored
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, compare_predictions, score_predictions
+
+LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +179,93 @@ def test_detections_are_not_renamed(coco, tmp_path, capsys):
     arguments = ["bench", str(tmp_path / "found.json"), "--captures", str(coco), "--ignore"]
     assert main(arguments) == 2
     assert "--map and --ignore are for weights" in capsys.readouterr().err
+
+
+def bop(root, *, targets=True):
+    """A BOP data set of two images, of which one is a target; its objects are half seen and hardly."""
+    scene = root / "test/000002"
+    seen = {"bbox_obj": [10, 10, 19, 19], "bbox_visib": [10, 10, 9, 19], "px_count_visib": 200}
+    faint = {"bbox_obj": [40, 10, 9, 9], "bbox_visib": [40, 10, 0, 9], "px_count_visib": 9}
+    pose = {"cam_R_m2c": [1, 0, 0, 0, 1, 0, 0, 0, 1], "cam_t_m2c": [0, 0, 500]}
+    tables = {"scene_camera": {}, "scene_gt": {}, "scene_gt_info": {}}
+    for number in (3, 4):
+        picture = images.encode_png(np.zeros((48, 64, 3), np.uint8))
+        images.write_bytes(scene / f"rgb/{number:06d}.png", picture)
+        tables["scene_camera"][number] = {"cam_K": [50, 0, 32, 0, 50, 24, 0, 0, 1]}
+        tables["scene_gt"][number] = [pose | {"obj_id": 5}, pose | {"obj_id": 6}]
+        tables["scene_gt_info"][number] = [
+            seen | {"visib_fract": 0.5}, faint | {"visib_fract": 0.09}
+        ]  # fmt: skip
+    for name, table in tables.items():
+        (scene / f"{name}.json").write_text(json.dumps(table))
+    if targets:
+        target = {"scene_id": 2, "im_id": 3, "obj_id": 5, "inst_count": 1}
+        (root / "test_targets_bop19.json").write_text(json.dumps([target]))
+    return root
+
+
+def bop_result(bbox, *, scene_id=2, image_id=3, category_id=5, score=0.9):
+    return {
+        "scene_id": scene_id, "image_id": image_id, "category_id": category_id, "bbox": bbox,
+        "score": score, "time": 0.1,
+    }  # fmt: skip
+
+
+def scored(root, tmp_path, capsys, results):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(results))
+    assert main(["bench", str(path), "--captures", str(root), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_detections_in_bop_are_scored_by_its_targets_and_whole_objects(tmp_path, capsys):
+    root = bop(tmp_path / "bop")
+    whole, faint = bop_result([10, 10, 20, 20]), bop_result([40, 10, 10, 10], category_id=6)
+    found = scored(root, tmp_path, capsys, [whole, faint, whole | {"image_id": 4}])
+    assert (found["images"], found["objects"]) == (1, 1)
+    assert found["ap"]["value"] == pytest.approx(1)
+    assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # what is hardly seen costs nothing
+    half = scored(root, tmp_path, capsys, [bop_result([10, 10, 10, 20])])
+    assert half["ap50"]["value"] == pytest.approx(1)
+    assert half["ap75"]["value"] == 0
+    twice = faint | {"bbox": [40, 10, 10, 9]}  # only one can be the hidden object
+    both = scored(root, tmp_path, capsys, [whole | {"score": 0.1}, faint, twice])
+    assert both["agnostic_ap50"]["value"] == pytest.approx(0.5)
+
+
+def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path, capsys):
+    root = bop(tmp_path / "bop", targets=False)
+    seen = [bop_result([10, 10, 10, 20], image_id=number) for number in (3, 4)]
+    found = scored(root / "test", tmp_path, capsys, seen)
+    assert (found["images"], found["objects"]) == (2, 2)
+    assert found["ap"]["value"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"scene_id": 9}, "scene_id 9 is not in the captures (1 such)."),
+        ({"scene_id": None}, "scene_id None is not in the captures (1 such)."),
+        ({"category_id": 9}, "category_id 9 is not in the captures (1 such)."),
+    ],
+)
+def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, problem):
+    root, path = bop(tmp_path / "bop"), tmp_path / "results.json"
+    path.write_text(json.dumps([bop_result([10, 10, 20, 20]) | change]))
+    assert main(["bench", str(path), "--captures", str(root)]) == 1
+    assert f"{path}: {problem}" in capsys.readouterr().err
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
+def test_lmo_is_scored_as_bop_does():
+    captures = read_scored(LMO)
+    labels = [label for sample in captures.samples for label in sample.objects]
+    assert len(captures.samples) == 200
+    assert sum(is_ignored(label) for label in labels) == 1514 - 1474
+    assert all(label.box_xyxy == label.box_amodal_xyxy for label in labels)
+    perfect = {
+        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
+        for s in captures.samples
+    }
+    assert score_predictions(captures, perfect).score.ap.value == pytest.approx(1)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.channels import DEPTH_SCALE_M
+from sim2cam.dataset.formats.bop_files import CAMERAS, INFOS, MM, NAMES, POSES
 from sim2cam.dataset.formats.bop_models import Model, Shapes, write_models
 from sim2cam.dataset.formats.pictures import labels_of
 from sim2cam.dataset.formats.pinhole import Straightener
@@ -26,11 +27,9 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, box_of_mask
 from sim2cam.scene.asset import Asset
 
-CAMERAS, POSES, INFOS = "scene_camera.json", "scene_gt.json", "scene_gt_info.json"
-NAMES, TARGETS = "categories.json", "targets_bop19.json"
+TARGETS = "targets_bop19.json"
 _LEAST_SEEN = 0.1  # of an object that BOP asks for
 _MOST_MODELS = 1000
-MM = 1000.0
 
 
 def write_bop(

@@ -10,6 +10,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sim2cam.dataset.formats.bop_files import names_of, scenes_below
+from sim2cam.dataset.formats.bop_poses import place_of, scene_number
+from sim2cam.dataset.formats.bop_reader import is_bop
 from sim2cam.dataset.formats.coco_reader import read_ids
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.sample import Dataset
@@ -27,10 +30,13 @@ Predictions = dict[str, tuple[Detection, ...]]
 
 @dataclass(frozen=True)
 class _Result:
+    """A result of COCO; ``scene_id`` is BOP's, whose image ids are of one scene."""
+
     image_id: int | str
     category_id: int
     bbox: tuple[float, float, float, float]
     score: float
+    scene_id: int | None = None
 
 
 _OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
@@ -57,14 +63,17 @@ def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions
     Args:
         path: what ``bench --out`` wrote, or a list of COCO results.
         captures: the images that they are of.
-        labels: what the captures were read from; COCO results mean the ids of this COCO file.
+        labels: what the captures were read from; COCO results mean the ids of this COCO file, or the
+            numbers of this BOP data set.
 
     Raises:
         InputError: the file is broken, or is of other images or categories.
     """
     values = read_json(path, _MOST_BYTES, "list of detections")
     if isinstance(values, list):
-        found = _from_coco(path, values, captures, labels)
+        results = _results(path, values)
+        of_bop = is_bop(labels)
+        found = (_from_bop if of_bop else _from_coco)(path, results, captures, labels)
     elif isinstance(values, dict) and DETECTIONS in values:
         found = _from_ours(path, values[DETECTIONS], captures)
     else:
@@ -97,13 +106,18 @@ def _from_ours(path: Path, values: Any, captures: Dataset) -> Predictions:
     return found
 
 
-def _from_coco(path: Path, values: list[Any], captures: Dataset, labels: Path) -> Predictions:
+def _results(path: Path, values: list[Any]) -> list[_Result]:
     try:
-        results = _COCO.validate_python(values)
+        return _COCO.validate_python(values)
     except ValidationError as error:
         raise InputError(
             path, f"{first_problem(error)}. Write the results as COCO has them."
         ) from error
+
+
+def _from_coco(
+    path: Path, results: Sequence[_Result], captures: Dataset, labels: Path
+) -> Predictions:
     if not labels.is_file():
         raise InputError(
             path,
@@ -118,6 +132,26 @@ def _from_coco(path: Path, values: list[Any], captures: Dataset, labels: Path) -
         name = ids.names[result.image_id]
         if name in found:  # not where only some of the captures are scored
             found[name].append(Detection(ids.categories[result.category_id], box, result.score))
+    return {name: tuple(detections) for name, detections in found.items()}
+
+
+def _from_bop(
+    path: Path, results: Sequence[_Result], captures: Dataset, labels: Path
+) -> Predictions:
+    """Returns results of BOP's challenges of 2022 and later; those of other images do not count."""
+    scenes = [scene for found in scenes_below(labels).values() for scene in found]
+    categories = names_of(scenes)
+    _check_known(path, "scene_id", (r.scene_id for r in results), set(map(scene_number, scenes)))
+    _check_known(path, "category_id", (r.category_id for r in results), categories)
+    names: dict[tuple[int | None, int | str], str] = {
+        place_of(sample): sample.name for sample in captures.samples
+    }
+    found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
+    for result in results:
+        name = names.get((result.scene_id, result.image_id))
+        if name is not None:
+            box = xywh_to_xyxy(result.bbox)
+            found[name].append(Detection(categories[result.category_id], box, result.score))
     return {name: tuple(detections) for name, detections in found.items()}
 
 

@@ -352,6 +352,11 @@ def test_a_scene_is_read_alone_and_without_labels(tmp_path):
     assert (sample.name, sample.objects) == ("000002/rgb/000003.png", None)
 
 
+def test_boxes_end_at_the_pictures_edge(tmp_path):
+    root = scene(tmp_path, info={"bbox_obj": [-7, 2, 100, 40]})
+    assert read_captures(root).samples[0].objects[0].box_amodal_xyxy == (0, 2, 48, 32)
+
+
 def test_what_is_hidden_whole_is_left_out(tmp_path):
     hidden = {"bbox_visib": [-1, -1, -1, -1], "px_count_visib": 0, "visib_fract": 0.0}
     assert read_captures(scene(tmp_path, info=hidden)).samples[0].objects == ()
@@ -415,6 +420,10 @@ BAD = {
     ),
     "an impossible box": (
         {"info": {"bbox_visib": [1, 2, -5, 4]}},
+        "scene_gt_info.json: image 3, object 0: impossible box or visib_fract. ",
+    ),
+    "a box beside the picture": (
+        {"info": {"bbox_obj": [48, 2, 5, 4]}},
         "scene_gt_info.json: image 3, object 0: impossible box or visib_fract. ",
     ),
     "more than all of it": (

@@ -1,0 +1,202 @@
+"""How well estimated poses fit the true ones: average recalls of BOP, ADD and ADD-S, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.measure.bootstrap import Estimate, estimate, resampled_counts
+from sim2cam.measure.discrepancy import TAUS
+from sim2cam.measure.pose_errors import Floats, add, add_s, mspd, mssd
+
+DRAWS = 1000
+
+MSSD_SHARES = np.arange(0.05, 0.51, 0.05)
+"""Limits of the surface distance, over the diameter (BOP Challenge 2019)."""
+MSPD_PX = np.arange(5.0, 51.0, 5.0)
+"""Limits of the projection distance, in pixels of a picture that is ``MSPD_WIDTH`` wide."""
+MSPD_WIDTH = 640
+VSD_SHARES = np.arange(0.05, 0.51, 0.05)
+"""Limits of the visible surface discrepancy."""
+ADD_SHARE = 0.1
+"""Limit of ADD and ADD-S, over the diameter (Hinterstoisser et al. 2012)."""
+AUC_M = 0.1
+"""Where the area under the recall of ADD and ADD-S ends (Xiang et al. 2018, "PoseCNN")."""
+
+
+@dataclass(frozen=True, eq=False)
+class PoseModel:
+    """What an object is, to tell how far off its pose is.
+
+    Attributes:
+        name: of the object.
+        points_m: of its surface (n, 3).
+        triangles: which of them are corners of one triangle (m, 3).
+        diameter_m: the largest distance between two points.
+        symmetries: of ``symmetry_transforms`` (k, 4, 4).
+    """
+
+    name: str
+    points_m: Floats
+    triangles: NDArray[np.int64]
+    diameter_m: float
+    symmetries: Floats
+
+
+class Sought(NamedTuple):
+    """The instances of one object that are to be found in one picture, and what was found.
+
+    Attributes:
+        image: number of the picture, from 0.
+        model: of the object.
+        camera: matrix (3, 3) of its pinhole.
+        width: of the picture, pixels.
+        truths: poses of the instances that count (m, 4, 4).
+        found: estimated poses (n, 4, 4), surest first; more than m of them are not looked at.
+        discrepancies: VSD of each estimate to each instance for each tau (n, m, t); None without
+            depth.
+    """
+
+    image: int
+    model: PoseModel
+    camera: Floats
+    width: int
+    truths: Floats
+    found: Floats
+    discrepancies: Floats | None = None
+
+
+@dataclass(frozen=True)
+class PoseScore:
+    """How well estimated poses fit.
+
+    The numbers are: ``ar_mssd``, ``ar_mspd`` and, with depth, ``ar_vsd``, the shares of instances
+    found, averaged over limits, and ``ar``, the mean of these three; ``add``, ``add_s`` and
+    ``add_or_s`` (ADD-S for objects with symmetries, ADD for others), shares within ``ADD_SHARE`` of
+    the diameter; ``auc_add``, ``auc_add_s`` and ``auc_add_or_s``, areas under that share up to ``AUC_M``.
+
+    Attributes:
+        all: over all instances, as BOP has average recall.
+        mean: of the objects' numbers, as papers on Linemod have ADD(-S).
+        objects: by the object's name.
+        instances: how many there are, by the object's name.
+        images: how many pictures there are.
+    """
+
+    all: Mapping[str, Estimate]
+    mean: Mapping[str, Estimate]
+    objects: Mapping[str, Mapping[str, Estimate]]
+    instances: Mapping[str, int]
+    images: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        return {
+            "all": _to_json(self.all),
+            "mean": _to_json(self.mean),
+            "objects": {name: _to_json(row) for name, row in self.objects.items()},
+            "instances": dict(self.instances),
+            "images": self.images,
+        }
+
+
+def evaluate_poses(
+    sought: Sequence[Sought], n_images: int, *, rng: np.random.Generator, draws: int = DRAWS
+) -> PoseScore:
+    """Returns how well poses fit, with 95 % bootstrap intervals over images.
+
+    Args:
+        sought: all that was to be found; with depth everywhere or nowhere, and not empty.
+        n_images: how many pictures there are.
+        rng: draws the resamples.
+        draws: how many.
+    """
+    earned = [credit_of(one) for one in sought]
+    counts = np.concatenate(
+        [np.ones((1, n_images), np.int64), resampled_counts(n_images, draws, rng)]
+    )
+    names = sorted({one.model.name for one in sought})
+    metrics = tuple(earned[0])
+    totals = np.zeros((len(names), n_images))
+    gained = np.zeros((len(names), n_images, len(metrics)))
+    for one, credit in zip(sought, earned, strict=True):
+        place = names.index(one.model.name), one.image
+        totals[place] += len(one.truths)
+        gained[place] += [credit[metric].sum() for metric in metrics]
+    with np.errstate(invalid="ignore"):  # NaN where no instance was drawn
+        objects = np.einsum("di,oim->odm", counts, gained) / (totals @ counts.T)[..., None]
+        whole = counts @ gained.sum(axis=0) / (counts @ totals.sum(axis=0))[:, None]
+    is_drawn = np.isfinite(objects)
+    mean = np.where(is_drawn, objects, 0).sum(axis=0) / np.maximum(is_drawn.sum(axis=0), 1)
+    return PoseScore(
+        all=_estimates(metrics, whole),
+        mean=_estimates(metrics, mean),
+        objects={n: _estimates(metrics, row) for n, row in zip(names, objects, strict=True)},
+        instances={n: int(row.sum()) for n, row in zip(names, totals, strict=True)},
+        images=n_images,
+    )
+
+
+def credit_of(one: Sought) -> dict[str, Floats]:
+    """Returns for each instance (m,), by the name of a number, how much of it was found, 0 to 1."""
+    model, truths, found = one.model, one.truths, one.found[: len(one.truths)]
+
+    def errors(of: Any, *also: Any) -> Floats:
+        table = [[of(f, t, model.points_m, *also) for t in truths] for f in found]
+        return np.array(table, np.float64).reshape(len(found), len(truths))
+
+    surface = errors(mssd, model.symmetries) / model.diameter_m
+    pixels = errors(mspd, model.symmetries, one.camera) * MSPD_WIDTH / one.width
+    credit = {"ar_mssd": _recall(surface, MSSD_SHARES), "ar_mspd": _recall(pixels, MSPD_PX)}
+    if one.discrepancies is not None:
+        seen = one.discrepancies[: len(found)]
+        by_tau = [_recall(seen[..., tau], VSD_SHARES) for tau in range(len(TAUS))]
+        credit["ar_vsd"] = np.mean(by_tau, axis=0)
+        credit["ar"] = np.mean(list(credit.values()), axis=0)
+    plain, nearest = errors(add), errors(add_s)
+    chosen = nearest if len(model.symmetries) > 1 else plain
+    for name, distances in (("add", plain), ("add_s", nearest), ("add_or_s", chosen)):
+        credit[name] = _recall(distances / model.diameter_m, np.array([ADD_SHARE]))
+        matched = match_poses(distances, AUC_M)
+        credit[f"auc_{name}"] = 1 - np.minimum(matched, AUC_M) / AUC_M
+    return credit
+
+
+def match_poses(errors: Floats, limit: float) -> Floats:
+    """Returns the error (m,) with which each instance was found; infinite where it was not.
+
+    In their order, estimates take the instance that is still free to which their error is smallest, if
+    it is below the limit, as in BOP's toolkit.
+
+    Args:
+        errors: of estimates, surest first, to instances (n, m).
+        limit: of the error.
+    """
+    taken = np.full(errors.shape[1], np.inf)
+    for row in errors:
+        open_errors = np.where(np.isinf(taken), row, np.inf)
+        best = int(open_errors.argmin())
+        if open_errors[best] < limit:
+            taken[best] = open_errors[best]
+    return taken
+
+
+def _recall(errors: Floats, limits: Floats) -> Floats:
+    """Returns the share of limits (m,) within which each instance was found."""
+    return np.asarray(np.mean([np.isfinite(match_poses(errors, li)) for li in limits], axis=0))
+
+
+def _estimates(metrics: Sequence[str], values: Floats) -> dict[str, Estimate]:
+    """Returns the numbers of which the first row (1 + draws, metrics) is of all images."""
+    return {
+        metric: estimate(float(column[0]), column[1:])
+        for metric, column in zip(metrics, values.T, strict=True)
+    }
+
+
+def _to_json(row: Mapping[str, Estimate]) -> dict[str, Any]:
+    return {metric: one.to_json() for metric, one in row.items()}

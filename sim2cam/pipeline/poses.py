@@ -1,0 +1,169 @@
+"""Benchmarking of poses: estimates in a file against a data set of BOP."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam import images
+from sim2cam.dataset.formats.bop_poses import (
+    ModelEntry,
+    PoseResult,
+    PoseView,
+    read_models,
+    read_pose_results,
+    read_views,
+    scored_scenes,
+)
+from sim2cam.dataset.formats.bop_reader import is_bop
+from sim2cam.errors import InputError
+from sim2cam.measure.discrepancy import TAUS, depth_of, discrepancies
+from sim2cam.measure.poses import PoseModel, PoseScore, Sought, evaluate_poses
+from sim2cam.render.assets.reader import read_solids
+from sim2cam.seeds import stream
+
+Floats = NDArray[np.float64]
+
+_MAX_FACES = 10_000_000
+_METRE = 1e-3  # meshes of BOP are in millimetres
+
+
+@dataclass(frozen=True)
+class PoseBench:
+    """How good estimated poses are.
+
+    Attributes:
+        score: with 95 % intervals over images.
+        scored: how many estimates were looked at: as many of an object in an image as are sought.
+        left_out: how many were not, as nothing of their kind is sought or surer ones are enough.
+        seconds: that an image took, on average; None where a line does not say it.
+    """
+
+    score: PoseScore
+    scored: int
+    left_out: int
+    seconds: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the numbers and counts as JSON values."""
+        return self.score.to_json() | {
+            "scored": self.scored,
+            "left_out": self.left_out,
+            "seconds_per_image": self.seconds,
+        }
+
+
+def bench_poses(
+    results: Path,
+    captures: Path,
+    *,
+    limit: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PoseBench:
+    """Returns how good estimated poses are on the test part of a BOP data set.
+
+    Args:
+        results: CSV file as of BOP's challenge of 2019.
+        captures: folder of the data set, with the meshes of its objects.
+        limit: only so many images count; all without.
+        progress: is told how many images of how many are done.
+
+    Raises:
+        InputError: a file is missing, broken or contradicts another, or nothing is sought.
+    """
+    if not is_bop(captures):
+        raise InputError(captures, "no BOP data set, which poses are scored on. Check the path.")
+    estimates = read_pose_results(results)
+    scenes = scored_scenes(captures)
+    views, entries = read_views(scenes)[:limit], read_models(scenes)
+    if not any(view.truths for view in views):
+        raise InputError(captures, "shows no object that is seen well enough to be sought.")
+    by_place = _by_place(estimates)
+    if estimates and not any(
+        (v.scene_id, v.image_id, o) in by_place for v in views for o in v.truths
+    ):
+        raise InputError(
+            results,
+            f"has no pose of an object that is sought in {captures}. It is of another data set.",
+        )
+    models = _models(captures, entries, views)
+    has_depth = all(view.depth for view in views)
+    sought = []
+    for number, view in enumerate(views):
+        for object_id, truths in view.truths.items():
+            found = by_place.get((view.scene_id, view.image_id, object_id), [])[: len(truths)]
+            poses = np.array([one.pose for one in found]).reshape(-1, 4, 4)
+            model = models[object_id]
+            vsd = _discrepancies(view, model, truths, poses) if has_depth else None
+            sought.append(Sought(number, model, view.camera, view.width, truths, poses, vsd))
+        if progress is not None:
+            progress(number + 1, len(views))
+    scored = sum(len(one.found) for one in sought)
+    score = evaluate_poses(sought, len(views), rng=stream(0, "bench"))
+    return PoseBench(score, scored, len(estimates) - scored, _seconds(estimates))
+
+
+def _by_place(estimates: Sequence[PoseResult]) -> Mapping[tuple[int, int, int], list[PoseResult]]:
+    """Returns the estimates by scene, image and object, surest first."""
+    found: dict[tuple[int, int, int], list[PoseResult]] = defaultdict(list)
+    for one in sorted(estimates, key=lambda one: -one.score):
+        found[one.scene_id, one.image_id, one.object_id].append(one)
+    return dict(found)
+
+
+def _models(
+    captures: Path, entries: Mapping[int, ModelEntry], views: Sequence[PoseView]
+) -> dict[int, PoseModel]:
+    """Returns the objects that are sought, by their numbers."""
+    models = {}
+    for number in sorted({number for view in views for number in view.truths}):
+        if number not in entries:
+            raise InputError(
+                captures, f"object {number} is sought, but models_info.json does not have it."
+            )
+        models[number] = _model(entries[number])
+    return models
+
+
+def _model(entry: ModelEntry) -> PoseModel:
+    solids, _ = read_solids(entry.mesh, _MAX_FACES, colored=False)
+    first = np.cumsum([0, *(len(solid.vertices) for solid in solids)])
+    return PoseModel(
+        entry.name,
+        np.concatenate([np.asarray(solid.vertices, np.float64) for solid in solids]) * _METRE,
+        np.concatenate([np.asarray(s.faces) + at for s, at in zip(solids, first, strict=False)]),
+        entry.diameter_m,
+        entry.symmetries,
+    )
+
+
+def _discrepancies(view: PoseView, model: PoseModel, truths: Floats, found: Floats) -> Floats:
+    """Returns the VSD (n, m, taus) of found poses (n, 4, 4) to true ones (m, 4, 4)."""
+    assert view.depth is not None
+    measured = images.read_16bit(view.depth).astype(np.float64) * view.depth_unit_m
+    if measured.shape != (view.height, view.width):
+        raise InputError(
+            view.depth, f"is not of {view.width}x{view.height} pixels, as its picture."
+        )
+    triangles = model.points_m[model.triangles]
+    drawn = [
+        [depth_of(triangles, pose, view.camera, view.width, view.height) for pose in poses]
+        for poses in (truths, found)
+    ]
+    table = [
+        [discrepancies(measured, t, f, view.camera, model.diameter_m) for t in drawn[0]]
+        for f in drawn[1]
+    ]
+    return np.array(table, np.float64).reshape(len(found), len(truths), len(TAUS))
+
+
+def _seconds(estimates: Sequence[PoseResult]) -> float | None:
+    times = {(one.scene_id, one.image_id): one.seconds for one in estimates}
+    known = [seconds for seconds in times.values() if seconds >= 0]
+    return float(np.mean(known)) if known and len(known) == len(times) else None
