@@ -209,8 +209,8 @@ def compare(
         rng: draws the resamples.
         draws: how many.
     """
-    counts = _all_then_resampled(first[0].n_images, draws, rng)
-    a, b = _mean_scores(first, metric, counts), _mean_scores(second, metric, counts)
+    scores = resampled_scores([*first, *second], rng=rng, draws=draws)[metric]
+    a, b = scores[: len(first)].mean(axis=0), scores[len(first) :].mean(axis=0)
     return difference(float(a[0]), float(b[0]), a[1:], b[1:])
 
 
@@ -225,20 +225,26 @@ def mean_estimate(
         rng: draws the resamples.
         draws: how many.
     """
-    means = _mean_scores(runs, metric, _all_then_resampled(runs[0].n_images, draws, rng))
+    means = resampled_scores(runs, rng=rng, draws=draws)[metric].mean(axis=0)
     return estimate(float(means[0]), means[1:])
 
 
-def _all_then_resampled(n: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Returns the counts (1 + draws, n) of every image once, then of each resample."""
-    return np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
+def resampled_scores(
+    runs: Sequence[MatchedRun], *, rng: np.random.Generator, draws: int = DRAWS
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the scores of runs on the same images (runs, 1 + draws), by ``MatchedRun.scores``' keys.
 
+    The first column is of all images, the others of resamples: the same for every run.
 
-def _mean_scores(
-    runs: Sequence[MatchedRun], metric: str, counts: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Returns the mean of the runs (draws,) on each resample."""
-    return np.asarray(np.mean([run.scores(counts)[metric] for run in runs], axis=0))
+    Args:
+        runs: for instance one a seed.
+        rng: draws the resamples.
+        draws: how many.
+    """
+    n = runs[0].n_images
+    counts = np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
+    scores = [run.scores(counts) for run in runs]
+    return {name: np.stack([one[name] for one in scores]) for name in scores[0]}
 
 
 def _check(dataset: LabelledImages, predictions: Predictions) -> None:
