@@ -154,6 +154,7 @@ def _ladder_table(facts: Mapping[str, Any]) -> str:
     for one in facts["comparisons"]:
         low, high = one["ci95"]
         verdict = "" if one["p_holm"] < SIGNIFICANT else "  no difference shown"
+        verdict = "  the same on every resample" if one["detectable"] is None else verdict
         lines.append(
             f"{one['first']:<{width}}  {one['value']:+.3f} ({low:+.3f} to {high:+.3f}) to "
             f"{one['second']}, p (Holm) {one['p_holm']:.4f}{verdict}"

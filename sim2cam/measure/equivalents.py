@@ -16,6 +16,7 @@ from sim2cam.measure.bootstrap import CONFIDENCE, difference, holm
 Floats = NDArray[np.float64]
 
 _SIGNIFICANT = 0.05
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -113,17 +114,17 @@ def never_falling(curve: Floats) -> Floats:
 
 def _first_reached(photos: Floats, curve: Floats, score: Floats) -> Floats:
     """Returns the fewest photos (n,) with which curves (k, n) that never fall reach scores (n,)."""
-    reached = curve >= score
+    reached = curve >= score - _ROUNDING  # detectors without an error are all equal
     last = len(photos) - 1
     after = np.where(reached.any(axis=0), reached.argmax(axis=0), last)
     before = np.maximum(after - 1, 0)
     columns = np.arange(len(score))
     low, high = curve[before, columns], curve[after, columns]
     step = np.where(high > low, high - low, 1.0)
-    share = np.where(high > low, (score - low) / step, 1.0)
+    share = np.where(high > low, (score - low) / step, 1.0).clip(0, 1)
     logs = np.log(photos)
     found = np.exp(logs[before] + share * (logs[after] - logs[before]))
-    found = np.where(curve[0] > score, 0.0, found)
+    found = np.where(curve[0] > score + _ROUNDING, 0.0, found)
     return np.asarray(np.where(reached.any(axis=0), found, np.inf))
 
 

@@ -14,8 +14,15 @@ from sim2cam.dataset.captures import CaptureSets
 from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
-from sim2cam.measure.bootstrap import difference, estimate, holm, mean_of_seeds
-from sim2cam.measure.detection import Detection, MatchedRun, evaluate, resampled_scores
+from sim2cam.measure.bootstrap import estimate, holm, mean_of_seeds
+from sim2cam.measure.detection import (
+    Detection,
+    MatchedRun,
+    compare,
+    evaluate,
+    mean_estimate,
+    resampled_scores,
+)
 from sim2cam.measure.equivalents import real_equivalent
 from sim2cam.measure.power import DISCORDANT, planned_detectable
 from sim2cam.pipeline.environment import environment_facts
@@ -44,10 +51,6 @@ class ArmRuns:
     seeds: tuple[int, ...]
     each: tuple[Mapping[str, float], ...]
     scores: Mapping[str, NDArray[np.float64]]
-
-    def mean(self, metric: str) -> NDArray[np.float64]:
-        """Returns the mean over seeds (1 + draws,)."""
-        return np.asarray(self.scores[metric].mean(axis=0))
 
 
 def score_ladder(
@@ -183,20 +186,17 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
 
 def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
     """Returns the scores of each seed, and their mean with an interval over images."""
-    means = {metric: runs.mean(metric) for metric in METRICS}
     return {
         "name": runs.arm.name,
         "seeds": [{"seed": seed, **each} for seed, each in zip(runs.seeds, runs.each, strict=True)],
-        **{metric: estimate(float(m[0]), m[1:]).to_json() for metric, m in means.items()},
+        **{metric: mean_estimate(runs.scores[metric]).to_json() for metric in METRICS},
     }
 
 
 def _comparisons(runs: Mapping[str, ArmRuns], baseline: str) -> list[dict[str, Any]]:
     """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
     others = [name for name in runs if name != baseline]
-    second = runs[baseline].mean(COMPARED)
-    firsts = [runs[name].mean(COMPARED) for name in others]
-    found = [difference(float(a[0]), float(second[0]), a[1:], second[1:]) for a in firsts]
+    found = [compare(runs[n].scores[COMPARED], runs[baseline].scores[COMPARED]) for n in others]
     corrected = holm([one.p_value for one in found])
     return [
         {"first": name, "second": baseline, "metric": COMPARED, **one.to_json(), "p_holm": p}
