@@ -193,4 +193,4 @@ def fixed_twin(name: str, recipe: Recipe) -> str | None:
             f"its categories are {', '.join(found)}, not {', '.join(recipe.categories)} as of "
             f"'{recipe.name}', which it stands beside in a ladder.",
         )
-    return str(twin)
+    return str(twin) if name.endswith(".toml") else twin.stem
