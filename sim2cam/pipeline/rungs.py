@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,6 +150,7 @@ def run_rungs(
     Raises:
         Sim2CamError: data cannot be made, or a training failed.
     """
+    start = time.monotonic()
     lacks = {r.arm.name: r.lacks or ("" if r.key in asked else _NOT_ASKED) for r in known}
     now = _without(plan, lacks)
     if minutes > 0:
@@ -159,7 +161,8 @@ def run_rungs(
     results, total = root / PREDICTIONS, len(now.arms) * len(now.seeds)
     done = total - len(pieces(now, captures, root, results, threads=1))
     progress(done, total)
-    for _ in run_pieces(now, captures, root, results, workers=workers, minutes=minutes):
+    left = minutes - (time.monotonic() - start) / 60
+    for _ in run_pieces(now, captures, root, results, workers=workers, minutes=left):
         done += 1
         progress(done, total)
     return {name: reason or _NOT_DONE for name, reason in lacks.items()}
