@@ -143,8 +143,8 @@ def compare_predictions(
     found = {metric: compare(*both) for metric, both in sides.items()}
     corrected = holm([difference.p_value for difference in found.values()])
     return {
-        metric: Comparison(*map(mean_estimate, sides[metric]), found[metric], p)
-        for metric, p in zip(COMPARED, corrected, strict=True)
+        metric: Comparison(mean_estimate(one), mean_estimate(other), found[metric], p)
+        for (metric, (one, other)), p in zip(sides.items(), corrected, strict=True)
     }
 
 
