@@ -20,35 +20,37 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import tyro
 from scoring_log import RESULTS, dice_folder, log_scoring
 
+from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.writer import write_json
 from sim2cam.models.config import TrainConfig
-from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
+    FIXED,
+    RANDOMIZED,
     REAL,
+    TRANSLATED,
     Arm,
-    Captures,
     Plan,
-    pieces,
     prepare_data,
-    run_piece,
-    score_ladder,
+    run_pieces,
 )
+from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
 from sim2cam.report.ladder import read_ladder, write_ladder_page
 
-BASELINE = "randomized"
 PLAN = Plan(
     arms=(
-        Arm("randomized", ("randomized",)),
-        Arm("+ transfer", ("randomized", "reinhard")),
-        Arm("+ translated", ("randomized", "translated")),
+        Arm("randomized", (RANDOMIZED,)),
+        Arm("+ transfer", (RANDOMIZED, "reinhard")),
+        Arm("+ translated", (RANDOMIZED, TRANSLATED)),
         Arm("real only (200 labelled photos)", (REAL,)),
-        Arm("sim without randomization", ("fixed",)),
+        Arm("sim without randomization", (FIXED,)),
     ),
     seeds=(0, 1, 2),
     config=TrainConfig(steps=4000),
     pictures=1200,
     data_seed=100,
+    recipe="dice",
+    fixed="dice-fixed",
 )
 
 
@@ -70,12 +72,11 @@ def main(arguments: Arguments) -> None:
     captures = splits()
     if arguments.minutes > 0:
         prepare_data(PLAN, captures, arguments.work, workers=arguments.at_once)
-    while time.monotonic() - start < 60 * arguments.minutes:
-        missing = pieces(PLAN, captures, arguments.work, RESULTS / "dice", threads=1)
-        if not missing:
-            break
-        for done in map_units(run_piece, missing[: arguments.at_once], arguments.at_once):
-            print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.stem}", flush=True)
+    left = arguments.minutes - (time.monotonic() - start) / 60
+    for done in run_pieces(
+        PLAN, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
+    ):
+        print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.stem}", flush=True)
     scores = score_ladder(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
     facts = {"environment": environment_facts(None, arguments.at_once), **scores}
     write_json(RESULTS / "dice.json", facts)
@@ -90,9 +91,10 @@ def main(arguments: Arguments) -> None:
     print(f"page: {page}")
 
 
-def splits() -> Captures:
-    """Returns where the splits of the real dice lie."""
-    return Captures(*(dice_folder() / f"{name}.json" for name in ("train", "style", "dev", "test")))
+def splits() -> CaptureSets:
+    """Returns the splits of the real dice."""
+    names = ("style", "test", "dev", "train")
+    return CaptureSets(*(read_captures(dice_folder() / f"{name}.json") for name in names))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
 from dice import PLAN, splits
+from scoring_log import dice_folder
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
@@ -46,13 +47,12 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Renders, translates, trains, tunes and writes weights and card."""
     arms = tuple(arm for arm in PLAN.arms if arm.name == ARM)
-    captures = splits()
-    prepare_data(replace(PLAN, arms=arms), captures, arguments.work, workers=arguments.threads)
+    prepare_data(replace(PLAN, arms=arms), splits(), arguments.work, workers=arguments.threads)
     use_threads(arguments.threads)
     parts = tuple((read_dataset(arguments.work / name), SHARES[name]) for name in arms[0].data)
     run = arguments.work / "runs" / "shipped"
     trained = train_detector(parts, CONFIG, run, resume=True, progress=_tell)
-    dev = read_captures(captures.dev)
+    dev = read_captures(dice_folder() / "dev.json")
     detector = tuned(trained, dev)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.cli.options import Talk, category_pairs, check_numbers
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Bench:
         return bench(
             load_detector(self.weights, device=self.device),
             captures,
-            renamed=_pairs(self.map),
+            renamed=category_pairs(self.map),
             ignore_unmatched=self.ignore,
             progress=console.progress("predicting"),
         )
@@ -148,6 +148,7 @@ class Compare:
             console.result({metric: one.to_json() for metric, one in found.items()})
         else:
             console.table(_comparison_table(found))
+            console.table(_detectable_words(found["ap50"], identical=first == second))
 
 
 def score_table(scores: dict[str, Any]) -> str:
@@ -202,11 +203,23 @@ def _comparison_table(found: Mapping[str, Comparison]) -> str:
             f"{_METRICS[metric]:<20}{one.first.value:>8.3f}{one.second.value:>8.3f}  "
             f"{difference:<26}{one.p_holm:>10.4f}{verdict}"
         )
-    lines.append(
-        f"A difference of {found['ap50'].difference.detectable:.3f} in AP50 is what so many images "
-        "show in four of five repetitions."
-    )
     return "\n".join(lines)
+
+
+def _detectable_words(one: Comparison, *, identical: bool) -> str:
+    """Returns which difference in AP50 the images can show; why that is not known where it is not."""
+    detectable = one.difference.detectable
+    if identical:
+        return "The runs are identical, so they do not tell which differences the images can show."
+    if detectable is None:
+        return (
+            "The runs have the same AP50 in every resample of the images, so they do not tell which "
+            "differences the images can show."
+        )
+    return (
+        f"A difference of {detectable:.3f} in AP50 is what so many images show in four of five "
+        "repetitions."
+    )
 
 
 def _files(side: Path) -> list[Path]:
@@ -217,13 +230,3 @@ def _files(side: Path) -> list[Path]:
     if not files:
         raise UsageError(f"{side} holds no .json file. Name a folder of detections, or one file.")
     return files
-
-
-def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        real, equals, sim = text.partition("=")
-        if not (real and equals and sim):
-            raise UsageError(f"--map {text}: give REAL=SIM, the two names of a category.")
-        pairs[real] = sim
-    return pairs

@@ -17,6 +17,7 @@ from sim2cam.cli.demo import Demo
 from sim2cam.cli.domain import DomainFit, DomainShow
 from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.fetch import Fetch
+from sim2cam.cli.ladder import Ladder
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
 from sim2cam.cli.predict import Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
@@ -53,6 +54,7 @@ _Command = (
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Ladder, tyro.conf.subcommand("ladder")]
     | Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[
         _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")

@@ -67,3 +67,18 @@ def check_empty(folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OutputError(folder, "is not an empty folder. Choose another --out.")
+
+
+def category_pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """Returns category of captures -> category of renders, as --map names them.
+
+    Raises:
+        UsageError: a text is no such pair.
+    """
+    pairs = {}
+    for text in texts:
+        real, equals, sim = text.partition("=")
+        if not (real and equals and sim):
+            raise UsageError(f"--map {text}: give REAL=SIM, the two names of a category.")
+        pairs[real] = sim
+    return pairs

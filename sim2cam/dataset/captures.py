@@ -34,7 +34,8 @@ _LAYOUTS: tuple[
 )
 """How folders of other formats than COCO are told, and what reads their parts by name."""
 
-_STYLE, _DEV, _TEST = ("style", "train"), ("dev", "val"), ("test",)
+_STYLE, _DEV, _TEST, _TRAIN = ("style", "train"), ("dev", "val"), ("test",), ("train",)
+_RENDERS = ("train_pbr", "train_synt")  # what BOP calls parts that nobody photographed
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,14 @@ class CaptureSets:
         style: what the camera's look is learned from; without labels, so that none can leak.
         test: what is scored; labelled.
         dev: labelled, neither trained on nor scored: what a detector is tuned on; None without.
+        train: labelled, for trainings on photos, which are not tuned and may hold those of ``style``
+            and ``dev``; None without, or where it was not asked for.
     """
 
     style: Dataset
     test: Dataset
     dev: Dataset | None = None
+    train: Dataset | None = None
 
 
 def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
@@ -88,7 +92,7 @@ def read_scored(path: Path) -> Dataset:
     return as_scored(path, captures) if is_bop(path) else captures
 
 
-def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:
+def split_captures(path: Path, *, origin: Origin = "real", labelled: bool = False) -> CaptureSets:
     """Returns captures apart by their use.
 
     Args:
@@ -97,6 +101,8 @@ def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:
             ``read_captures`` knows; or one COCO file, of which half of the images, chosen by the hash of their
             bytes, are style only.
         origin: how the photos were made.
+        labelled: whether photos to train on are wanted: the part ``train`` where it has labels; of
+            one COCO file the half that is style, with its labels.
 
     Raises:
         InputError: a part is missing or broken, a test image is in another part too, or there are
@@ -106,8 +112,8 @@ def split_captures(path: Path, *, origin: Origin = "real") -> CaptureSets:
     if not parts and not path.is_dir():
         style, test = _halves(read_coco(path, origin))
         _check_labelled(test, path)
-        return CaptureSets(_unlabelled(style), test)
-    return _sets(path, parts or _coco_parts(path, origin))
+        return CaptureSets(_unlabelled(style), test, train=style if labelled else None)
+    return _sets(path, parts or _coco_parts(path, origin, labelled), labelled)
 
 
 def _layout_parts(path: Path, origin: Origin) -> Parts:
@@ -118,19 +124,21 @@ def _layout_parts(path: Path, origin: Origin) -> Parts:
     return {}
 
 
-def _coco_parts(root: Path, origin: Origin) -> Parts:
+def _coco_parts(root: Path, origin: Origin, labelled: bool) -> Parts:
     """Returns what is to be used of the COCO files in a folder, under the first name of each use."""
     found: Parts = {}
-    for uses in (_STYLE, _DEV, _TEST):
+    for uses in (_STYLE, _DEV, _TEST, *([_TRAIN] if labelled else [])):
         files = [root / f"{use}.json" for use in uses if (root / f"{use}.json").is_file()]
         for path in files[:1]:
             found[path.stem] = path, read_coco(path, origin)
     return found
 
 
-def _sets(root: Path, parts: Parts) -> CaptureSets:
-    """Returns style, test and development captures, none of which is also tested."""
+def _sets(root: Path, parts: Parts, labelled: bool) -> CaptureSets:
+    """Returns captures by their use; what is tested has no other one."""
     style, test, dev = (_of_use(parts, uses) for uses in (_STYLE, _TEST, _DEV))
+    photos = {name: part for name, part in parts.items() if name not in _RENDERS}
+    train = _of_use(photos, _TRAIN) if labelled else None
     if style is None or test is None:
         raise InputError(
             root,
@@ -138,11 +146,14 @@ def _sets(root: Path, parts: Parts) -> CaptureSets:
             "files), or such parts in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or "
             "name one COCO file, of which half is then style only.",
         )
-    for path, learned in filter(None, (style, dev)):
+    for path, learned in filter(None, (style, dev, train)):
         _check_apart(learned, test[1], path)
     for path, scored in filter(None, (test, dev)):
         _check_labelled(scored, path)
-    return CaptureSets(_unlabelled(style[1]), test[1], dev and dev[1])
+    has_labels = train is not None and all(s.objects is not None for s in train[1].samples)
+    return CaptureSets(
+        _unlabelled(style[1]), test[1], dev and dev[1], train[1] if train and has_labels else None
+    )
 
 
 def _of_use(parts: Parts, uses: tuple[str, ...]) -> tuple[Path, Dataset] | None:

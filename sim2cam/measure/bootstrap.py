@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 DETECTABLE_SIGMAS = 2.8  # a difference of this many standard errors is found with 80 % power
+_ROUNDING = 1e-12  # differences that floating point alone makes are smaller
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,12 @@ class Difference:
     standard_error: float
 
     @property
-    def detectable(self) -> float:
-        """The smallest difference that as many images show in four of five repetitions."""
-        return DETECTABLE_SIGMAS * self.standard_error
+    def detectable(self) -> float | None:
+        """The smallest difference that as many images show in four of five repetitions.
+
+        None where no resample told the runs apart: how differences spread is then unknown.
+        """
+        return DETECTABLE_SIGMAS * self.standard_error if self.standard_error > _ROUNDING else None
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
@@ -93,6 +97,18 @@ def difference(
         p_value=min(1.0, 2 * (tail + 1) / (n + 1)),
         standard_error=float(differences.std(ddof=1)) if n > 1 else float("nan"),
     )
+
+
+def mean_of_seeds(scores: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Returns the mean (1 + draws,) over runs, each draw over as many of them, drawn again.
+
+    Args:
+        scores: of each run (runs, 1 + draws): of all images, then of resamples.
+        rng: draws the runs.
+    """
+    runs, columns = scores.shape
+    weights = np.column_stack([np.ones(runs, np.int64), resampled_counts(runs, columns - 1, rng).T])
+    return np.asarray((weights * scores).sum(axis=0) / runs)
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

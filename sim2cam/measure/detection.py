@@ -204,52 +204,42 @@ def evaluate(
     )
 
 
-def compare(
-    first: Sequence[MatchedRun],
-    second: Sequence[MatchedRun],
-    *,
-    metric: str,
-    rng: np.random.Generator,
-    draws: int = DRAWS,
-) -> Difference:
-    """Returns how much better the first runs are than the second, paired over images.
+def resampled_scores(
+    runs: Sequence[MatchedRun], *, rng: np.random.Generator, draws: int = DRAWS
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the scores of runs on the same images (runs, 1 + draws), by ``MatchedRun.scores``' keys.
 
-    Args:
-        first, second: runs on the same images, for instance one a seed; their means count.
-        metric: a key of ``MatchedRun.scores``.
-        rng: draws the resamples.
-        draws: how many.
-    """
-    counts = _all_then_resampled(first[0].n_images, draws, rng)
-    a, b = _mean_scores(first, metric, counts), _mean_scores(second, metric, counts)
-    return difference(float(a[0]), float(b[0]), a[1:], b[1:])
-
-
-def mean_estimate(
-    runs: Sequence[MatchedRun], *, metric: str, rng: np.random.Generator, draws: int = DRAWS
-) -> Estimate:
-    """Returns the mean of several runs on the same images, with its interval over images.
+    The first column is of all images, the others of resamples: the same for every run.
 
     Args:
         runs: for instance one a seed.
-        metric: a key of ``MatchedRun.scores``.
         rng: draws the resamples.
         draws: how many.
     """
-    means = _mean_scores(runs, metric, _all_then_resampled(runs[0].n_images, draws, rng))
+    n = runs[0].n_images
+    counts = np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
+    scores = [run.scores(counts) for run in runs]
+    return {name: np.stack([one[name] for one in scores]) for name in scores[0]}
+
+
+def compare(first: NDArray[np.float64], second: NDArray[np.float64]) -> Difference:
+    """Returns how much better the mean of the first runs is than that of the second, paired over images.
+
+    Args:
+        first, second: one metric of ``resampled_scores`` (runs, 1 + draws), of the same resamples.
+    """
+    a, b = first.mean(axis=0), second.mean(axis=0)
+    return difference(float(a[0]), float(b[0]), a[1:], b[1:])
+
+
+def mean_estimate(scores: NDArray[np.float64]) -> Estimate:
+    """Returns the mean of several runs, with its interval over images.
+
+    Args:
+        scores: one metric of ``resampled_scores`` (runs, 1 + draws).
+    """
+    means = scores.mean(axis=0)
     return estimate(float(means[0]), means[1:])
-
-
-def _all_then_resampled(n: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Returns the counts (1 + draws, n) of every image once, then of each resample."""
-    return np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
-
-
-def _mean_scores(
-    runs: Sequence[MatchedRun], metric: str, counts: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Returns the mean of the runs (draws,) on each resample."""
-    return np.asarray(np.mean([run.scores(counts)[metric] for run in runs], axis=0))
 
 
 def _check(dataset: LabelledImages, predictions: Predictions) -> None:

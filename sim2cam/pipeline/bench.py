@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sim2cam.dataset.formats.predictions import DETECTIONS, predictions_to_json
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
@@ -19,6 +21,7 @@ from sim2cam.measure.detection import (
     compare,
     evaluate,
     mean_estimate,
+    resampled_scores,
 )
 from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
@@ -134,16 +137,14 @@ def compare_predictions(
     Raises:
         InputError: captures without labels, or detections that are not of them.
     """
-    runs = [[MatchedRun(captures, predictions) for predictions in side] for side in (first, second)]
-    found = {m: compare(*runs, metric=m, rng=stream(0, "compare")) for m in COMPARED}
+    runs = [MatchedRun(captures, predictions) for predictions in (*first, *second)]
+    scores = resampled_scores(runs, rng=stream(0, "compare"))
+    sides = {metric: np.split(scores[metric], [len(first)]) for metric in COMPARED}
+    found = {metric: compare(*both) for metric, both in sides.items()}
     corrected = holm([difference.p_value for difference in found.values()])
-    means = [
-        {m: mean_estimate(side, metric=m, rng=stream(0, "compare")) for m in COMPARED}
-        for side in runs
-    ]
     return {
-        metric: Comparison(means[0][metric], means[1][metric], found[metric], p)
-        for metric, p in zip(COMPARED, corrected, strict=True)
+        metric: Comparison(mean_estimate(one), mean_estimate(other), found[metric], p)
+        for (metric, (one, other)), p in zip(sides.items(), corrected, strict=True)
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sim2cam.adapt.adversarial import MIN_CAPTURES
 from sim2cam.dataset.captures import CaptureSets, split_captures
+from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
 from sim2cam.dataset.formats.predictions import predictions_from_json, predictions_to_json
 from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset, Origin
@@ -228,6 +229,9 @@ def _write_result(
         )
     if "shipped" not in found:
         notes.append("No weights ship with this copy.")
+    alike = near_duplicates(sets.style.samples, sets.test.samples)
+    if alike:
+        notes.append(duplicates_note(alike, len(sets.test.samples)))
     facts = {
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],

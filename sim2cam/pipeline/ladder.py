@@ -7,24 +7,28 @@ a ladder can be run in pieces and on several machines.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from sim2cam import images
 from sim2cam.adapt.store import METHODS, PlainMethod
-from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.captures import CaptureSets
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
-from sim2cam.errors import InputError
-from sim2cam.measure.bootstrap import holm
-from sim2cam.measure.detection import Detection, MatchedRun, compare, evaluate, mean_estimate
+from sim2cam.errors import InputError, OutputError
+from sim2cam.measure.detection import Detection
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import predict_dataset
 from sim2cam.models.training import train_detector
 from sim2cam.models.tuning import tuned
+from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.translate import (
@@ -33,12 +37,20 @@ from sim2cam.pipeline.translate import (
     fit_plain_transfer,
     train_network,
 )
-from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 
-METRICS = ("ap", "ap50", "agnostic_ap50")
-REAL = "real"  # the labelled captures, among the names of data sets
+REAL = "real"  # the labelled captures, among the names of data sets; ``real-25``: so many of them
 TRANSLATED = "translated"  # by the network; other translations have the names of their methods
+FIXED = "fixed"  # renders without randomization
+RANDOMIZED = "randomized"
+PREDICTIONS = "predictions"  # folder of a run's results
+RESULT, PAGE = "ladder.json", "ladder.html"
+
+_PLAN = "plan.json"
+_RUNS, _TRANSFERS = "runs", "transfers"
+_PARTS = {
+    FIXED, RANDOMIZED, TRANSLATED, *METHODS, _RUNS, _TRANSFERS, PREDICTIONS, _PLAN, RESULT, PAGE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,11 @@ class Arm:
     name: str
     data: tuple[str, ...]
 
+    def photos(self, all_of_them: int) -> int:
+        """Returns how many labelled captures are trained on; 0 for none."""
+        counts = [name.partition("-")[2] for name in self.data if name.startswith(REAL)]
+        return int(counts[0] or all_of_them) if counts else 0
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -64,6 +81,8 @@ class Plan:
         config: of every training, but for its seed.
         pictures: size of each rendered data set.
         data_seed: of rendering and translating.
+        recipe: name or path of the one that is rendered; its [adapt] configures translations.
+        fixed: of the one without randomization; None without it.
     """
 
     arms: tuple[Arm, ...]
@@ -71,23 +90,8 @@ class Plan:
     config: TrainConfig
     pictures: int
     data_seed: int
-
-
-@dataclass(frozen=True)
-class Captures:
-    """The splits of the real captures.
-
-    Attributes:
-        train: labelled; only arms with the data set ``REAL`` train on it.
-        style: pictures whose labels are not read.
-        dev: labelled; the other arms choose magnification and box margin on it.
-        test: labelled; scored, chooses nothing.
-    """
-
-    train: Path
-    style: Path
-    dev: Path
-    test: Path
+    recipe: str
+    fixed: str | None
 
 
 @dataclass(frozen=True)
@@ -98,40 +102,68 @@ class Piece:
     seed: int
     config: TrainConfig
     work: Path
-    captures: Captures
+    captures: CaptureSets
     result: Path
     threads: int
 
 
-def prepare_data(plan: Plan, captures: Captures, work: Path, *, workers: int) -> None:
-    """Makes, or completes, every data set that the arms train on, below ``work``.
+def open_ladder(plan: Plan, root: Path, *, resume: bool, overwrite: bool) -> None:
+    """Prepares the folder of a ladder; arms and seeds may be added to one that is resumed.
+
+    Raises:
+        OutputError: it is not empty, holds something else, or a ladder with another budget.
+    """
+    budget = json.loads(
+        json.dumps({k: v for k, v in asdict(plan).items() if k not in ("arms", "seeds")})
+    )
+    if root.is_dir() and any(root.iterdir()):
+        if overwrite:
+            _remove_parts(root)
+        elif not resume:
+            raise OutputError(
+                root, "is not empty. Add --resume or --overwrite, or choose another --out."
+            )
+        else:
+            _check_budget(budget, root / _PLAN)
+    write_json(root / _PLAN, budget)
+
+
+def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int) -> dict[str, str]:
+    """Makes, or completes, the data sets of all arms below ``work``; returns why some stayed empty.
 
     Raises:
         Sim2CamError: a data set cannot be made.
     """
     names = {name for arm in plan.arms for name in arm.data}
-    for name, recipe in (("fixed", "dice-fixed"), ("randomized", "dice")):
-        if name in names:
+    translated = sorted(names & {*METHODS, TRANSLATED})
+    for name, recipe in ((FIXED, plan.fixed), (RANDOMIZED, plan.recipe)):
+        if recipe is not None and (name in names or (name == RANDOMIZED and translated)):
             _render(plan, recipe, work / name, workers)
-    for name in sorted(names & {*METHODS, TRANSLATED}):
-        _translate(plan, name, captures, work, workers)
+    kept = {name: _translate(plan, name, captures, work, workers) for name in translated}
+    return {
+        name: f"the certificate rejected all {plan.pictures} translations"
+        for name, count in kept.items()
+        if not count
+    }
 
 
 def run_piece(piece: Piece) -> Path:
     """Trains one arm with one seed and writes its predictions on the test split.
 
-    Arms without real labels are tuned on the development split, which the others train on.
+    Arms without real labels are tuned on the development split, where there is one; what labels are
+    there for, the others train on.
 
     Raises:
         Sim2CamError: the training failed.
     """
     use_threads(piece.threads)
-    run = piece.work / "runs" / piece.result.stem
+    run = piece.work / _RUNS / piece.result.stem
     parts = tuple((_data(name, piece), 1.0) for name in piece.arm.data)
     detector = train_detector(parts, replace(piece.config, seed=piece.seed), run, resume=True)
-    if REAL not in piece.arm.data:
-        detector = tuned(detector, read_captures(piece.captures.dev))
-    found = predict_dataset(detector, read_captures(piece.captures.test))
+    is_real = any(name.startswith(REAL) for name in piece.arm.data)
+    if not is_real and piece.captures.dev is not None:
+        detector = tuned(detector, piece.captures.dev)
+    found = predict_dataset(detector, piece.captures.test)
     facts = {
         "arm": piece.arm.name,
         "seed": piece.seed,
@@ -146,69 +178,61 @@ def run_piece(piece: Piece) -> Path:
 
 
 def pieces(
-    plan: Plan, captures: Captures, work: Path, results: Path, *, threads: int
+    plan: Plan, captures: CaptureSets, work: Path, results: Path, *, threads: int
 ) -> list[Piece]:
     """Returns the pieces that have no predictions yet, all arms of one seed before the next."""
     planned = [
-        Piece(
-            arm,
-            seed,
-            plan.config,
-            work,
-            captures,
-            _result_file(results, arm, seed),
-            threads,
-        )
+        Piece(arm, seed, plan.config, work, captures, result_file(results, arm, seed), threads)
         for seed in plan.seeds
         for arm in plan.arms
     ]
     return [piece for piece in planned if not piece.result.is_file()]
 
 
-def score_ladder(plan: Plan, captures: Captures, results: Path, *, baseline: str) -> dict[str, Any]:
-    """Returns every arm's scores on the test split, with intervals, from the files of predictions.
+def run_pieces(
+    plan: Plan, captures: CaptureSets, work: Path, results: Path, *, workers: int, minutes: float
+) -> Iterator[Path]:
+    """Yields the predictions of each piece that was missing, as it is done.
 
     Args:
-        plan: the ladder.
+        plan: the ladder, whose data sets are there.
         captures: the splits.
+        work: folder of data sets and trainings.
         results: folder of the predictions.
-        baseline: name of the arm that the others are compared with, paired over images.
+        workers: trainings side by side, one thread each.
+        minutes: after which no training is started.
 
     Raises:
-        InputError: the baseline has no predictions yet, or seeds of an arm saw different data.
+        Sim2CamError: a training failed.
     """
-    test = read_captures(captures.test)
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for arm in plan.arms:
-        found = [_read_piece(_result_file(results, arm, seed), arm, plan) for seed in plan.seeds]
-        if done := [facts for facts in found if facts is not None]:
-            runs[arm.name] = done
-    _check_same_data(runs, results)
-    if baseline not in runs:
-        raise InputError(
-            results, f"no predictions of the arm '{baseline}' yet. Run its piece first."
-        )
-    arms = [_arm_scores(name, found, test) for name, found in runs.items()]
-    return {
-        "protocol": {
-            "steps": plan.config.steps,
-            "batch": plan.config.batch,
-            "crop_px": plan.config.crop_px,
-            "pictures": plan.pictures,
-            "seeds": list(plan.seeds),
-            "test_images": len(test.samples),
-            "intervals": "95 %, bootstrap over images, mean of the seeds",
-        },
-        "arms": arms,
-        "comparisons": _comparisons(runs, test, baseline),
+    start = time.monotonic()
+    while time.monotonic() - start < 60 * minutes:
+        missing = pieces(plan, captures, work, results, threads=1)
+        if not missing:
+            break
+        yield from map_units(run_piece, missing[:workers], workers)
+
+
+def photo_subset(photos: Dataset, count: int, seed: int) -> Dataset:
+    """Returns ``count`` of the photos, chosen by the hashes of seed and bytes; more hold all of fewer.
+
+    Raises:
+        InputError: a photo cannot be read.
+    """
+    keys = {
+        sample.name: hashlib.sha256(f"{seed} {images.digest_of(sample.rgb)}".encode()).digest()
+        for sample in photos.samples
     }
+    return photos.only(sorted(keys, key=lambda name: (keys[name], name))[:count])
 
 
-def _result_file(results: Path, arm: Arm, seed: int) -> Path:
-    return results / f"{_slug(arm.name)}-{seed}.json"
+def result_file(results: Path, arm: Arm, seed: int) -> Path:
+    """Returns where the predictions of a piece are."""
+    slug = "-".join("".join(c if c.isalnum() else " " for c in arm.name).split()).lower()
+    return results / f"{slug}-{seed}.json"
 
 
-def _read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
+def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     """Returns the predictions of a piece of this very plan; None before it was run.
 
     Raises:
@@ -226,12 +250,26 @@ def _read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     return facts
 
 
-def _check_same_data(runs: Mapping[str, Sequence[Mapping[str, Any]]], results: Path) -> None:
-    for name, found in runs.items():
-        if any(facts["data"] != found[0]["data"] for facts in found):
-            raise InputError(
-                results,
-                f"the seeds of arm '{name}' were trained on different data. Run them again.",
+def _remove_parts(root: Path) -> None:
+    """Removes an earlier ladder; a folder that holds anything else is refused."""
+    strangers = sorted(p.name for p in root.iterdir() if p.name.removesuffix(".part") not in _PARTS)
+    if strangers:
+        raise OutputError(
+            root, f"holds '{strangers[0]}', which is no part of a ladder. Choose another --out."
+        )
+    shutil.rmtree(root)
+
+
+def _check_budget(budget: dict[str, Any], path: Path) -> None:
+    """Refuses to go on with a ladder that is not held equal to this one."""
+    try:
+        before: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise OutputError(path, f"no ladder to go on with ({error}). Add --overwrite.") from error
+    for key, value in budget.items():
+        if before.get(key) != value:
+            raise OutputError(
+                path, f"{key} was {before.get(key)}, not {value}. Add --overwrite to start anew."
             )
 
 
@@ -248,15 +286,17 @@ def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:
     )
 
 
-def _translate(plan: Plan, name: str, captures: Captures, work: Path, workers: int) -> None:
-    style, run = read_captures(captures.style), work / "transfers" / name
-    sim = read_dataset(work / "randomized")
-    options = load_recipe("dice").adapt
+def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers: int) -> int:
+    """Returns how many translations were kept."""
+    run, sim = work / _TRANSFERS / name, read_dataset(work / RANDOMIZED)
+    options = load_recipe(plan.recipe).adapt
     if name == TRANSLATED:
-        train_network(sim, style, options.translator, run, resume=True, device="cpu", progress=None)
+        train_network(
+            sim, captures.style, options.translator, run, resume=True, device="cpu", progress=None
+        )
     elif not run.is_dir():
-        fit_plain_transfer(style, cast(PlainMethod, name), run, overwrite=False)
-    apply_transfer(
+        fit_plain_transfer(captures.style, cast(PlainMethod, name), run, overwrite=False)
+    certificate = apply_transfer(
         run,
         sim,
         work / name,
@@ -268,67 +308,19 @@ def _translate(plan: Plan, name: str, captures: Captures, work: Path, workers: i
         overwrite=False,
         progress=lambda _done, _total: None,
     )
+    return certificate.kept
 
 
 def _data(name: str, piece: Piece) -> Dataset:
-    return read_captures(piece.captures.train) if name == REAL else read_dataset(piece.work / name)
-
-
-def _arm_scores(name: str, runs: Sequence[Mapping[str, Any]], test: Dataset) -> dict[str, Any]:
-    """Returns the scores of each seed, and their mean with an interval over images."""
-    matched = [MatchedRun(test, _predictions(run["found"])) for run in runs]
-    each = [
-        evaluate(test, _predictions(run["found"]), rng=stream(0, "ladder")).to_json()
-        for run in runs
-    ]
-    seeds = [
-        {"seed": run["seed"], **{metric: score[metric]["value"] for metric in METRICS}}
-        for run, score in zip(runs, each, strict=True)
-    ]
-    estimates = {
-        metric: mean_estimate(matched, metric=metric, rng=stream(0, "ladder")).to_json()
-        for metric in METRICS
-    }
-    return {"name": name, "seeds": seeds, **estimates}
-
-
-def _comparisons(
-    runs: Mapping[str, Sequence[Mapping[str, Any]]], test: Dataset, baseline: str
-) -> list[dict[str, Any]]:
-    """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
-    matched = {
-        name: [MatchedRun(test, _predictions(run["found"])) for run in found]
-        for name, found in runs.items()
-    }
-    others = [name for name in matched if name != baseline]
-    found = [
-        compare(matched[name], matched[baseline], metric="ap50", rng=stream(0, "ladder"))
-        for name in others
-    ]
-    corrected = holm([difference.p_value for difference in found])
-    return [
-        {
-            "first": name,
-            "second": baseline,
-            "metric": "ap50",
-            **difference.to_json(),
-            "p_holm": p,
-        }
-        for name, difference, p in zip(others, found, corrected, strict=True)
-    ]
-
-
-def _predictions(found: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, tuple[Detection, ...]]:
-    return {
-        image: tuple(Detection(d[0], (d[1], d[2], d[3], d[4]), d[5]) for d in detections)
-        for image, detections in found.items()
-    }
+    if not name.startswith(REAL):
+        return read_dataset(piece.work / name)
+    train = piece.captures.train
+    assert train is not None  # arms are planned for captures that have them
+    if name == REAL:
+        return train
+    return photo_subset(train, piece.arm.photos(len(train.samples)), piece.seed)
 
 
 def _short(detection: Detection) -> list[Any]:
     box = [round(side, 2) for side in detection.box_xyxy]
     return [detection.category, *box, round(detection.score, 4)]
-
-
-def _slug(name: str) -> str:
-    return "-".join("".join(c if c.isalnum() else " " for c in name).split()).lower()

@@ -34,12 +34,14 @@ class Arm:
         seeds: number of trainings; 0 when it was not run.
         scores: by metric, of all seeds.
         runs: by metric, of each seed.
+        reason: why it was not run, where that is known.
     """
 
     name: str
     seeds: int
     scores: dict[str, Estimate]
     runs: dict[str, tuple[float, ...]]
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Comparison:
         metric: one of ``METRICS``.
         difference: first minus second.
         p_holm: of there being no difference, holding for all comparisons together.
-        detectable: the smallest difference that so many images show in four of five repetitions.
+        detectable: the smallest difference that so many images show in four of five repetitions;
+            None where the arms score the same on every resample.
     """
 
     first: str
@@ -59,7 +62,7 @@ class Comparison:
     metric: str
     difference: Estimate
     p_holm: float
-    detectable: float
+    detectable: float | None
 
     @property
     def shown(self) -> bool:
@@ -75,22 +78,28 @@ class Ladder:
         protocol: what was held equal and what was scored, as text by name.
         arms: in order.
         comparisons: in order.
+        worth: how many labelled photos arms are worth, in words by their names.
+        notes: what a reader has to know before believing the scores.
     """
 
     protocol: dict[str, str]
     arms: tuple[Arm, ...]
     comparisons: tuple[Comparison, ...]
+    worth: dict[str, str]
+    notes: tuple[str, ...]
 
 
 def read_ladder(path: Path, planned: Sequence[str] = ()) -> Ladder:
     """Returns the results in a file such as ``benchmarks/results/dice.json``.
 
     ``arms`` are as ``benchmarks/readme_tables.py`` says; ``comparisons``, which may be absent, hold
-    ``first second metric value ci95 p_holm detectable``.
+    ``first second metric value ci95 p_holm detectable``; of ``sim2cam ladder`` there are also
+    ``planned``, ``not_run``, ``equivalents`` and ``notes``.
 
     Args:
         path: the JSON file.
-        planned: names of all arms; those without results come out as not run.
+        planned: names of all arms, where the file does not say; those without results come out as not
+            run.
 
     Raises:
         InputError: the file is missing, broken, or has another form.
@@ -104,16 +113,19 @@ def read_ladder(path: Path, planned: Sequence[str] = ()) -> Ladder:
         place = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(path, f"{place}: {first['msg']}.") from error
     found = {arm.name: _arm(arm) for arm in content.arms}
-    names = dict.fromkeys([*planned, *found])
+    reasons = {one.name: one.reason for one in content.not_run}
+    names = dict.fromkeys([*planned, *content.planned, *found])
     return Ladder(
         protocol={name: _text(value) for name, value in content.protocol.items()},
-        arms=tuple(found.get(name, Arm(name, 0, {}, {})) for name in names),
+        arms=tuple(found.get(name, Arm(name, 0, {}, {}, reasons.get(name, ""))) for name in names),
         comparisons=tuple(
             Comparison(
                 c.first, c.second, c.metric, Estimate(c.value, c.ci95), c.p_holm, c.detectable
             )
             for c in content.comparisons
         ),
+        worth={one.arm: one.words for one in content.equivalents.worth},
+        notes=tuple(content.notes),
     )
 
 
@@ -162,13 +174,31 @@ class _Comparison(_Score):
     second: str
     metric: Literal["ap", "ap50", "ap75", "agnostic_ap50"]
     p_holm: float
-    detectable: float
+    detectable: float | None
+
+
+class _NotRun(BaseModel):
+    name: str
+    reason: str
+
+
+class _Worth(BaseModel):
+    arm: str
+    words: str
+
+
+class _Equivalents(BaseModel):
+    worth: list[_Worth] = []
 
 
 class _Content(BaseModel):
     protocol: dict[str, Any] = {}
+    planned: list[str] = []
     arms: list[_Arm]
+    not_run: list[_NotRun] = []
     comparisons: list[_Comparison] = []
+    equivalents: _Equivalents = _Equivalents()
+    notes: list[str] = []
 
 
 def _arm(arm: _Arm) -> Arm:

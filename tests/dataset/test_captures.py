@@ -345,6 +345,33 @@ def test_a_pair_gives_style_without_labels_and_test_with_them(tmp_path, names):
     assert all(len(sample.objects) == 1 for sample in sets.test.samples)
 
 
+def test_labelled_photos_come_where_they_are_asked_for(tmp_path):
+    for name in ("test.json", "style.json", "train.json"):
+        tables = coco()
+        for entry in tables["images"]:
+            entry["file_name"] = f"of-{name}/{entry['id']}.png"
+        path = write_captures(tmp_path, tables, name=name, seed=50)
+    assert split_captures(tmp_path).train is None
+    sets = split_captures(tmp_path, labelled=True)
+    assert [s.name for s in sets.train.samples] == [f"of-train.json/{i}.png" for i in (0, 1)]
+    assert all(len(sample.objects) == 1 for sample in sets.train.samples)
+    assert [s.name for s in sets.style.samples] == [f"of-style.json/{i}.png" for i in (0, 1)]
+    del tables["annotations"]
+    path.write_text(json.dumps(tables))
+    assert split_captures(tmp_path, labelled=True).train is None
+    tables["images"] = coco()["images"]
+    tables["images"][0]["file_name"] = "of-test.json/0.png"
+    write_captures(tmp_path, tables, name="train.json")
+    with pytest.raises(InputError, match=r"train\.json: image of-test\.json/0\.png is in test too"):
+        split_captures(tmp_path, labelled=True)
+
+
+def test_the_half_that_is_not_tested_can_be_trained_on(tmp_path):
+    sets = split_captures(write_captures(tmp_path, coco(8)), labelled=True)
+    assert {s.name for s in sets.train.samples} == {s.name for s in sets.style.samples}
+    assert all(sample.objects for sample in sets.train.samples)
+
+
 def test_a_development_split_keeps_its_labels(tmp_path):
     for name in ("test.json", "style.json", "dev.json"):
         tables = coco()

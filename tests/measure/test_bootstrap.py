@@ -39,7 +39,10 @@ def test_a_run_does_not_differ_from_itself():
     assert found.value == 0
     assert found.ci95 == (0, 0)
     assert found.p_value == 1
-    assert found.detectable == 0
+    assert found.detectable is None
+    assert found.to_json()["detectable"] is None
+    swapped = difference(0.5, 0.5, resampled + 1e-16, resampled[::1])
+    assert swapped.detectable is None
 
 
 def test_a_clear_difference_is_found_in_both_directions():

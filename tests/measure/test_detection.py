@@ -19,6 +19,7 @@ from sim2cam.measure.detection import (
     MatchedRun,
     compare,
     evaluate,
+    resampled_scores,
 )
 
 CATEGORIES = ("a", "b", "c")
@@ -227,14 +228,17 @@ def test_compare_is_paired_over_images():
         bad[f"i{i}"] = () if hard or rng.random() < 0.15 else (Detection("a", box, 0.9),)
     dataset = captures(*samples)
     better, worse = MatchedRun(dataset, good), MatchedRun(dataset, bad)
-    found = compare([better], [worse], metric="ap50", rng=np.random.default_rng(0), draws=400)
+    rng = np.random.default_rng(0)
+    scores = resampled_scores([better, worse, worse, better], rng=rng, draws=400)["ap50"]
+    found = compare(scores[:1], scores[1:2])
     assert found.value > 0
     assert found.ci95[0] > 0
     alone = evaluate(dataset, good, rng=np.random.default_rng(0), draws=400).ap50.ci95
     assert found.ci95[1] - found.ci95[0] < alone[1] - alone[0]
-    same = compare([better, worse], [worse, better], metric="ap50", rng=np.random.default_rng(0))
+    same = compare(scores[:2], scores[2:])
     assert same.value == 0
     assert same.p_value == 1
+    assert same.detectable is None
 
 
 @pytest.mark.parametrize(

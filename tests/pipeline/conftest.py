@@ -1,11 +1,13 @@
 """A small rendered data set and its COCO export, which stands for captures."""
 
+import functools
 import json
 from dataclasses import replace
 
 import pytest
 
 from sim2cam.dataset.formats.export import export
+from sim2cam.pipeline import ladder_scores
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 
@@ -30,3 +32,10 @@ def coco(sim, tmp_path_factory):
         del image["origin"]  # as in the files of people who took photos
     (out / "train.json").write_text(json.dumps(tables))
     return out / "train.json"
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Scores of a ladder come with intervals of few resamples, as quick as its trainings."""
+    few = functools.partial(ladder_scores.resampled_scores, draws=60)
+    monkeypatch.setattr(ladder_scores, "resampled_scores", few)

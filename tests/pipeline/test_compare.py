@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,9 +140,27 @@ def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, 
     same = capsys.readouterr().out
     assert same.count("no difference shown") == 4
     assert "+0.000 (+0.000 to +0.000)" in same
+    assert "The runs are identical, so they do not tell which differences" in same
+    assert "four of five repetitions" not in same
+    assert main([*command[:-2], "--captures", str(coco)]) == 0
+    assert (
+        "in AP50 is what so many images show in four of five repetitions."
+        in capsys.readouterr().out
+    )
     (tmp_path / "empty").mkdir()
     assert main(["compare", str(one), str(tmp_path / "empty"), "--captures", str(coco)]) == 2
     assert "holds no .json file" in capsys.readouterr().err
+
+
+def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, tmp_path, capsys):
+    surer = {n: tuple(replace(d, score=0.95) for d in found) for n, found in perfect.items()}
+    first, second = written(tmp_path / "1.json", perfect), written(tmp_path / "2.json", surer)
+    assert main(["compare", str(first), str(second), "--captures", str(coco), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ap50"]["difference"]["detectable"] is None
+    assert main(["compare", str(first), str(second), "--captures", str(coco)]) == 0
+    words = capsys.readouterr().out
+    assert "The runs have the same AP50 in every resample of the images" in words
+    assert "identical" not in words
 
 
 GOOD = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}

@@ -1,21 +1,27 @@
 """A whole ladder on very small data: pieces, predictions, scores of every arm."""
 
 import json
+from dataclasses import asdict, replace
 
 import pytest
 
-from sim2cam.errors import InputError
+from sim2cam.dataset.captures import CaptureSets, read_captures
+from sim2cam.errors import InputError, OutputError
 from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline import ladder
 from sim2cam.pipeline.ladder import (
     REAL,
     Arm,
-    Captures,
     Plan,
+    open_ladder,
+    photo_subset,
     pieces,
-    run_piece,
-    score_ladder,
+    result_file,
+    run_pieces,
 )
+from sim2cam.pipeline.ladder_scores import score_ladder
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 PLAN = Plan(
     arms=(
@@ -27,12 +33,14 @@ PLAN = Plan(
     config=TrainConfig(steps=2, batch=2, crop_px=64),
     pictures=4,
     data_seed=0,
+    recipe="dice",
+    fixed=None,
 )
 
 
 @pytest.fixture
 def captures(coco):
-    return Captures(train=coco, style=coco, dev=coco, test=coco)
+    return CaptureSets(*[read_captures(coco)] * 4)
 
 
 @pytest.fixture
@@ -58,14 +66,15 @@ def tuned_arms(monkeypatch):
 
 def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arms):
     results = tmp_path / "results"
-    ladder.prepare_data(PLAN, captures, work, workers=1)
+    assert ladder.prepare_data(PLAN, captures, work, workers=1) == {}
     planned = pieces(PLAN, captures, work, results, threads=1)
     assert [(p.arm.name, p.seed) for p in planned] == [
         ("randomized", 0), ("+ transfer", 0), ("real only", 0),
         ("randomized", 1), ("+ transfer", 1), ("real only", 1),
     ]  # fmt: skip
-    for piece in planned:
-        run_piece(piece)
+    assert list(run_pieces(PLAN, captures, work, results, workers=1, minutes=0)) == []
+    done = list(run_pieces(PLAN, captures, work, results, workers=1, minutes=9))
+    assert done == [piece.result for piece in planned]
     assert pieces(PLAN, captures, work, results, threads=1) == []
     assert len(tuned_arms) == 4  # the arm with real labels trains on the development split
     scores = score_ladder(PLAN, captures, results, baseline="randomized")
@@ -75,6 +84,7 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
         "real only": 2,
     }
     assert [c["first"] for c in scores["comparisons"]] == ["+ transfer", "real only"]
+    assert scores["equivalents"]["worth"] == []  # a curve needs two points
 
     path = results / "randomized-1.json"
     facts = json.loads(path.read_text())
@@ -90,3 +100,78 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
 def test_without_the_baseline_there_is_nothing_to_compare(captures, tmp_path):
     with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
         score_ladder(PLAN, captures, tmp_path, baseline="randomized")
+
+
+def test_a_data_set_of_which_nothing_is_kept_says_so(work, captures, monkeypatch):
+    monkeypatch.setattr(ladder, "_translate", lambda *_: 0)
+    assert ladder.prepare_data(PLAN, captures, work, workers=1) == {
+        "reinhard": "the certificate rejected all 4 translations"
+    }
+
+
+def test_fewer_photos_are_among_more_and_another_seed_has_others(captures):
+    photos = captures.train
+    few, more = (photo_subset(photos, n, 0) for n in (5, 12))
+    names = {sample.name for sample in few.samples}
+    assert len(names) == 5
+    assert names < {sample.name for sample in more.samples}
+    assert few.categories == photos.categories
+    assert names != {sample.name for sample in photo_subset(photos, 5, 1).samples}
+    turned = CaptureSets(photos, photos, train=photos.only(reversed([*names, "x"]))).train
+    assert {s.name for s in photo_subset(turned, 5, 0).samples} == names
+
+
+def write_predictions(results, arm, seed, dataset, every):
+    """Predictions of a detector that finds all but every so-manieth object, exactly."""
+    found, number = {}, 0
+    for sample in dataset.samples:
+        found[sample.name] = []
+        for label in sample.objects:
+            number += 1
+            if number % every:
+                found[sample.name].append([label.category, *label.box_xyxy, 0.9])
+    config = json.loads(json.dumps(asdict(PLAN.config)))
+    facts = {"arm": arm.name, "seed": seed, "config": config, "data": [seed], "found": found}
+    path = result_file(results, arm, seed)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(facts))
+    return path
+
+
+def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
+    misses = {"real-5": 2, "real-10": 3, "real": 10}  # all 24 photos: one in ten is missed
+    curve = [Arm(name, (name,)) for name in misses]
+    middle = Arm("randomized", ("randomized",))
+    plan = replace(PLAN, arms=(middle, *curve), seeds=(0,))
+    for arm in curve:
+        write_predictions(tmp_path / "found", arm, 0, captures.test, misses[arm.name])
+    write_predictions(tmp_path / "found", middle, 0, captures.test, 3)
+    scores = score_ladder(plan, captures, tmp_path / "found", baseline="randomized")
+    found = scores["equivalents"]
+    assert [point["photos"] for point in found["curve"]] == [5, 10, 24]
+    (worth,) = found["worth"]
+    assert worth["arm"] == "randomized"
+    assert worth["photos"] == pytest.approx(10)
+    assert worth["ci95"] == pytest.approx([10, 10])
+    same = next(c for c in scores["comparisons"] if c["first"] == "real-10")
+    assert (same["value"], same["detectable"]) == (0, None)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    root = tmp_path / "run"
+    open_ladder(PLAN, root, resume=False, overwrite=False)
+    with pytest.raises(OutputError, match=r"run: is not empty\. Add --resume or --overwrite"):
+        open_ladder(PLAN, root, resume=False, overwrite=False)
+    open_ladder(PLAN, root, resume=True, overwrite=False)
+    other = replace(PLAN, pictures=5)
+    with pytest.raises(OutputError, match=r"plan\.json: pictures was 4, not 5\. Add --overwrite"):
+        open_ladder(other, root, resume=True, overwrite=False)
+    (root / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"holds 'mine\.txt', which is no part of a ladder"):
+        open_ladder(other, root, resume=False, overwrite=True)
+    (root / "mine.txt").unlink()
+    open_ladder(other, root, resume=False, overwrite=True)
+    (root / "plan.json").unlink()
+    (root / "runs").mkdir()
+    with pytest.raises(OutputError, match=r"plan\.json: no ladder to go on with"):
+        open_ladder(PLAN, root, resume=True, overwrite=False)

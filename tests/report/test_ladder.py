@@ -69,6 +69,24 @@ def test_a_worse_arm_is_not_called_better(tmp_path, read_page):
     assert "more is better" not in text
 
 
+def test_what_the_command_adds(tmp_path, read_page):
+    same = pair("more", "randomized", 0.0, 1.0) | {"detectable": None}
+    content = CONTENT | {
+        "planned": ["plain", "real only", "randomized"],
+        "not_run": [{"name": "real only", "reason": "no labelled photos"}],
+        "notes": ["20 of 50 test images look nearly like one that was learned from"],
+        "equivalents": {"worth": [{"arm": "randomized", "words": "worth 40 [25, > 200] real photos"}]},
+        "comparisons": [same],
+    }  # fmt: skip
+    ladder = read_ladder(written(tmp_path, content))
+    assert [a.name for a in ladder.arms] == ["plain", "real only", "randomized", "more"]
+    text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
+    assert re.search(r"real only\s+no labelled photos\s+not run", text)
+    assert "20 of 50 test images look nearly like" in text
+    assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", text)
+    assert re.search(r"more − randomized\s+AP50\s+unknown .* the same on every resample", text)
+
+
 def test_nothing_was_run(tmp_path, read_page):
     ladder = read_ladder(written(tmp_path, {"arms": []}), ["plain"])
     text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
@@ -82,6 +100,10 @@ def test_everything_is_escaped(tmp_path, read_page):
         "protocol": {bad: bad},
         "arms": [arm(bad, 0.5)],
         "comparisons": [pair(bad, bad, 1, 0)],
+        "not_run": [{"name": bad, "reason": bad}],
+        "planned": [bad, bad * 2],
+        "notes": [bad],
+        "equivalents": {"worth": [{"arm": bad, "words": bad}]},
     }
     page = write_ladder_page(
         read_ladder(written(tmp_path, content)), tmp_path / "l.html", title=bad

@@ -1,0 +1,42 @@
+"""Fingerprints of pictures: bits that stay when one is recompressed, scaled or shifted a little."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.bool_]
+
+BITS = 255
+"""Of a fingerprint."""
+NEAR_BITS = 76
+"""Pictures that differ in no more show nearly the same.
+
+Measured on pictures of 640 pixels: copies that were recompressed at quality 30, halved, brightened,
+shifted by 16 pixels or cut by 6 % differ in at most 64 bits, and pictures of different scenes (2,775
+pairs of renders, 780 of LM-O, 4,560 of path-traced images, 14,455 from different sources) in 92 or more.
+Photos of one burst, in which the camera stays and the objects are thrown anew, begin at 46.
+"""
+
+_SIDE, _KEPT = 64, 16
+
+
+def fingerprint(rgb: NDArray[np.uint8]) -> Bits:
+    """Returns the bits (255,) of a picture (h, w, 3): which low frequencies are above the median.
+
+    They are those of the discrete cosine transform of its shrunk brightness, the mean left out, as
+    of Zauner (Implementation and benchmarking of perceptual image hash functions, 2010), but 16 a
+    side instead of 8: with 63 bits, photos of other places are as near as copies are. Pictures
+    that were turned or mirrored have others.
+    """
+    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
+    small = cv2.resize(grey, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA)
+    waves = cv2.dct(small.astype(np.float32))[:_KEPT, :_KEPT].ravel()[1:]
+    return np.asarray(waves > np.median(waves))
+
+
+def differing_bits(first: Bits, second: Bits) -> NDArray[np.int64]:
+    """Returns in how many bits (n, m) each of n fingerprints (n, 255) differs from each of m."""
+    a, b = first.astype(np.int64), second.astype(np.int64)
+    return np.asarray(a @ (1 - b).T + (1 - a) @ b.T)

@@ -1,0 +1,244 @@
+"""Scores of a ladder, from its files of predictions: arms, differences, real equivalents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.dataset.captures import CaptureSets
+from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
+from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import InputError
+from sim2cam.measure.bootstrap import estimate, holm, mean_of_seeds
+from sim2cam.measure.detection import (
+    Detection,
+    MatchedRun,
+    compare,
+    evaluate,
+    mean_estimate,
+    resampled_scores,
+)
+from sim2cam.measure.equivalents import real_equivalent
+from sim2cam.measure.power import DISCORDANT, planned_detectable
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.ladder import PREDICTIONS, REAL, Arm, Plan, read_piece, result_file
+from sim2cam.seeds import stream
+
+METRICS = ("ap", "ap50", "agnostic_ap50")
+COMPARED = "ap50"
+BASELINE = "randomized"
+
+_LEAST_POINTS = 2  # of a learning curve
+
+
+@dataclass(frozen=True)
+class ArmRuns:
+    """What was found by the trainings of one arm.
+
+    Attributes:
+        arm: the rung.
+        seeds: of the trainings.
+        each: by metric, of each training on all images.
+        scores: by metric, of all images, then of resamples (seeds, 1 + draws).
+    """
+
+    arm: Arm
+    seeds: tuple[int, ...]
+    each: tuple[Mapping[str, float], ...]
+    scores: Mapping[str, NDArray[np.float64]]
+
+
+def score_ladder(
+    plan: Plan, captures: CaptureSets, results: Path, *, baseline: str
+) -> dict[str, Any]:
+    """Returns every arm's scores on the test split, with intervals, from the files of predictions.
+
+    Args:
+        plan: the ladder.
+        captures: the splits.
+        results: folder of the predictions.
+        baseline: name of the arm that the others are compared with, paired over images.
+
+    Raises:
+        InputError: the baseline has no predictions yet, or seeds of an arm saw different data.
+    """
+    test = captures.test
+    found = [_read_arm(plan, arm, test, results) for arm in plan.arms]
+    runs = {one.arm.name: one for one in found if one is not None}
+    if baseline not in runs:
+        raise InputError(results, f"no predictions of the arm '{baseline}' yet. Run it first.")
+    photos = len(captures.train.samples) if captures.train else 0
+    return {
+        "protocol": {
+            "steps": plan.config.steps,
+            "batch": plan.config.batch,
+            "crop_px": plan.config.crop_px,
+            "pictures": plan.pictures,
+            "seeds": list(plan.seeds),
+            "test_images": len(test.samples),
+            "intervals": "95 %, bootstrap over images, mean of the seeds",
+        },
+        "arms": [_arm_scores(one) for one in runs.values()],
+        "comparisons": _comparisons(runs, baseline),
+        "equivalents": _equivalents(list(runs.values()), photos),
+    }
+
+
+def ladder_facts(
+    plan: Plan,
+    missing: Mapping[str, str],
+    captures: CaptureSets,
+    root: Path,
+    notes: Sequence[str],
+    *,
+    workers: int,
+) -> dict[str, Any]:
+    """Returns all that is known of a ladder, as JSON values: scores, and what was not run and why.
+
+    Args:
+        plan: the ladder with all arms that can be run.
+        missing: why arms are not run if they are not, by the names of all, in order.
+        captures: the splits.
+        root: folder of the ladder.
+        notes: what readers have to know.
+        workers: trainings side by side.
+
+    Raises:
+        InputError: there are no predictions yet, or seeds of an arm saw different data.
+    """
+    results = root / PREDICTIONS
+    run = [
+        arm.name
+        for arm in plan.arms
+        if any(result_file(results, arm, seed).is_file() for seed in plan.seeds)
+    ]
+    baseline = run[0] if run and BASELINE not in run else BASELINE
+    return {
+        "environment": environment_facts(None, workers),
+        "planned": list(missing),
+        "not_run": [
+            {"name": name, "reason": reason} for name, reason in missing.items() if name not in run
+        ],
+        "notes": list(notes),
+        **score_ladder(plan, captures, results, baseline=baseline),
+    }
+
+
+def ladder_notes(captures: CaptureSets, *, arms: int) -> tuple[str, ...]:
+    """Returns what readers have to know before anything is run.
+
+    Args:
+        captures: the splits.
+        arms: how many are to be compared.
+
+    Raises:
+        InputError: there is nothing to score against, or a picture cannot be read.
+    """
+    tested = captures.test.samples
+    objects = sum(not label.is_crowd for s in tested for label in s.objects or ())
+    if not objects:
+        raise InputError(captures.test.root, "no labelled object to score against.")
+    effect = planned_detectable(objects)
+    strict = planned_detectable(objects, comparisons=max(1, arms - 1))
+    dev = captures.dev
+    learned = [*captures.style.samples, *(captures.train.samples if captures.train else ())]
+    notes = (
+        f"{objects} objects in {len(tested)} test images show a difference of {effect:.3f} in AP50 "
+        f"in four of five repetitions, and of {strict:.3f} where {arms} arms are compared, if two "
+        f"detectors disagree on {DISCORDANT:.0%} of the objects.",
+        "No development images: nothing is tuned."
+        if dev is None
+        else f"The labels of {len(dev.samples)} development images choose the magnification and the "
+        "box margin of arms without real labels, and nothing else.",
+        duplicates_note(near_duplicates(learned, tested), len(tested)),
+    )
+    return tuple(note for note in notes if note)
+
+
+def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | None:
+    """Returns what there is of an arm; None where nothing is."""
+    read = (read_piece(result_file(results, arm, seed), arm, plan) for seed in plan.seeds)
+    found = [facts for facts in read if facts is not None]
+    if not found:
+        return None
+    # few photos are others for each seed, so that the luck of which they are is in the spread
+    is_same = any(name.startswith(f"{REAL}-") for name in arm.data)
+    if not is_same and any(facts["data"] != found[0]["data"] for facts in found):
+        raise InputError(
+            results,
+            f"the seeds of arm '{arm.name}' were trained on different data. Run them again.",
+        )
+    predictions = [_predictions(facts["found"]) for facts in found]
+    scores = [evaluate(test, one, rng=stream(0, "ladder"), draws=1) for one in predictions]
+    matched = [MatchedRun(test, one) for one in predictions]
+    return ArmRuns(
+        arm,
+        tuple(facts["seed"] for facts in found),
+        tuple({m: getattr(score, m).value for m in METRICS} for score in scores),
+        resampled_scores(matched, rng=stream(0, "ladder")),
+    )
+
+
+def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
+    """Returns the scores of each seed, and their mean with an interval over images."""
+    return {
+        "name": runs.arm.name,
+        "seeds": [{"seed": seed, **each} for seed, each in zip(runs.seeds, runs.each, strict=True)],
+        **{metric: mean_estimate(runs.scores[metric]).to_json() for metric in METRICS},
+    }
+
+
+def _comparisons(runs: Mapping[str, ArmRuns], baseline: str) -> list[dict[str, Any]]:
+    """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
+    others = [name for name in runs if name != baseline]
+    found = [compare(runs[n].scores[COMPARED], runs[baseline].scores[COMPARED]) for n in others]
+    corrected = holm([one.p_value for one in found])
+    return [
+        {"first": name, "second": baseline, "metric": COMPARED, **one.to_json(), "p_holm": p}
+        for name, one, p in zip(others, found, corrected, strict=True)
+    ]
+
+
+def _equivalents(runs: Sequence[ArmRuns], photos: int) -> dict[str, Any]:
+    """Returns the learning curve of photos alone, and how many of them each other arm is worth.
+
+    Intervals are over images and, where there are several, seeds.
+    """
+    spread = {
+        one.arm.name: mean_of_seeds(one.scores[COMPARED], stream(0, f"ladder/{one.arm.name}"))
+        for one in runs
+    }
+    numbers = {one.arm.name: one.arm.photos(photos) for one in runs if _is_photos(one.arm)}
+    names = sorted(numbers, key=lambda name: numbers[name])
+    facts: dict[str, Any] = {
+        "metric": COMPARED,
+        "curve": [
+            {"photos": numbers[n], **estimate(float(spread[n][0]), spread[n][1:]).to_json()}
+            for n in names
+        ],
+        "worth": [],
+    }
+    if len(names) >= _LEAST_POINTS:
+        curve = np.stack([spread[name] for name in names])
+        facts["worth"] = [
+            {"arm": name, **real_equivalent([numbers[n] for n in names], curve, score).to_json()}
+            for name, score in spread.items()
+            if name not in numbers
+        ]
+    return facts
+
+
+def _is_photos(arm: Arm) -> bool:
+    return all(name.startswith(REAL) for name in arm.data)
+
+
+def _predictions(found: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, tuple[Detection, ...]]:
+    return {
+        image: tuple(Detection(d[0], (d[1], d[2], d[3], d[4]), d[5]) for d in detections)
+        for image, detections in found.items()
+    }

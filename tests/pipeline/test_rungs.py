@@ -1,0 +1,173 @@
+"""`sim2cam ladder` as a user meets it, and which arms it plans."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.cli.main import main
+from sim2cam.dataset.captures import CaptureSets, read_captures
+from sim2cam.errors import RecipeError
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.rungs import fixed_twin, rungs
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
+RECIPE = """
+base = "dice"
+name = "tiny"
+[render]
+width = 96
+height = 80
+views = 2
+channels = []
+[train]
+steps = 2
+batch = 2
+crop_px = 64
+"""
+
+
+@pytest.fixture(scope="module")
+def photos(coco, tmp_path_factory):
+    """Captures of 20 photos to learn from, of which 4 are for development, and 4 others to test."""
+    folder = tmp_path_factory.mktemp("photos")
+    tables = json.loads(coco.read_text())
+    parts = {"train": (0, 20), "style": (0, 20), "dev": (0, 4), "test": (20, 24)}
+    for name, (first, past) in parts.items():
+        shown = tables["images"][first:past]
+        ids = {image["id"] for image in shown}
+        labels = [a for a in tables["annotations"] if a["image_id"] in ids]
+        (folder / f"{name}.json").write_text(
+            json.dumps(tables | {"images": shown, "annotations": labels})
+        )
+    for place in coco.parent.iterdir():
+        if place != coco:
+            (folder / place.name).symlink_to(place)
+    return folder
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def ladder(recipe, photos, out, *flags):
+    return main([
+        "ladder", str(recipe), "--captures", str(photos), "--out", str(out), "--seeds", "1",
+        "--pictures", "4", "--workers", "1", *flags,
+    ])  # fmt: skip
+
+
+def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert ladder(recipe, photos, out, "--arms", "randomized,real-5", "--minutes", "0") == 1
+    said = capsys.readouterr().err
+    assert "objects in 4 test images show a difference of" in said
+    assert "where 2 arms are compared" in said
+    assert "The labels of 4 development images choose the magnification" in said
+    assert "no predictions of the arm 'randomized' yet. Run it first." in said
+
+    assert ladder(recipe, photos, out, "--arms", "randomized,real-5,mixed-5", "--resume") == 0
+    table = capsys.readouterr().out
+    assert re.search(r"real only \(20 labelled photos\) +not run: not asked for; --arms", table)
+    assert re.search(r"sim without randomization +not run: no recipe with this one's name", table)
+    assert re.search(r"\nrandomized +0\.\d{3} \(0\.\d{3}-[01]\.\d{3}\) +1\n", table)
+    before = {path.name: path.read_bytes() for path in (out / "predictions").iterdir()}
+    assert set(before) == {
+        "randomized-0.json",
+        "real-only-5-labelled-photos-0.json",
+        "randomized-5-labelled-photos-0.json",
+    }
+
+    assert ladder(recipe, photos, out, "--arms", "real", "--resume", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts == json.loads((out / "ladder.json").read_text())
+    assert all((out / "predictions" / name).read_bytes() == was for name, was in before.items())
+    run = [arm["name"] for arm in facts["arms"]]
+    assert run == [
+        "randomized",
+        "randomized + 5 labelled photos",
+        "real only (5 labelled photos)",
+        "real only (20 labelled photos)",
+    ]
+    assert {one["name"] for one in facts["not_run"]} == set(facts["planned"]) - set(run)
+    reasons = {one["name"]: one["reason"] for one in facts["not_run"]}
+    assert reasons["real only (25 labelled photos)"] == "only 20 labelled photos"
+    assert [point["photos"] for point in facts["equivalents"]["curve"]] == [5, 20]
+    assert [one["arm"] for one in facts["equivalents"]["worth"]] == run[:2]
+    page = (out / "ladder.html").read_text()
+    assert "Labelled photos that train as well" in page
+    assert "only 20 labelled photos" in page
+    few = json.loads((out / "predictions" / "real-only-5-labelled-photos-0.json").read_text())
+    assert [part["images"] for part in few["data"]] == [5]
+
+    assert ladder(recipe, photos, out, "--steps", "3", "--resume", "--minutes", "0") == 1
+    assert "plan.json: config was {" in capsys.readouterr().err
+
+
+BAD = [
+    (["--seeds", "0"], "--seeds must be 1 or more, not 0"),
+    (["--pictures", "0"], "--pictures must be 1 or more, not 0"),
+    (["--minutes", "-1"], "--minutes must be 0 or more, not -1.0"),
+    (["--minutes", "nan"], "--minutes must be 0 or more, not nan"),
+    (["--arms", "sliced,real-7"], "--arms: no arm or group 'real-7'. Did you mean 'real-5'?"),
+    (["--steps", "0"], "steps must be 1 or more, not 0"),
+    (["--map", "one"], "--map one: give REAL=SIM, the two names of a category."),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), BAD)
+def test_bad_flags_are_refused(flags, message, recipe, photos, tmp_path, capsys):
+    assert ladder(recipe, photos, tmp_path / "run", *flags) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_captures_without_an_object_are_refused(recipe, photos, tmp_path, capsys):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for place in photos.iterdir():
+        (bare / place.name).symlink_to(place.resolve())
+    (bare / "test.json").unlink()
+    tables = json.loads((photos / "test.json").read_text())
+    (bare / "test.json").write_text(json.dumps(tables | {"annotations": []}))
+    assert ladder(recipe, bare, tmp_path / "run") == 1
+    assert "bare: no labelled object to score against." in capsys.readouterr().err
+
+
+def lacks(captures, fixed=None):
+    return {rung.key: rung.lacks for rung in rungs(captures, fixed)}
+
+
+def test_what_captures_lack_is_the_reason(coco):
+    photos = read_captures(coco)
+    full = lacks(CaptureSets(photos, photos, train=photos), "dice-fixed")
+    assert [key for key, reason in full.items() if reason] == [
+        "mixed-25", "mixed-50", "mixed-100", "mixed-200",
+        "real-25", "real-50", "real-100", "real-200",
+    ]  # fmt: skip
+    assert full["mixed-25"] == "only 24 labelled photos"
+    bare = lacks(CaptureSets(photos.take(3), photos))
+    assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
+    assert bare["sliced"] == bare["translated"] == "3 style photos; a transfer needs at least 20"
+    assert bare["real"] == bare["real-5"] == bare["mixed-5"]
+    assert bare["real"] == "no labelled photos to train on: no part train with labels"
+    assert not bare["randomized"]
+
+
+def test_the_twin_of_a_recipe_lies_beside_it(tmp_path):
+    dice = load_recipe("dice")
+    assert fixed_twin("dice", dice) == "dice-fixed"
+    assert fixed_twin("shelf", dice) is None
+    mine, twin = tmp_path / "mine.toml", tmp_path / "mine-fixed.toml"
+    mine.write_text('base = "dice"\nname = "mine"\n')
+    assert fixed_twin(str(mine), dice) is None
+    twin.write_text('base = "dice-fixed"\nname = "mine-fixed"\n')
+    assert fixed_twin(str(mine), dice) == str(twin)
+    message = r"mine-fixed\.toml: its categories are 1, 2, 3, 4, 5, 6, not 1, 2 as of 'dice'"
+    with pytest.raises(RecipeError, match=message):
+        fixed_twin(str(mine), replace(dice, categories=("1", "2"), domain=replace(dice.domain, die=None)))  # fmt: skip
