@@ -110,7 +110,8 @@ def worn(
 def _points(shape: tuple[int, ...], texel_m: tuple[float, float]) -> Coordinates:
     """Returns the middles of the texels of a map (h, w), row 0 at y = 0."""
     height, width = shape
-    x, y = (np.arange(width) + 0.5) * texel_m[0], (np.arange(height) + 0.5) * texel_m[1]
+    x: Floats = (np.arange(width) + 0.5) * texel_m[0]
+    y: Floats = (np.arange(height) + 0.5) * texel_m[1]
     return x, y[:, None], np.zeros(1)
 
 

@@ -69,9 +69,9 @@ def skin_of(body: Body) -> Skin:
         colors, normals, looks = finish.encoded()
         return Skin(colors, normals, 1.0, finish=looks)
     if isinstance(asset, MeshFile):
-        colors = content_of(asset).colors
-        if colors is not None:
-            return Skin(colors, None, 1.0)
+        picture = content_of(asset).colors
+        if picture is not None:
+            return Skin(picture, None, 1.0)
     span = _span_m(asset)
     if has_finish(body.material):
         colors, normals, looks = finish_of(body.material, span).encoded()

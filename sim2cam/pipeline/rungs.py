@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sim2cam.adapt.adversarial import MIN_CAPTURES
 from sim2cam.adapt.store import METHODS
-from sim2cam.adapt.translator.training import MIN_CAPTURES
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.pipeline.ladder import (
