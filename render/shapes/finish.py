@@ -110,8 +110,8 @@ def worn(
 def _points(shape: tuple[int, ...], texel_m: tuple[float, float]) -> Coordinates:
     """Returns the middles of the texels of a map (h, w), row 0 at y = 0."""
     height, width = shape
-    x: Floats = (np.arange(width) + 0.5) * texel_m[0]
-    y: Floats = (np.arange(height) + 0.5) * texel_m[1]
+    x = np.asarray((np.arange(width) + 0.5) * texel_m[0], np.float64)
+    y = np.asarray((np.arange(height) + 0.5) * texel_m[1], np.float64)
     return x, y[:, None], np.zeros(1)
 
 
