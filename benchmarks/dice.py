@@ -46,7 +46,7 @@ PLAN = Plan(
         Arm("sim without randomization", (FIXED,)),
     ),
     seeds=(0, 1, 2),
-    config=TrainConfig(steps=4000),
+    config=TrainConfig(steps=1200),
     pictures=1200,
     data_seed=100,
     recipe="dice",
