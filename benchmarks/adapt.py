@@ -9,6 +9,7 @@ Writes ``adapt.json`` to ``benchmarks/results``.
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import resource
 import statistics
@@ -66,11 +67,12 @@ class Case:
     config: TranslatorConfig | ReferenceConfig
 
 
+PUBLISHED: dict[ReferenceMethod, str] = {"cyclegan": "CycleGAN", "cut": "CUT", "fastcut": "FastCUT"}
 CASES = (
     *(
         Case(f"{name}, {blocks} blocks", method, ReferenceConfig(patch_px=side, blocks=blocks))
         for side, blocks in ((128, 6), (256, 9))
-        for name, method in (("CycleGAN", "cyclegan"), ("CUT", "cut"), ("FastCUT", "fastcut"))
+        for method, name in PUBLISHED.items()
     ),
     *(Case("default, `small`", None, TranslatorConfig(patch_px=side)) for side in (128, 256)),
 )
@@ -115,8 +117,9 @@ def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     frames = {side: _frame(side) for side in WHOLE_PX}
     whole = {
-        side: _cpu_s(lambda f=f: transfer.apply(f, rng), repeats) for side, f in frames.items()
-    }  # type: ignore[misc]
+        side: _cpu_s(functools.partial(transfer.apply, frame, rng), repeats)
+        for side, frame in frames.items()
+    }
     batch = case.config.batch
     return {
         "name": case.name,
