@@ -144,16 +144,17 @@ def test_the_table_has_a_row_for_each_set_of_channels():
     )
     assert "| MuJoCo | not installed: `pip install mujoco` |  |  |  |  |" in lines
     assert "| 2 workers over 1 | at least 1.9 | 1.95 |" in lines
-    assert "| all | 50.0 | |" in lines
-    assert "| normals | 2.5 (1.5–3.5) | 2.5 (1.5–3.5) |" in lines
-    assert "- pyrender lacks a lot." in lines
-    assert "- MuJoCo lacks x." not in lines
+    steps = tables.render_steps_table(results()).splitlines()
+    assert "| all | 50.0 | |" in steps
+    assert "| normals | 2.5 (1.5–3.5) | 2.5 (1.5–3.5) |" in steps
+    assert "- pyrender lacks a lot." in steps
+    assert "- MuJoCo lacks x." not in steps
 
 
 def test_without_results_no_renderer_was_run():
     text = tables.render_table(None)
     assert text.count("not run") == len(CONTENDERS) + 1
-    assert tables.render_table({"leak": {}}) == text
+    assert tables.render_steps_table(None) == "not run"
     assert tuple(contender.name for contender in CONTENDERS) == tables.RENDERERS
 
 

@@ -13,7 +13,7 @@ from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.render.assets.pictures import import_pictures
-from sim2cam.render.shapes.textures import _shrunk, paint
+from sim2cam.render.shapes.textures import paint, shrunk_picture
 from sim2cam.scene.material import Texture
 from sim2cam.scene.picture import PictureFile
 
@@ -105,7 +105,7 @@ def test_a_data_set_names_the_picture_and_its_licence(folder):
 def test_a_picture_that_changed_is_refused(folder):
     (facts,) = import_pictures(folder / "photos")
     (folder / "photos/oak.png").write_bytes(quarters() + b"more")
-    _shrunk.cache_clear()
+    shrunk_picture.cache_clear()
     texture = Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)
     with pytest.raises(InputError, match="is not what it was when it was brought in"):
         paint(texture)
