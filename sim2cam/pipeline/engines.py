@@ -11,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from types import FrameType
 from typing import TypeVar
 
 from sim2cam.errors import Sim2CamError
@@ -36,12 +35,7 @@ def map_units(
         Sim2CamError: a worker died (out of memory, or killed).
     """
     if workers == 1 or len(units) <= 1:
-        with _interrupts_remembered() as interrupts:
-            for unit in units:
-                result = work(unit)
-                if interrupts:
-                    raise KeyboardInterrupt
-                yield result
+        yield from map(work, units)
         return
     # OpenGL contexts do not survive a fork.
     context = multiprocessing.get_context("spawn")
@@ -65,29 +59,6 @@ def map_units(
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _interrupts_remembered() -> Iterator[list[int]]:
-    """Lets Ctrl-C do what it does, and lists each one.
-
-    Raised amid a callback of a C library, KeyboardInterrupt comes to nothing.
-    """
-    heard: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield heard
-        return
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        heard.append(number)
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, remember)
-    try:
-        yield heard
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

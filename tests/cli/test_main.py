@@ -182,13 +182,27 @@ def test_export_and_inspect(rendered, tmp_path):
     assert "<html" in page.read_text()
 
 
+@pytest.fixture
+def interrupts_heard():
+    """Undoes what a shell does to what it starts in the background, these tests perhaps among it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("interrupts_heard")
 def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     (tmp_path / "r.toml").write_text(SMALL)
     render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "48"]
     render += ["--size", "320x240"]  # which takes long enough to be interrupted in
     command = [sys.executable, "-m", "sim2cam", *render, "--workers", workers]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    child = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     while not list((tmp_path / "d").glob("shards/*")) and child.poll() is None:
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGINT)  # a terminal tells workers too

@@ -33,23 +33,6 @@ def refuse(n: int) -> int:
     raise Sim2CamError(f"unit {n} is not for me")
 
 
-def swallow(n: int) -> int:
-    """As a callback of a C library does, in which an interrupt falls."""
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
-    except KeyboardInterrupt:
-        pass
-    return n
-
-
-def test_an_interrupt_that_comes_to_nothing_stops_after_its_unit():
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        list(map_units(swallow, [1, 2, 3], 1))
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_unit_gives_its_result(workers):
     assert sorted(map_units(square, [1, 2, 3], workers)) == [1, 4, 9]
