@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim2cam.errors import UsageError, did_you_mean
+from sim2cam.training.settings import check_least
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,7 @@ class TrainConfig:
             raise UsageError(f"architecture '{self.architecture}' is not known. {hint}")
         if self.crop_px < 32 or self.crop_px % 32:
             raise UsageError(f"crop_px must be a multiple of 32, not {self.crop_px}")
-        for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:  # so written, it refuses NaN too
-                raise UsageError(f"{name} must be {least} or more, not {getattr(self, name)}")
+        check_least(self, _LEAST)
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")

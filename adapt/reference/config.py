@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sim2cam.errors import UsageError
+from sim2cam.training.settings import check_least
 
 ReferenceMethod = Literal["cyclegan", "cut", "fastcut"]
 
@@ -45,6 +46,4 @@ class ReferenceConfig:
         """
         if self.patch_px < 32 or self.patch_px % 4:
             raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
-        for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:  # so written, it refuses NaN too
-                raise UsageError(f"{name} must be {least} or more, not {getattr(self, name)}")
+        check_least(self, _LEAST)

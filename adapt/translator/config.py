@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim2cam.errors import UsageError
+from sim2cam.training.settings import check_least
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 
@@ -77,9 +78,7 @@ class TranslatorConfig:
             raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
-        for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:  # so written, it refuses NaN too
-                raise UsageError(f"{name} must be {least} or more, not {getattr(self, name)}")
+        check_least(self, _LEAST)
         for name in ("learning_rate_generator", "learning_rate_discriminator"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")

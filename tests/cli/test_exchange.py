@@ -118,3 +118,12 @@ def test_a_split_that_is_none_is_a_usage_error(rendered, tmp_path, split, capsys
     assert main(arguments) == 2
     told = f"--split {split}: give different names and shares, as train=0.8,val=0.2."
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["b"], ["--split", "train=1"], ["--where", "objects > 1"]])
+def test_one_network_is_exported_alone(tmp_path, capsys, more):
+    arguments = ["export", "a", *more, "--format", "onnx", "--out", str(tmp_path / "a.onnx")]
+    assert main(arguments) == 2
+    assert "--format onnx takes one network, and neither --split nor --where." in (
+        capsys.readouterr().err
+    )
