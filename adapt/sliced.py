@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import ortho_group
+from scipy.spatial.transform import Rotation
 
 from sim2cam.adapt.frame import Frame, style_facts
 
@@ -48,7 +48,7 @@ class SlicedTransfer:
         places = (np.arange(QUANTILES) + 0.5) / QUANTILES
         moved = frame.rgb.reshape(-1, 3).astype(np.float64)
         for _ in range(ROUNDS):
-            directions = ortho_group.rvs(3, random_state=rng)
+            directions = Rotation.random(rng=rng).as_matrix()
             along = moved @ directions
             own = np.quantile(_spaced(along), places, axis=0)
             aims = np.quantile(target @ directions, places, axis=0)

@@ -24,14 +24,14 @@ from sim2cam.scene.scene import Body, Scene
 Floats = NDArray[np.float64]
 
 DOME_BEAMS = 6
-DOME_TURNS = 4  # skies of which neighbouring pixels see one each, a quarter turn apart
-LAMP_BEAMS = 6  # of all lamps together, at least one of each
+TURNS = 4  # of skies and lamps, a quarter turn apart, of which neighbouring pixels see one each
+LAMP_BEAMS = 8  # of all lamps together in all their turns, at least one of each
 LOCAL_BEAMS = 4  # of each local light with an extent
 CUBE_BEAMS = 6  # of a beam from among the bodies
 MAX_LAMPS = 4
-MAX_PARALLEL = DOME_BEAMS + LAMP_BEAMS
+MAX_PARALLEL = DOME_BEAMS + MAX_LAMPS
 MAX_PLACED = 24
-MAX_MAPS = MAX_PARALLEL + (DOME_TURNS - 1) * DOME_BEAMS + MAX_PLACED
+MAX_MAPS = TURNS * MAX_PARALLEL + MAX_PLACED
 
 _SKY_POINTS = 1024
 # squared factors of the harmonics of degree 0, 1, 2, times what a cosine lobe leaves of each
@@ -45,7 +45,7 @@ _HARMONIC_SCALES = np.array(
         15 / (16 * math.pi) * (math.pi / 4),
     ]
 )
-_HARD_RAD = 0.01  # the shadow of such a lamp is as sharp as the sun's
+_HARD_RAD = 0.01
 _WIDEST_RAD = 1.3  # half angle that one shadow map may see
 _SMALLEST_SPOT_M = 0.005  # a point's reflection would be brighter than any picture holds
 _NEAR = 0.02  # of the bodies' sphere: nearer to a light among them nothing casts a shadow
@@ -115,21 +115,31 @@ def placed_beams(environment: Environment, centre: Floats, radius: float) -> tup
     return tuple(part for beam in placed for part in _apart(beam, centre, radius))
 
 
-def parallel_beams(environment: Environment) -> tuple[Beam, ...]:
-    """Returns the sky as ``DOME_BEAMS`` beams, unless it is dark, and each lamp as a few."""
+def parallel_beams(environment: Environment, turns: int = 1) -> tuple[Beam, ...]:
+    """Returns the sky as ``DOME_BEAMS`` beams, unless it is dark, and each lamp as a few.
+
+    Args:
+        environment: its sky and lamps.
+        turns: how many times each of them is used: also turned around the zenith, or the middle of
+            the lamp, by equal angles; once for lamps that are hard.
+    """
     beams = list(_dome(environment))
-    share = lamp_parts(environment.lamps)
+    turns = 1 if are_hard(environment.lamps) else turns
+    share = lamp_parts(environment.lamps, turns)
     for lamp in environment.lamps:
         power = np.divide(lamp.irradiance, share)
-        beams += [_parallel(d, power) for d in _cone(lamp, share)]
+        beams += [_parallel(d, power) for d in _cone(lamp, share, turns)]
     return tuple(beams)
 
 
-def lamp_parts(lamps: Sequence[Lamp]) -> int:
+def lamp_parts(lamps: Sequence[Lamp], turns: int = 1) -> int:
     """Returns of how many beams each of these lamps is made: of one when all are hard."""
-    if all(lamp.radius_rad < _HARD_RAD for lamp in lamps):
-        return 1
-    return max(1, LAMP_BEAMS // len(lamps))
+    return 1 if are_hard(lamps) else max(1, LAMP_BEAMS // (turns * len(lamps)))
+
+
+def are_hard(lamps: Sequence[Lamp]) -> bool:
+    """Returns whether the shadows of all lamps are as sharp as the sun's."""
+    return all(lamp.radius_rad < _HARD_RAD for lamp in lamps)
 
 
 def map_radius(radius: float) -> float:
@@ -147,14 +157,6 @@ def shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
         return ShadowView(beam.place, beam.place + beam.looks, 1.0, _NEAR * radius, away + radius)
     half = math.tan(math.asin(radius / away))
     return ShadowView(beam.place, centre, half, 0.9 * (away - radius), away + radius)
-
-
-def turned(view: ShadowView, quarters: int) -> ShadowView:
-    """Returns a view from some quarter turns further around the vertical through its target."""
-    x, y, z = view.eye - view.target
-    for _ in range(quarters):
-        x, y = -y, x
-    return replace(view, eye=view.target + np.array([x, y, z]))
 
 
 def sky_radiance(environment: Environment, heights: NDArray[Any]) -> NDArray[Any]:
@@ -276,28 +278,30 @@ def _dome(environment: Environment) -> tuple[Beam, ...]:
 
 
 def dome_powers(environment: Environment) -> Floats:
-    """Returns what each beam of the sky stands for, in each of its turns (turns, beams, 3)."""
+    """Returns what each beam of the sky stands for, in each of its ``TURNS`` (turns, beams, 3)."""
     directions = _hemisphere(DOME_BEAMS)
     if environment.picture is None:
         power = sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
-        return np.broadcast_to(power, (DOME_TURNS, *power.shape))
+        return np.broadcast_to(power, (TURNS, *power.shape))
     around, light, solid = skies.upper_light(environment.picture)
     powers = []
-    for turn in range(DOME_TURNS):
+    for turn in range(TURNS):
         beams = skies.turned(directions, turn * math.pi / 2)
         is_near = np.eye(DOME_BEAMS)[(around @ beams.T).argmax(axis=1)] * solid[:, None]
         powers.append(is_near.T @ light / is_near.sum(axis=0)[:, None])
     return np.array(powers) * (2 * math.pi / DOME_BEAMS)
 
 
-def _cone(lamp: Lamp, count: int) -> Floats:
-    """Returns directions (count, 3) whose spread is that of the lamp's Gaussian lobe."""
+def _cone(lamp: Lamp, count: int, turns: int) -> Floats:
+    """Returns directions (count, 3) whose spread, with all turns, is that of the lamp's Gaussian lobe."""
     axis = np.array(lamp.direction)
     side = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
     side /= np.linalg.norm(side)
     other = np.cross(axis, side)
     i = np.arange(count)
-    reach = lamp.radius_rad * np.sqrt(-np.log(1 - (i + 0.5) / count)) if count > 1 else np.zeros(1)
+    reach = lamp.radius_rad * np.sqrt(-np.log(1 - (i + 0.5) / count))
+    if count * turns == 1:
+        reach = np.zeros(1)
     angle = i * GOLDEN_ANGLE_RAD
     offset = (np.cos(angle)[:, None] * side + np.sin(angle)[:, None] * other) * np.tan(reach)[
         :, None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import BackendError
 from sim2cam.render.backends.opengl.program import Program
@@ -15,12 +16,13 @@ from sim2cam.render.backends.opengl.sampling import interpolate
 from sim2cam.render.backends.opengl.shadows import SHADOW_PX, shadow_matrix
 from sim2cam.render.backends.opengl.store import DeviceCube, Store, upload_cube
 from sim2cam.render.lighting.beams import (
-    DOME_TURNS,
     MAX_LAMPS,
     MAX_PARALLEL,
     MAX_PLACED,
+    TURNS,
     Beam,
     ShadowView,
+    are_hard,
     dome_powers,
     ground_color,
     ground_irradiance,
@@ -30,7 +32,6 @@ from sim2cam.render.lighting.beams import (
     placed_beams,
     shadow_view,
     sky_harmonics,
-    turned,
 )
 from sim2cam.render.lighting.microfacets import TABLE_SIZE, split_sum
 from sim2cam.render.lighting.skies import LEVELS, mirrored_cube
@@ -50,6 +51,7 @@ _PLACED = np.dtype(
     ]
 )
 _LAMP = np.dtype([(name, np.float32, 4) for name in ("place", "power")])
+_UP = np.array([0.0, 0.0, 1.0])
 _LIGHT = np.dtype(
     [
         ("zenith", np.float32, 4),
@@ -61,7 +63,7 @@ _LIGHT = np.dtype(
         ("placed", _PLACED, MAX_PLACED),
         ("lamps", _LAMP, MAX_LAMPS),
         ("turn", np.float32, 4),
-        ("dome", np.float32, (MAX_PARALLEL, DOME_TURNS)),
+        ("dome", np.float32, (MAX_PARALLEL, TURNS)),
     ]
 )
 """``Light`` in ``light.frag``, as std140 lays it out."""
@@ -96,7 +98,7 @@ class Light:
         """
         gl = self._gl
         environment = scene.environment
-        parallel = parallel_beams(environment)
+        parallel = parallel_beams(environment, TURNS)
         placed = placed_beams(environment, centre, radius)
         _check_counts(len(environment.lamps), len(placed))
         views = [shadow_view(beam, centre, radius) for beam in (*parallel, *placed)]
@@ -114,19 +116,34 @@ class Light:
             slot["power"][:3] = lamp.irradiance
         gl.glBindBufferBase(gl.GL_UNIFORM_BUFFER, 0, self._block)
         gl.glBufferData(gl.GL_UNIFORM_BUFFER, block.nbytes, block, gl.GL_DYNAMIC_DRAW)
+        lamps = environment.lamps
         self._counts = {
             "N_DOME": sum(beam.is_sky for beam in parallel),
             "N_PARALLEL": len(parallel),
             "N_PLACED": len(placed),
-            "N_LAMPS": len(environment.lamps),
-            "LAMP_PARTS": lamp_parts(environment.lamps),
+            "N_LAMPS": len(lamps),
+            "LAMP_PARTS": lamp_parts(lamps, TURNS),
+            "RINGS": 1 if are_hard(lamps) else TURNS,
             **({"PICTURED": 1, "SKY_LEVELS": LEVELS} if self._sky else {}),
         }
-        dome, rest = views[: self._counts["N_DOME"]], views[self._counts["N_DOME"] :]
-        skies = [turned(view, quarters) for quarters in range(DOME_TURNS) for view in dome]
-        placed_from = len(skies) + len(parallel) - len(dome)
-        shown = enumerate((*skies, *rest))
-        return [shadow_matrix(view, is_placed=i >= placed_from) for i, view in shown]
+        return self._shadow_matrices(views, environment, centre)
+
+    def _shadow_matrices(
+        self, views: list[ShadowView], environment: Environment, centre: Floats
+    ) -> list[Floats]:
+        """Returns world to clip (4, 4) of each map: all skies, all turns of lamps, near lights."""
+        n_dome, n_parallel = self._counts["N_DOME"], self._counts["N_PARALLEL"]
+        parts = self._counts["LAMP_PARTS"]
+        axes = np.repeat([lamp.direction for lamp in environment.lamps], parts, axis=0)
+        maps = [shadow_matrix(view, is_placed=i >= n_parallel) for i, view in enumerate(views)]
+        dome, lamps, placed = maps[:n_dome], maps[n_dome:n_parallel], maps[n_parallel:]
+        skies = [_turned(one, _UP, centre, turn) for turn in range(TURNS) for one in dome]
+        rings = [
+            _turned(one, axis, centre, turn)
+            for turn in range(self._counts["RINGS"])
+            for one, axis in zip(lamps, axes, strict=True)
+        ]
+        return [*skies, *rings, *placed]
 
     def _load_picture(self, light: Any, environment: Environment) -> DeviceCube | None:
         """Returns a pictured sky on the device, and fills in how it is turned and where it is bright."""
@@ -185,10 +202,18 @@ class Light:
         if key not in self._programs:
             self._programs[key] = Program(
                 self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, SHADOW_PX=SHADOW_PX,
-                DOME_TURNS=DOME_TURNS, PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED, LAMPS_LIMIT=MAX_LAMPS,
-                TABLE_SIZE=TABLE_SIZE, **defines,
+                TURNS=TURNS, PARALLEL_LIMIT=MAX_PARALLEL, PLACED_LIMIT=MAX_PLACED,
+                LAMPS_LIMIT=MAX_LAMPS, TABLE_SIZE=TABLE_SIZE, **defines,
             )  # fmt: skip
         return self._programs[key]
+
+
+def _turned(to_clip: Floats, axis: Floats, centre: Floats, quarters: int) -> Floats:
+    """Returns world to clip (4, 4) of a view that is turned about an axis (3,) through a point (3,)."""
+    back = np.eye(4)
+    back[:3, :3] = Rotation.from_rotvec(-quarters * math.pi / 2 * axis).as_matrix()
+    back[:3, 3] = centre - back[:3, :3] @ centre
+    return np.asarray(to_clip @ back)
 
 
 def _upload_table(gl: Any, table: NDArray[np.float32]) -> int:

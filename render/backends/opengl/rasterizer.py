@@ -43,6 +43,7 @@ from sim2cam.scene.scene import Body, Scene
 Floats = NDArray[np.float64]
 
 _MAX_LABELS = 4 * BITS_PER_WORD
+_SHADOWS_UNIT, _NEAREST_SHADOWS_UNIT = 4, 7  # of textures, as ``light.frag`` has it
 _MESH_BYTES, _SKIN_BYTES = 64 << 20, 256 << 20
 
 
@@ -145,7 +146,7 @@ class OpenGLRasterizer:
         for unit, texture in enumerate(textures):
             kind = gl.GL_TEXTURE_2D_MULTISAMPLE if samples > 1 else gl.GL_TEXTURE_2D
             _bind_texture(gl, unit, texture, kind)
-        _bind_texture(gl, len(textures), self._shadow_maps.texture, gl.GL_TEXTURE_2D_ARRAY)
+        self._shadow_maps.look_up(_SHADOWS_UNIT, _NEAREST_SHADOWS_UNIT)
         self._light.shed(view, clip_matrix(view), samples)
         return found | self._read(view, {"radiance"})
 

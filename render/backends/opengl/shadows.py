@@ -26,8 +26,8 @@ class ShadowMaps:
     def __init__(self, gl: Any) -> None:
         self._gl = gl
         kind = gl.GL_TEXTURE_2D_ARRAY
-        self.texture = gl.glGenTextures(1)
-        gl.glBindTexture(kind, self.texture)
+        self._texture = gl.glGenTextures(1)
+        gl.glBindTexture(kind, self._texture)
         gl.glTexImage3D(
             kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_MAPS, 0,
             gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT, None,
@@ -35,6 +35,7 @@ class ShadowMaps:
         interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE)
         gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_MODE, gl.GL_COMPARE_REF_TO_TEXTURE)
         gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_FUNC, gl.GL_LEQUAL)
+        self._nearest = _nearest_sampler(gl)
         self._buffer = gl.glGenFramebuffers(1)
 
     def bind(self, layer: int) -> None:
@@ -42,12 +43,35 @@ class ShadowMaps:
         gl = self._gl
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._buffer)
         gl.glFramebufferTextureLayer(
-            gl.GL_FRAMEBUFFER, gl.GL_DEPTH_ATTACHMENT, self.texture, 0, layer
+            gl.GL_FRAMEBUFFER, gl.GL_DEPTH_ATTACHMENT, self._texture, 0, layer
         )
         gl.glDrawBuffer(gl.GL_NONE)
         gl.glReadBuffer(gl.GL_NONE)
         gl.glViewport(0, 0, SHADOW_PX, SHADOW_PX)
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
+
+    def look_up(self, unit: int, nearest_unit: int) -> None:
+        """Makes the maps what shaders look up in one unit interpolated, in the other not."""
+        gl = self._gl
+        for number in (unit, nearest_unit):
+            gl.glActiveTexture(gl.GL_TEXTURE0 + number)
+            gl.glBindTexture(gl.GL_TEXTURE_2D_ARRAY, self._texture)
+        gl.glBindSampler(nearest_unit, self._nearest)
+
+
+def _nearest_sampler(gl: Any) -> int:
+    """Returns a sampler that compares with one texel instead of four."""
+    sampler = gl.glGenSamplers(1)
+    for name, value in (
+        (gl.GL_TEXTURE_MIN_FILTER, gl.GL_NEAREST),
+        (gl.GL_TEXTURE_MAG_FILTER, gl.GL_NEAREST),
+        (gl.GL_TEXTURE_WRAP_S, gl.GL_CLAMP_TO_EDGE),
+        (gl.GL_TEXTURE_WRAP_T, gl.GL_CLAMP_TO_EDGE),
+        (gl.GL_TEXTURE_COMPARE_MODE, gl.GL_COMPARE_REF_TO_TEXTURE),
+        (gl.GL_TEXTURE_COMPARE_FUNC, gl.GL_LEQUAL),
+    ):
+        gl.glSamplerParameteri(sampler, name, value)
+    return int(sampler)
 
 
 def shadow_matrix(view: ShadowView, *, is_placed: bool) -> Floats:

@@ -6,6 +6,7 @@
 // compiled, and loops over them are unrolled: software rasterizers would fetch what a loop reads anew
 // for each pixel, and compute both sides of every question.
 const float PI = 3.14159265;
+const vec3 UP = vec3(0.0, 0.0, 1.0);
 const float MOST_SPECULAR = 0.25;
 const float OCCLUDED_SHINE = 0.7;  // how much of what hides the sky hides its reflections too
 const float TEXEL = 2.0 / SHADOW_PX;  // of a shadow map over the radius that it shows
@@ -29,6 +30,7 @@ layout(binding = 2) uniform Samples matters;
 layout(binding = 3) uniform Samples depths;
 layout(binding = 4) uniform sampler2DArrayShadow shadow_maps;
 layout(binding = 5) uniform sampler2D split_sum;
+layout(binding = 7) uniform sampler2DArrayShadow nearest_maps;  // the same, not interpolated
 #ifdef PICTURED
 layout(binding = 6) uniform samplerCube sky_picture;  // a level of detail for each roughness
 #endif
@@ -109,11 +111,11 @@ float arriving(vec3 to_beam, float away, vec3 axis, vec3 cone) {
 
 // Share of a surface that a parallel beam reaches. Beside the bodies its map is empty, and beyond
 // its edge as at its edge.
-float reached(int i, int map, vec3 at) {
+float reached(sampler2DArrayShadow maps, int i, int map, vec3 at) {
     vec3 along = vec3(dot(parallel[i].x.xyz, at), dot(parallel[i].y.xyz, at),
                       dot(parallel[i].z.xyz, at));
     vec3 place = 0.5 + 0.5 * along;
-    return texture(shadow_maps, vec4(place.xy, float(map), min(place.z, 1.0)));
+    return texture(maps, vec4(place.xy, float(map), min(place.z, 1.0)));
 }
 
 float facing(int i, vec3 normal) { return max(-dot(parallel[i].z.xyz, normal), 0.0); }
@@ -121,14 +123,24 @@ float facing(int i, vec3 normal) { return max(-dot(parallel[i].z.xyz, normal), 0
 vec3 power(int i) { return vec3(parallel[i].x.w, parallel[i].y.w, parallel[i].z.w); }
 
 // Which of four skies a pixel sees, each with its beams a quarter turn further around the zenith: the
-// four pixels of a block see all of them.
+// four pixels of a block see all of them. So it is with lamps, whose beams turn around their middle.
 int quarter() { return (int(gl_FragCoord.x) & 1) + 2 * (int(gl_FragCoord.y) & 1); }
 
-// Turns what is known of the scene back, so that all four skies have the beams of the first.
-vec3 turned_back(vec3 v) {
+// Turns what is known of the scene back, so that all four have the beams of the first.
+vec3 turned_back(vec3 v, vec3 axis) {
     int turn = quarter();
     float c = float(turn == 0) - float(turn == 2), s = float(turn == 1) - float(turn == 3);
-    return vec3(c * v.x + s * v.y, c * v.y - s * v.x, v.z);
+    vec3 along = axis * dot(axis, v);
+    return along + c * (v - along) - s * cross(axis, v);
+}
+
+// Mean over all four turns of how far a beam faces a surface.
+float facing_ring(int i, vec3 normal, vec3 axis) {
+    vec3 towards = -parallel[i].z.xyz;
+    float along = dot(axis, towards) * dot(axis, normal);
+    float a = dot(towards, normal) - along, b = dot(towards, cross(axis, normal));
+    vec4 four = max(along + vec4(a, b, -a, -b), 0.0);
+    return 0.25 * (four.x + four.y + four.z + four.w);
 }
 
 // Adds what of a part of the sky arrives, and what would if all were open.
@@ -139,7 +151,7 @@ void add_dome(int i, vec3 normal, vec3 at, inout vec2 open) {
     vec3 light = power(i) * facing(i, normal);
     float level = light.r + light.g + light.b;
 #endif
-    open += level * vec2(reached(i, i + N_DOME * quarter(), at), 1.0);
+    open += level * vec2(reached(nearest_maps, i, i + N_DOME * quarter(), at), 1.0);
 }
 
 // Mean of a block's pixels, of those next to each other that show the same body.
@@ -150,11 +162,29 @@ float block_mean(float value, float body) {
     return TO_BELOW(body) == 0.0 ? of_row + to_other.y * below : of_row;
 }
 
-// Adds a part of a lamp; its shine is added once for all its parts, for the share that is seen.
-void add_lamp(int i, Surface s, vec3 at, inout vec3 irradiance, inout float seen) {
-    float arrives = reached(i, i + (DOME_TURNS - 1) * N_DOME, at);
-    irradiance += power(i) * (facing(i, s.normal) * arrives);
-    seen += arrives / float(LAMP_PARTS);
+// Adds a part of a lamp: how far it faces the surface, and what of it arrives and would if all were
+// open. Its light and its shine are added once, for the share that is seen.
+void add_lamp(int i, vec3 axis, vec3 normal, vec3 at, inout float faces, inout vec2 open) {
+    int map = i + (TURNS - 1) * N_DOME;
+    if (RINGS == 1) {
+        faces += facing(i, normal);
+        open += vec2(reached(shadow_maps, i, map, at), 1.0);
+        return;
+    }
+    map += (N_PARALLEL - N_DOME) * quarter();
+    faces += facing_ring(i, normal, axis);
+    float level = facing(i, turned_back(normal, axis));
+    open += level * vec2(reached(shadow_maps, i, map, turned_back(at, axis)), 1.0);
+}
+
+// Adds the light and the shine of a lamp.
+void add_light(int k, Surface s, float faces, vec2 open, inout vec3 irradiance, inout vec3 shine) {
+    float seen = open.x / open.y;
+#ifndef REST
+    if (RINGS > 1) seen = block_mean(seen, s.body);
+#endif
+    irradiance += lamps[k].power.rgb * (seen * faces / float(LAMP_PARTS));
+    shine += lamps[k].power.rgb * seen * glint(s, lamps[k].place.xyz, lamps[k].place.w);
 }
 
 void add_placed(int i, Surface s, inout vec3 irradiance, inout vec3 shine) {
@@ -166,7 +196,7 @@ void add_placed(int i, Surface s, inout vec3 irradiance, inout vec3 shine) {
     vec3 at = clip.xyz / clip.w * 0.5 + 0.5;
     bool outside = clip.w <= 0.0 || any(lessThan(at.xy, vec2(0.0)))
                 || any(greaterThan(at.xy, vec2(1.0)));
-    float map = float(N_PARALLEL + (DOME_TURNS - 1) * N_DOME + i);
+    float map = float(TURNS * N_DOME + RINGS * (N_PARALLEL - N_DOME) + i);
     float seen = texture(shadow_maps, vec4(at.xy, map, clamp(at.z, 0.0, 1.0)));
     seen = outside ? 1.0 - placed[i].place.w : seen;
     vec3 light = placed[i].power.rgb
@@ -188,11 +218,11 @@ vec3 from_sky(vec3 n) {
 #define UP_TO_12(f) UP_TO_4(f) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
 #define UP_TO_24(f) UP_TO_12(f) f(12) f(13) f(14) f(15) f(16) f(17) f(18) f(19) f(20) f(21) f(22) f(23)
 #define ADD_PARALLEL(i) if (i < N_DOME) add_dome(i, sky_normal, sky_at, sky_open); \
-    else if (i < N_PARALLEL) add_lamp(i, s, at, irradiance, seen[LAMP_OF(i)]);
+    else if (i < N_PARALLEL) \
+        add_lamp(i, lamps[LAMP_OF(i)].place.xyz, s.normal, at, faces[LAMP_OF(i)], open_to[LAMP_OF(i)]);
 #define LAMP_OF(i) clamp((i - N_DOME) / LAMP_PARTS, 0, LAMPS_LIMIT - 1)
 #define ADD_PLACED(i) if (i < N_PLACED) add_placed(i, s, irradiance, shine);
-#define ADD_SHINE(i) if (i < N_LAMPS) \
-    shine += lamps[i].power.rgb * seen[i] * glint(s, lamps[i].place.xyz, lamps[i].place.w);
+#define ADD_LIGHT(i) if (i < N_LAMPS) add_light(i, s, faces[i], open_to[i], irradiance, shine);
 
 #ifdef PICTURED
 vec3 pictured(vec3 d, float roughness) {
@@ -213,14 +243,15 @@ vec3 around(Surface s, vec3 r) {
 
 vec3 lit(Surface s) {
     vec3 at = (s.place - sphere.xyz) * sphere.w + s.normal * TEXEL;
-    vec3 sky_at = turned_back(at), sky_normal = turned_back(s.normal);
+    vec3 sky_at = turned_back(at, UP), sky_normal = turned_back(s.normal, UP);
     vec2 sky_open = vec2(1e-6);
-    float seen[LAMPS_LIMIT];
-    for (int i = 0; i < LAMPS_LIMIT; ++i) seen[i] = 0.0;
+    float faces[LAMPS_LIMIT];
+    vec2 open_to[LAMPS_LIMIT];
+    for (int i = 0; i < LAMPS_LIMIT; ++i) { faces[i] = 0.0; open_to[i] = vec2(1e-6); }
     vec3 irradiance = vec3(0.0), shine = vec3(0.0);
     UP_TO_12(ADD_PARALLEL)
     UP_TO_24(ADD_PLACED)
-    UP_TO_4(ADD_SHINE)
+    UP_TO_4(ADD_LIGHT)
     float open = sky_open.x / sky_open.y;
 #ifndef REST
     open = block_mean(open, s.body);

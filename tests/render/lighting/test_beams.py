@@ -9,6 +9,7 @@ from sim2cam.render.lighting.beams import (
     DOME_BEAMS,
     LAMP_BEAMS,
     MAX_PARALLEL,
+    TURNS,
     beams_of,
     ground_color,
     ground_irradiance,
@@ -139,10 +140,22 @@ def test_the_parts_of_a_local_light_show_as_much_as_it(beams, name):
     assert all(part.radius_m > 0 for part in parts)
 
 
+@pytest.mark.parametrize("turns", [1, TURNS])
 @pytest.mark.parametrize("count", range(MAX_LAMPS + 1))
-def test_lamps_have_as_many_beams_as_are_told(beams, count):
-    lamps = [lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count)]
-    assert len(beams(*lamps)) == DOME_BEAMS + count * lamp_parts(lamps) <= MAX_PARALLEL
+def test_lamps_have_as_many_beams_as_are_told(count, turns):
+    lamps = tuple(lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count))
+    found = parallel_beams(Environment(ZENITH, HORIZON, lamps), turns)
+    assert len(found) == DOME_BEAMS + count * lamp_parts(lamps, turns)
+    assert turns == 1 or len(found) <= MAX_PARALLEL
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_turns_of_a_lamp_spread_around_it_by_its_radius(count):
+    lamps = (lamp(1.1, 0.2),) * count
+    found = parallel_beams(Environment(BLACK, BLACK, lamps), TURNS)[: lamp_parts(lamps, TURNS)]
+    away = np.arccos([beam.place @ lamps[0].direction for beam in found])
+    assert np.sqrt((away**2).mean()) == pytest.approx(0.2, rel=0.25)
+    assert sum(beam.power for beam in found) == pytest.approx(lamps[0].irradiance)
 
 
 def test_hard_lamps_and_dark_skies_need_fewer_beams(beams):
