@@ -102,7 +102,8 @@ def render_steps_table(results: dict[str, Any] | None) -> str:
     """
     if not results:
         return "not run"
-    return "\n\n".join([_steps(results), _channels(results), _lacks(results)])
+    tables = [_steps(results), _floor(results), _channels(results), _lacks(results)]
+    return "\n\n".join(tables)
 
 
 def adapt_table(results: dict[str, Any] | None) -> str:
@@ -375,6 +376,16 @@ def _steps(results: dict[str, Any]) -> str:
             f"{facts['pictures_per_s']['value']:.2f} pictures/s, at most {facts['peak_mb']:.0f} MB "
             f"a process | | {_spread(facts['cpu_ms'])} |"
         )
+    return "\n".join(lines)
+
+
+def _floor(results: dict[str, Any]) -> str:
+    """Returns what a picture takes at least, whatever it shows, and how far from it all steps are."""
+    lines = ["| what no software renderer can leave out | CPU-ms, mean |", "|---|---|"]
+    lines += [f"| {part['step']} | {part['cpu_ms']['mean']:.1f} |" for part in results["floor"]]
+    least = sum(part["cpu_ms"]["mean"] for part in results["floor"])
+    taken = sum(step["cpu_ms"]["mean"] for step in results["steps"]["steps"])
+    lines.append(f"| all; the steps above take {taken / least:.1f} times that | {least:.1f} |")
     return "\n".join(lines)
 
 

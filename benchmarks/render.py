@@ -33,6 +33,7 @@ import tyro
 from readme_tables import render_table
 from rendering.contenders import CONTENDERS, SIM2CAM, agreement, channel_costs, contest, picture
 from rendering.end_to_end import measure_end_to_end
+from rendering.floor import measure_floor
 from rendering.sheet import contact_sheet
 from rendering.steps import measure_steps
 from rendering.tabletop import SIDE_PX, Tabletop, export, make_tabletop
@@ -80,6 +81,7 @@ def main(arguments: Arguments) -> None:
     tell("steps of the detection set")
     recipe = load_recipe(str(RECIPE))
     steps = measure_steps(recipe, arguments.scenes)
+    floor = measure_floor(recipe, steps["steps"])
     tell("end to end")
     end_to_end = measure_end_to_end(RECIPE, arguments.pictures, arguments.repeats)
     results = {
@@ -87,6 +89,7 @@ def main(arguments: Arguments) -> None:
         "load": [*load, os.getloadavg()[0]],
         "tabletops": tabletops,
         "steps": steps,
+        "floor": floor,
         "end_to_end": end_to_end,
     }
     results["aims"] = aims(results)

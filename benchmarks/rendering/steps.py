@@ -73,7 +73,7 @@ def measure_steps(recipe: Recipe, scenes: int) -> dict[str, Any]:
 def _clocked(recipe: Recipe, index: int) -> Clock:
     """Returns the times of one scene and all its pictures."""
     clock = Clock()
-    scene = _settled(recipe, index, clock)
+    scene = settled(recipe, index, clock)
     _load(scene, clock)
     samples = [_sample(scene, camera, number, clock) for number, camera in enumerate(scene.cameras)]
     with tempfile.TemporaryDirectory() as folder, clock("shard"):
@@ -86,7 +86,7 @@ def _clocked(recipe: Recipe, index: int) -> Clock:
     return clock
 
 
-def _settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
+def settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
     """Returns a scene at rest; what goes into attempts that fail counts too."""
     size = (recipe.render.width, recipe.render.height)
     for attempt in itertools.count():

@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peers import cycles, measure
+from rendering import floor
 from rendering.contenders import CONTENDERS, Contender, agreement, channel_costs, contest
 from rendering.memory import growth
 from rendering.sheet import contact_sheet
 from rendering.spread import Clock, spread
 from rendering.tabletop import export, make_tabletop, repeating
 
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.render.rasterizer import rasterizer
 from sim2cam.render.shapes.mesh import mesh_of
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +71,7 @@ def results():
     found = {
         "tabletops": [tabletop, tabletop],
         "steps": {"steps": steps},
+        "floor": [{"step": "copy", **timing("", 8.0)}, {"step": "write", **timing("", 2.0)}],
         "end_to_end": {"workers": {"1": run, "2": run}, "scaling": 1.95},
     }
     return found | {"aims": render.aims(found)}
@@ -113,6 +117,18 @@ def test_shadow_maps_and_channels_have_costs():
     assert channel_costs({"state": "failed"}) == {}
 
 
+def test_the_floor_has_what_every_picture_takes(monkeypatch):
+    if not rasterizer().name.startswith("egl"):
+        pytest.skip("the floor is that of a renderer in OpenGL")
+    monkeypatch.setattr(floor, "_REPEATS", 1)
+    encoding = {"step": floor.ENCODINGS[0], **timing("", 3.0)}
+    other = {"step": "sensor", **timing("", 5.0)}
+    found = floor.measure_floor(load_recipe(str(render.RECIPE)), [encoding, other])
+    assert [part["step"] for part in found[-2:]] == ["noise of the sensor", floor.ENCODINGS[0]]
+    assert all(part["cpu_ms"]["value"] > 0 for part in found)
+    assert len(found) == 6
+
+
 def test_aims_stand_beside_what_was_measured():
     measured = {row["what"]: (row["aim"], row["measured"]) for row in render.aims(results())}
     assert list(measured.values()) == [
@@ -146,6 +162,7 @@ def test_the_table_has_a_row_for_each_set_of_channels():
     assert "| 2 workers over 1 | at least 1.9 | 1.95 |" in lines
     steps = tables.render_steps_table(results()).splitlines()
     assert "| all | 50.0 | |" in steps
+    assert "| all; the steps above take 5.0 times that | 10.0 |" in steps
     assert "| normals | 2.5 (1.5–3.5) | 2.5 (1.5–3.5) |" in steps
     assert "- pyrender lacks a lot." in steps
     assert "- MuJoCo lacks x." not in steps

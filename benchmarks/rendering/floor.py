@@ -1,0 +1,113 @@
+"""The floor: what a software renderer has to do for a picture, whatever it shows.
+
+Every pixel is written once by a shader that computes nothing, at the sizes, formats and numbers of
+samples of the real passes, and copied to memory; the sensor's noise is drawn; files are encoded.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rendering.spread import Clock, spread
+from rendering.steps import settled
+from sim2cam.pipeline.recipe import Recipe
+from sim2cam.render.backends.opengl.context import open_context
+from sim2cam.render.backends.opengl.program import Program
+from sim2cam.render.backends.opengl.targets import Attachment, Targets
+from sim2cam.render.camera.optics import optics_of
+from sim2cam.render.camera.warp import LABEL_DENSITY
+from sim2cam.render.rasterizer import PinholeView
+from sim2cam.scene.camera import Camera
+
+ENCODINGS = ("encode RGB (JPEG)", "encode depth (PNG)", "encode ids (PNG)")
+"""Steps of a picture that belong to its floor as they are."""
+
+_REPEATS = 10
+_COLOR_SAMPLES = 4
+_COLOR = "layout(location = 0) out vec4 color; void main() { color = vec4(0.5); }"
+_LABELS = """layout(location = 0) out float depth; layout(location = 1) out uvec2 ids;
+layout(location = 2) out uint cover; void main() { depth = 0.5; ids = uvec2(1u); cover = 1u; }"""
+
+
+def measure_floor(recipe: Recipe, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns CPU-milliseconds of each part of the floor, spread over repeats and views of a scene.
+
+    Args:
+        recipe: of the pictures.
+        steps: those of a picture, from which encoding is taken.
+    """
+    clock, screen = Clock(), _Screen()
+    rng = np.random.default_rng(0)
+    for camera in settled(recipe, 0, Clock()).cameras:
+        color, labels = _view(camera, 1), _view(camera, LABEL_DENSITY)
+        screen.color(color, Clock())  # makes room
+        screen.labels(labels, Clock())
+        for _ in range(_REPEATS):
+            screen.color(color, clock)
+            screen.labels(labels, clock)
+            with clock("noise of the sensor"):
+                rng.standard_normal((camera.height, camera.width, 3), dtype=np.float32)
+    own = [{"step": step, "cpu_ms": asdict(spread(ms))} for step, ms in clock.cpu_ms.items()]
+    return own + [
+        {"step": s["step"], "cpu_ms": s["cpu_ms"]} for s in steps if s["step"] in ENCODINGS
+    ]
+
+
+def _view(camera: Camera, density: int) -> PinholeView:
+    optics = optics_of(camera)
+    return optics.pinhole or optics.faces[0].view(density, 0)[0]
+
+
+class _Screen:
+    """A triangle over the whole view, and the framebuffers of the rasterizer's passes."""
+
+    def __init__(self) -> None:
+        self._gl = gl = open_context("egl").gl
+        self._targets = Targets(gl)
+        self._corners = gl.glGenVertexArrays(1)
+        self._color, self._labels = _program(gl, _COLOR), _program(gl, _LABELS)
+        self._radiance = Attachment(0, gl.GL_RGBA32F, (gl.GL_RGBA, gl.GL_FLOAT), np.float32, 4)
+        self._truth = (
+            Attachment(0, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
+            Attachment(1, gl.GL_RG32UI, (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 2),
+            Attachment(2, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1),
+        )
+
+    def color(self, view: PinholeView, clock: Clock) -> None:
+        """Writes the samples of all pixels, and copies as many pixels with one sample."""
+        with clock("write colour, 4 samples"):
+            self._write(self._color, (self._radiance,), _COLOR_SAMPLES, view)
+        self._write(self._color, (self._radiance,), 1, view)
+        with clock("copy colour"):
+            self._targets.read(self._radiance, view.width, view.height)
+
+    def labels(self, view: PinholeView, clock: Clock) -> None:
+        """Writes depth, ids and cover, and copies them."""
+        with clock("write depth, ids, cover"):
+            self._write(self._labels, self._truth, 1, view)
+        with clock("copy depth, ids, cover"):
+            for output in self._truth:
+                self._targets.read(output, view.width, view.height)
+
+    def _write(
+        self, program: Program, outputs: tuple[Attachment, ...], samples: int, view: PinholeView
+    ) -> None:
+        gl = self._gl
+        self._targets.bind(outputs, samples, view.width, view.height)
+        gl.glDisable(gl.GL_DEPTH_TEST)
+        program.use()
+        gl.glBindVertexArray(self._corners)
+        gl.glDrawArrays(gl.GL_TRIANGLES, 0, 3)
+        gl.glFinish()
+
+
+def _program(gl: Any, shader: str) -> Program:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "floor.frag"
+        path.write_text(f"#version 410 core\n{shader}\n", encoding="utf-8")
+        return Program(gl, "screen.vert", str(path))
