@@ -26,7 +26,7 @@ def _own_cache(tmp_path_factory):
     os.environ["SIM2CAM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def opengl():
     """Skips tests of what pybullet's TinyRenderer does not draw, where it is all there is."""
     from sim2cam.render.rasterizer import rasterizer

@@ -78,7 +78,7 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def dataset(place):
+def dataset(place, opengl):
     return generate(
         load_recipe(str(place / "lamps.toml")), place / "sim", count=4, seed=1, workers=1,
         resume=False, overwrite=False, progress=lambda *_: None,

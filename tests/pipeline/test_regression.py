@@ -221,7 +221,7 @@ MTL = "newmtl red\nKd 1 1 1\nmap_Kd wood.png\n"
 
 
 @pytest.fixture(scope="module")
-def things(tmp_path_factory):
+def things(tmp_path_factory, opengl):
     """A recipe of a block with a texture and a cup, under a photographed sky, and its data set."""
     root = tmp_path_factory.mktemp("things")
     (root / "objects").mkdir()

@@ -87,6 +87,7 @@ def test_no_sun_means_no_lamp(folder):
     assert not light.picture.sun_apart
 
 
+@pytest.mark.usefixtures("opengl")
 def test_a_data_set_says_what_its_skies_are_and_whose(folder):
     recipe = load_recipe(str(folder / "mine.toml"))
     options = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
