@@ -38,7 +38,7 @@ RECIPE = "dice-demo"
 STANDIN = SHIPPED / "standin"
 PICTURES = 240
 TINY_PICTURES = 130  # where there is no OpenGL, in about as many minutes
-TRANSLATED = 80
+TRANSLATED = 64
 RESULT = "demo.json"
 
 ProgressFor = Callable[[str], Callable[[int, int], None]]
