@@ -33,7 +33,8 @@ class BatchMaker:
     """Makes the batch of any step.
 
     Args:
-        parts: data sets with their weights.
+        parts: data sets; their weights do not count here.
+        shares: returns the share of each of them in the crops of a step.
         categories: names in the order of class indices.
         rules: how crops are drawn.
         batch: crops a step.
@@ -48,13 +49,13 @@ class BatchMaker:
         categories: tuple[str, ...],
         rules: CropRules,
         *,
+        shares: Callable[[int], NDArray[np.float64]],
         batch: int,
         photometric: bool,
         seed: int,
         cache_bytes: int,
     ) -> None:
-        weights = np.array([weight for _, weight in parts], np.float64)
-        self._shares = weights / weights.sum()
+        self._shares = shares
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
         self._store = PictureStore([d.samples for d, _ in parts], categories, cache_bytes)
         self._rules = rules
@@ -75,7 +76,7 @@ class BatchMaker:
 
     def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], Targets]:
         rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
-        part = int(rng.choice(len(self._sizes), p=self._shares))
+        part = int(rng.choice(len(self._sizes), p=self._shares(step)))
         picture = self._store.get(part, int(rng.integers(self._sizes[part])))
         crop = draw_crop(picture, self._rules, rng)
         rgb = crop.rgb

@@ -28,7 +28,10 @@ ARCHITECTURES = {
     "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
 }
 
-_LEAST = {"steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "cache_bytes": 0}
+_LEAST = {
+    "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
+    "cache_bytes": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class TrainConfig:
         weight_decay: of kernels, decoupled.
         clip_norm: largest norm of a gradient.
         ema_decay: of the averaged weights, which are the result.
+        first_weights: of the data sets at the first step, in their order, where they are others
+            than later: plain scenes first are learned from sooner (Bengio et al. 2009, "Curriculum
+            learning").
+        mix_steps: over which these turn, evenly, into the weights of the data sets.
         cache_bytes: budget of decoded images in memory; it decides speed only.
     """
 
@@ -69,6 +76,8 @@ class TrainConfig:
     weight_decay: float = 0.02
     clip_norm: float = 10.0
     ema_decay: float = 0.998
+    first_weights: tuple[float, ...] = ()
+    mix_steps: int = 0
     cache_bytes: int = 3 << 30
 
     def __post_init__(self) -> None:
@@ -92,3 +101,12 @@ class TrainConfig:
             raise UsageError(f"min_visible must be 0 to 1, not {self.min_visible}")
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
+        if bool(self.first_weights) != bool(self.mix_steps):
+            raise UsageError(
+                "first_weights say how data sets are mixed at the first step, and mix_steps in how many "
+                "steps that turns into their weights: give both or neither."
+            )
+        if self.first_weights and not (min(self.first_weights) >= 0 < sum(self.first_weights)):
+            raise UsageError(
+                f"first_weights must be 0 or more, and one above 0, not {self.first_weights}"
+            )

@@ -8,8 +8,12 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError
+from sim2cam.models.config import TrainConfig
 
 Parts = tuple[tuple[Dataset, float], ...]
 
@@ -22,7 +26,7 @@ class PartRecord:
         name: its folder's name.
         images: how many images it holds.
         origins: how many images of each origin.
-        weight: its share of the crops, 0 to 1.
+        weight: its share of the crops, 0 to 1; once it does not change any more.
         digest: SHA-256 over all images and labels.
     """
 
@@ -33,19 +37,18 @@ class PartRecord:
     digest: str
 
 
-def check_parts(parts: Parts) -> tuple[str, ...]:
+def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
     """Returns the categories, which all parts share.
 
     Raises:
-        UsageError: no part, or a weight that is not positive.
+        UsageError: no part, or one that is never drawn from.
         InputError: a part without images, with images without labels, or with other categories.
     """
     if not parts:
         raise UsageError("no data to train on. Name at least one data set.")
+    _check_weights(parts, config)
     first = parts[0][0]
-    for dataset, weight in parts:
-        if not weight > 0:
-            raise UsageError(f"the weight of {dataset.root} must be above 0, not {weight}")
+    for dataset, _ in parts:
         if not dataset.samples:
             raise InputError(dataset.root, "no images to train on.")
         for sample in dataset.samples:
@@ -58,6 +61,30 @@ def check_parts(parts: Parts) -> tuple[str, ...]:
                 f"{', '.join(first.categories)}. Map or leave out the others.",
             )
     return first.categories
+
+
+def _check_weights(parts: Parts, config: TrainConfig) -> None:
+    first_weights = config.first_weights or (0.0,) * len(parts)
+    if len(first_weights) != len(parts):
+        raise UsageError(
+            f"first_weights has {len(first_weights)} numbers for {len(parts)} data sets; give one each."
+        )
+    for (dataset, weight), first in zip(parts, first_weights, strict=True):
+        if not (weight >= 0 and weight + first > 0):
+            raise UsageError(f"the weight of {dataset.root} must be above 0, not {weight}")
+    if not any(weight for _, weight in parts):
+        raise UsageError("the weights must not all be 0: nothing is left to train on in the end.")
+
+
+def shares_at(step: int, parts: Parts, config: TrainConfig) -> NDArray[np.float64]:
+    """Returns the share of each part in the crops of a step, 0 for the first; they sum to 1."""
+    weights = np.array([weight for _, weight in parts], np.float64)
+    later: NDArray[np.float64] = weights / weights.sum()
+    if step >= config.mix_steps:
+        return later
+    first = np.array(config.first_weights) / np.sum(config.first_weights)
+    done = step / config.mix_steps
+    return np.asarray((1 - done) * first + done * later)
 
 
 def part_records(parts: Parts) -> tuple[PartRecord, ...]:

@@ -18,7 +18,7 @@ from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import Detector
 from sim2cam.models.losses import TargetTensors, detector_losses
-from sim2cam.models.parts import Parts, check_parts, part_records
+from sim2cam.models.parts import Parts, check_parts, part_records, shares_at
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
 from sim2cam.seeds import integer_seed
 from sim2cam.training.checkpoint import (
@@ -86,7 +86,7 @@ def train_detector(
         UsageError, BackendError: there is no such device.
         Sim2CamError: the loss is no longer finite.
     """
-    categories = check_parts(parts)
+    categories = check_parts(parts, config)
     place = find_device(device)
     records = part_records(parts)
     identity = _identity(config, categories, [asdict(record) for record in records])
@@ -206,6 +206,7 @@ def _batch_maker(parts: Parts, categories: tuple[str, ...], config: TrainConfig)
         parts,
         categories,
         rules,
+        shares=lambda step: shares_at(step, parts, config),
         batch=config.batch,
         photometric=config.photometric,
         seed=config.seed,

@@ -27,6 +27,7 @@ from sim2cam.dataset.writer import (
 )
 from sim2cam.errors import Sim2CamError
 from sim2cam.images import encode_jpeg, read_rgb, write_bytes
+from sim2cam.models.config import TrainConfig
 from sim2cam.models.parts import check_parts
 from sim2cam.pipeline.bench import match_categories
 from sim2cam.pipeline.recipe import load_recipe
@@ -91,7 +92,8 @@ def bench(path):
 
 
 def train_with_captures(path):
-    return check_parts(((read_dataset(path.parents[1] / "data"), 1.0), (read_captures(path), 1.0)))
+    parts = ((read_dataset(path.parents[1] / "data"), 1.0), (read_captures(path), 1.0))
+    return check_parts(parts, TrainConfig())
 
 
 def renders_and_captures(folder):

@@ -194,6 +194,10 @@ class Train:
     """Run folder."""
     weights: tuple[float, ...] = ()
     """Share of each data set in the mix; all alike without it."""
+    first_weights: tuple[float, ...] = ()
+    """Share of each at the first step, where it is another; a data set of weight 0 only begins."""
+    mix_steps: int | None = None
+    """Steps in which the first weights turn into the weights, evenly."""
     steps: int | None = None
     """Training steps, instead of the recipe's."""
     seed: int | None = None
@@ -225,7 +229,13 @@ class Train:
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         use_threads(self.workers)
-        config = replace(load_recipe(self.recipe).train, **_given(steps=self.steps, seed=self.seed))
+        given = _given(
+            steps=self.steps,
+            seed=self.seed,
+            first_weights=self.first_weights or None,
+            mix_steps=self.mix_steps,
+        )
+        config = replace(load_recipe(self.recipe).train, **given)
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
         dev = None if self.dev is None else read_captures(self.dev)

@@ -6,16 +6,19 @@ import pytest
 
 from sim2cam.images import encode_png, write_bytes
 from sim2cam.models.batches import BatchMaker, made_ahead
+from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
+from sim2cam.models.parts import shares_at
 
 RULES = CropRules(crop_px=64)
 
 
-def maker(parts, *, seed=0, batch=3, photometric=True):
+def maker(parts, *, seed=0, batch=3, photometric=True, **config):
     return BatchMaker(
         parts,
         ("square", "disc"),
         RULES,
+        shares=lambda step: shares_at(step, parts, TrainConfig(**config)),
         batch=batch,
         photometric=photometric,
         seed=seed,
@@ -43,6 +46,28 @@ def test_weights_are_shares_of_crops(make_dataset):
     made = maker(((bright, 3.0), (dark, 1.0)), batch=400, photometric=False).make(0)
     share = (made.rgb.reshape(400, -1).mean(axis=1) > 200).mean()
     assert share == pytest.approx(0.75, abs=0.06)
+
+
+def test_shares_turn_evenly_into_the_weights(make_dataset):
+    plain, wide = make_dataset("plain", n=1), make_dataset("wide", n=1)
+    parts = ((plain, 0.0), (wide, 2.0))
+    config = TrainConfig(first_weights=(3.0, 1.0), mix_steps=10)
+    found = [shares_at(step, parts, config).tolist() for step in (0, 5, 10, 1000)]
+    assert found == [[0.75, 0.25], [0.375, 0.625], [0.0, 1.0], [0.0, 1.0]]
+    assert shares_at(0, ((plain, 1.0), (wide, 3.0)), TrainConfig()).tolist() == [0.25, 0.75]
+
+
+def test_plain_scenes_come_first_where_they_are_to(make_dataset):
+    plain, wide = make_dataset("plain", n=1), make_dataset("wide", n=1)
+    for data, grey in ((plain, 255), (wide, 0)):
+        flat = np.full((128, 160, 3), grey, np.uint8)
+        write_bytes(data.samples[0].rgb, encode_png(flat))
+    batches = maker(
+        ((plain, 0.0), (wide, 1.0)), batch=100, photometric=False,
+        first_weights=(1.0, 0.0), mix_steps=4,
+    )  # fmt: skip
+    bright = [(batches.make(k).rgb.reshape(100, -1).mean(axis=1) > 200).mean() for k in (0, 2, 4)]
+    assert bright == [1.0, pytest.approx(0.5, abs=0.15), 0.0]
 
 
 def test_ahead_is_in_order_whichever_is_ready_first():

@@ -3,13 +3,14 @@ from dataclasses import replace
 import pytest
 
 from sim2cam.errors import InputError, UsageError
+from sim2cam.models.config import TrainConfig
 from sim2cam.models.parts import check_parts, part_records
 
 
 def test_categories_are_those_of_the_first_part_in_any_order(make_dataset):
     data = make_dataset()
     turned = replace(make_dataset("b"), categories=("disc", "square"))
-    assert check_parts(((data, 1.0), (turned, 1.0))) == ("square", "disc")
+    assert check_parts(((data, 1.0), (turned, 1.0)), TrainConfig()) == ("square", "disc")
 
 
 def test_what_cannot_be_trained_on_is_refused(make_dataset):
@@ -29,8 +30,26 @@ def test_what_cannot_be_trained_on_is_refused(make_dataset):
     ]
     for parts, kind, message in table:
         with pytest.raises(kind) as caught:
-            check_parts(parts)
+            check_parts(parts, TrainConfig())
         assert str(caught.value) == message
+
+
+def test_mixes_that_leave_nothing_to_train_on_are_refused(make_dataset):
+    a, b = make_dataset("a"), make_dataset("b")
+    later = TrainConfig(first_weights=(1.0, 0.0), mix_steps=5)
+    assert check_parts(((a, 0.0), (b, 1.0)), later) == ("square", "disc")
+    table = [
+        (((a, 1.0),), "first_weights has 2 numbers for 1 data sets; give one each."),
+        (((a, 1.0), (b, 0.0)), f"the weight of {b.root} must be above 0, not 0.0"),
+        (((a, 1.0), (b, -1.0)), f"the weight of {b.root} must be above 0, not -1.0"),
+    ]
+    for parts, message in table:
+        with pytest.raises(UsageError) as caught:
+            check_parts(parts, later)
+        assert str(caught.value) == message
+    both = replace(later, first_weights=(1.0, 1.0))
+    with pytest.raises(UsageError, match="the weights must not all be 0: nothing is left to train"):
+        check_parts(((a, 0.0), (b, 0.0)), both)
 
 
 def test_digest_knows_pixels_labels_and_order_but_not_the_place(make_dataset):

@@ -184,6 +184,16 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"clip_norm": -1.0}, "clip_norm must be above 0, not -1.0"),
         ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
         ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
+        ({"mix_steps": -1}, "mix_steps must be 0 or more, not -1"),
+        (
+            {"mix_steps": 5},
+            "first_weights say how data sets are mixed at the first step, and mix_steps in how many "
+            "steps that turns into their weights: give both or neither.",
+        ),
+        (
+            {"first_weights": (0.0,), "mix_steps": 5},
+            "first_weights must be 0 or more, and one above 0, not (0.0,)",
+        ),
         ({"ema_decay": -0.5}, "ema_decay must be 0 or more and below 1, not -0.5"),
     ],
 )  # fmt: skip
