@@ -106,7 +106,8 @@ class Parts:
 def parts_of(sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps: int) -> Parts:
     """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
 
-    Pictures are chosen by their hashes, scenes of renders as a whole. Nothing is kept aside from fewer
+    Pictures are chosen by their hashes; scenes of renders as a whole, which may make it a few more,
+    but no more than a third. Nothing is kept aside from fewer
     than 30 pictures, from small ones, or when the training is too short to judge twice.
 
     Args:
@@ -125,9 +126,9 @@ def parts_of(sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps
             return replace(whole, why=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")
         if any(min(sample.width, sample.height) < LEAST_PX for sample in side.samples):
             return replace(whole, why=f"some {what} have a side of less than {LEAST_PX} px")
-    renders, _ = _picked(_ranked(sim), _wanted(sim))
-    aside, rest = _picked(_ranked(real), _wanted(real))
-    known, _ = _picked(rest, len(aside))
+    renders, _ = _picked(_ranked(sim), _wanted(sim), len(sim.samples) // 3)
+    aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
+    known, _ = _picked(rest, len(aside), len(aside))
     if len(renders) < LEAST_PICTURES:
         return replace(whole, why="the renders are of too few scenes")
     if len(known) < LEAST_PICTURES:
@@ -201,12 +202,12 @@ def _wanted(dataset: Dataset) -> int:
     return min(max(share, LEAST_PICTURES), MOST_ASIDE)
 
 
-def _picked(groups: Groups, wanted: int) -> tuple[tuple[Sample, ...], Groups]:
-    """Returns the samples of the first groups, whole and up to so many, and the other groups."""
+def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], Groups]:
+    """Returns the samples of the first groups, whole, and the other groups."""
     picked: list[Sample] = []
     rest = []
     for group in groups:
-        if len(picked) + len(group) <= wanted:
+        if len(picked) < least and len(picked) + len(group) <= most:
             picked += group
         else:
             rest.append(group)
