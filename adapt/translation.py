@@ -14,7 +14,14 @@ from sim2cam.adapt.certificate.opinion import Judge
 from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_frame
 from sim2cam.dataset.sample import Sample
-from sim2cam.images import decode_jpeg, encode_jpeg
+from sim2cam.dataset.writer import PictureSuffix
+from sim2cam.images import (
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_layers,
+    read_layers,
+)
 
 JPEG_QUALITY = 95
 
@@ -43,12 +50,14 @@ class Translated:
     """A translated picture.
 
     Attributes:
-        jpeg: its file.
+        file: a JPEG; a PNG where the sample is of 16 bits or transparent.
+        suffix: of the file's name.
         rgb: (h, w, 3), as the file has it.
         certificate: what was measured of it.
     """
 
-    jpeg: bytes
+    file: bytes
+    suffix: PictureSuffix
     rgb: NDArray[np.uint8]
     certificate: PictureCertificate
 
@@ -57,6 +66,9 @@ def translate(
     transfer: Transfer, sample: Sample, name: str, rng: np.random.Generator, jury: Jury
 ) -> Translated:
     """Returns the translation of a sample, measured against it.
+
+    A picture of 16 bits or with transparency keeps both: what the transfer changes of it, as eight
+    opaque bits, is added to its colours.
 
     Args:
         transfer: what translates.
@@ -70,8 +82,8 @@ def translate(
         Sim2CamError: the sample lacks a buffer that the transfer needs.
     """
     frame = read_frame(sample)
-    jpeg = encode_jpeg(transfer.apply(frame, rng), JPEG_QUALITY)
-    rgb = decode_jpeg(jpeg)
+    made = transfer.apply(frame, rng)
+    file, suffix, rgb = _written(sample, made, made.astype(np.int16) - frame.rgb)
     regions = regions_of(sample.objects, frame.ids, frame.rgb.shape)
     certificate = certify(
         name,
@@ -80,4 +92,16 @@ def translate(
         labelled=None if sample.objects is None else [o.box_xyxy for o in sample.objects],
         judges=jury.judges,
     )
-    return Translated(jpeg, rgb, certificate)
+    return Translated(file, suffix, rgb, certificate)
+
+
+def _written(
+    sample: Sample, made: NDArray[np.uint8], change: NDArray[np.int16]
+) -> tuple[bytes, PictureSuffix, NDArray[np.uint8]]:
+    """Returns the file of a translation, its suffix, and the picture (h, w, 3) in it."""
+    layers = read_layers(sample.rgb)
+    if layers is None:
+        jpeg = encode_jpeg(made, JPEG_QUALITY)
+        return jpeg, ".jpg", decode_jpeg(jpeg)
+    png = encode_layers(layers.changed(change))
+    return png, ".png", decode_png(png)

@@ -258,7 +258,8 @@ def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewS
         certificates.append(asdict(translated.certificate))
         yield NewSample(
             index=index,
-            jpeg=translated.jpeg,
+            picture=translated.file,
+            suffix=translated.suffix,
             width=sample.width,
             height=sample.height,
             origin="adapted",
