@@ -211,7 +211,10 @@ def read_layers(path: Path) -> Layers | None:
         if image.format not in _LAYERED:
             return None
         orientation = _orientation(path, image)
-    pixels = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_UNCHANGED)
+    try:
+        pixels = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_UNCHANGED)
+    except cv2.error as error:
+        raise _not_whole(path, error) from error
     if pixels is None or pixels.dtype not in (np.uint8, np.uint16):
         return None
     is_deep = pixels.dtype == np.uint16

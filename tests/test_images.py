@@ -30,7 +30,9 @@ from sim2cam.images import (
 )
 
 ORIENTATION = 0x0112
-READERS = pytest.mark.parametrize("read", [read_size, read_orientation, read_rgb, read_16bit])
+READERS = pytest.mark.parametrize(
+    "read", [read_size, read_orientation, read_rgb, read_16bit, read_layers]
+)
 
 
 def picture(width: int = 24, height: int = 16) -> np.ndarray:

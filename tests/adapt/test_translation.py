@@ -11,7 +11,7 @@ from sim2cam.images import read_layers, read_rgb, write_bytes
 
 class Warmer:
     def apply(self, frame, _rng):
-        return (frame.rgb.astype(int) + [30, 0, -10]).clip(0, 255).astype(np.uint8)
+        return (frame.rgb + np.array([30, 0, -10])).clip(0, 255).astype(np.uint8)
 
 
 @pytest.fixture
