@@ -12,9 +12,8 @@ from scipy.stats import mannwhitneyu
 from sim2cam.adapt.certificate.certificate import SetCertificate
 from sim2cam.adapt.frame import Transfer
 from sim2cam.adapt.selection import Candidate, Parts
-from sim2cam.adapt.translation import Jury, translate
-from sim2cam.dataset.sample import Dataset
-from sim2cam.images import read_rgb
+from sim2cam.adapt.translation import JPEG_QUALITY, Jury, translate
+from sim2cam.images import decode_jpeg, encode_jpeg, read_rgb
 from sim2cam.measure.look import look
 from sim2cam.measure.sets import Scale, scale_of, sliced_value
 from sim2cam.seeds import stream
@@ -81,7 +80,7 @@ class Contest:
 
     @cached_property
     def untouched(self) -> float:
-        """The distance of the renders as they are from the captures."""
+        """The distance of the renders from the captures, written as translations are."""
         return self._distance(self._renders)
 
     def _distance(self, looks: Floats) -> float:
@@ -94,15 +93,12 @@ class Contest:
 
     @cached_property
     def _captures(self) -> Floats:
-        return _looks(self.parts.real_aside)
+        return np.array([look(read_rgb(sample.rgb)) for sample in self.parts.real_aside.samples])
 
     @cached_property
     def _renders(self) -> Floats:
-        return _looks(self.parts.sim_aside)
-
-
-def _looks(dataset: Dataset) -> Floats:
-    return np.array([look(read_rgb(sample.rgb)) for sample in dataset.samples])
+        renders = (read_rgb(sample.rgb) for sample in self.parts.sim_aside.samples)
+        return np.array([look(decode_jpeg(encode_jpeg(rgb, JPEG_QUALITY))) for rgb in renders])
 
 
 def _middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:

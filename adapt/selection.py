@@ -24,6 +24,8 @@ LEAST_STEPS = 100  # from one candidate to the next
 JUDGED_SHARE = 0.5
 """Pixels that are translated to be judged, at most, for each pixel that is trained on: a step costs six
 to twenty times as much a pixel as a translation, so that judging takes less than a tenth of the time."""
+JUDGE_COST = 1.5
+"""What it costs to ask a detector before and after, over translating and measuring a picture."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Selection:
         step: after which they were taken.
         why: these, in words.
         renders, captures: how many were kept aside.
-        untouched: distance of the renders as they are; None where nothing was kept aside.
+        untouched: distance of the renders themselves; None where nothing was kept aside.
         candidates: all of them, in order.
     """
 
@@ -103,7 +105,9 @@ class Parts:
     why: str | None = None
 
 
-def parts_of(sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps: int) -> Parts:
+def parts_of(
+    sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps: int, judges: int
+) -> Parts:
     """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
 
     Pictures are chosen by their hashes; scenes of renders as a whole, which may make it a few more,
@@ -115,6 +119,7 @@ def parts_of(sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps
         steps: of the training.
         pixels: of the renders that a step is trained on.
         line_steps: candidates are judged after multiples of this, and at the end.
+        judges: detectors that are asked, which leave time for fewer candidates.
 
     Raises:
         InputError: a capture cannot be read.
@@ -133,7 +138,8 @@ def parts_of(sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps
         return replace(whole, why="the renders are of too few scenes")
     if len(known) < LEAST_PICTURES:
         return replace(whole, why="too many captures are copies of one another")
-    moments = _moments(steps, pixels * steps, sum(s.width * s.height for s in renders), line_steps)
+    cost_px = (1 + JUDGE_COST * judges) * sum(s.width * s.height for s in renders)
+    moments = _moments(steps, int(JUDGED_SHARE * pixels * steps / cost_px), line_steps)
     if not moments:
         return replace(whole, why=f"{steps} steps are too few to judge more than once")
     return Parts(
@@ -219,9 +225,8 @@ def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
     return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in gone))
 
 
-def _moments(steps: int, trained_px: int, judged_px: int, line_steps: int) -> tuple[int, ...]:
+def _moments(steps: int, affordable: int, line_steps: int) -> tuple[int, ...]:
     """Returns the steps after which candidates are judged, evenly spread and ending with the last."""
-    affordable = int(JUDGED_SHARE * trained_px / judged_px)
     count = min(MOST_CANDIDATES, steps // LEAST_STEPS, affordable)
     if count < 2:
         return ()

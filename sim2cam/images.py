@@ -202,7 +202,8 @@ class Layers:
 def read_layers(path: Path) -> Layers | None:
     """Returns the colours of a PNG, TIFF or WebP file at full depth, and its transparency, upright.
 
-    None for other files, and for those of eight opaque bits: ``read_rgb`` tells all of them.
+    None for other files, for those of eight opaque bits, of which ``read_rgb`` tells all, and for TIFF
+    files that are not stored upright, which Pillow and OpenCV do not turn alike.
 
     Raises:
         InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
@@ -211,6 +212,8 @@ def read_layers(path: Path) -> Layers | None:
         if image.format not in _LAYERED:
             return None
         orientation = _orientation(path, image)
+        if image.format == "TIFF" and orientation != 1:
+            return None
     try:
         pixels = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_UNCHANGED)
     except cv2.error as error:

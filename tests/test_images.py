@@ -98,15 +98,23 @@ def test_transparency_is_laid_over_white(tmp_path):
     assert read_rgb(tmp_path / "a.png")[..., 0].tolist() == [[0, 255], [255, 255]]
 
 
-@pytest.mark.parametrize("suffix", [".png", ".tif", ".webp"])
+@pytest.mark.parametrize("suffix", [".png", ".webp"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_layers_are_as_upright_as_the_picture(tmp_path, suffix, orientation):
     pixels = np.dstack([picture(), np.full((16, 24), 255, np.uint8)])
+    pixels[0, 0] = 0  # a hole, which is white in the picture
     path = save(tmp_path / f"a{suffix}", pixels, orientation, lossless=True)
     layers = read_layers(path)
-    assert np.array_equal(layers.rgb, read_rgb(path))
-    assert (layers.alpha == 255).all()
-    assert layers.alpha.shape == layers.rgb.shape[:2]
+    hole = layers.alpha == 0
+    assert hole.sum() == 1
+    assert np.array_equal(layers.rgb[~hole], read_rgb(path)[~hole])
+    assert (read_rgb(path)[hole] == 255).all()
+
+
+def test_a_turned_tiff_has_no_layers(tmp_path):
+    pixels = np.dstack([picture(), np.full((16, 24), 128, np.uint8)])
+    assert read_layers(save(tmp_path / "a.tif", pixels)) is not None
+    assert read_layers(save(tmp_path / "b.tif", pixels, orientation=2)) is None
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])

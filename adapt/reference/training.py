@@ -64,7 +64,14 @@ def train_reference(
     place = find_device(device)
     card = ReferenceCard(method, config.steps, config, images_record(sim), images_record(real))
     pixels = config.batch * config.patch_px**2
-    parts = parts_of(sim, real, steps=config.steps, pixels=pixels, line_steps=LINE_STEPS)
+    parts = parts_of(
+        sim,
+        real,
+        steps=config.steps,
+        pixels=pixels,
+        line_steps=LINE_STEPS,
+        judges=len(jury.judges),
+    )
     pairs = PatchPairs(parts.sim, parts.real, config)
     game = (
         CycleGan(config, pairs, place)

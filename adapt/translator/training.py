@@ -85,7 +85,14 @@ def train_translator(
     buffers = buffers_of(sim) if config.use_buffers else ()
     card = TranslatorCard(config.steps, buffers, config, images_record(sim), images_record(real))
     pixels = config.batch * config.patch_px**2
-    parts = parts_of(sim, real, steps=config.steps, pixels=pixels, line_steps=LINE_STEPS)
+    parts = parts_of(
+        sim,
+        real,
+        steps=config.steps,
+        pixels=pixels,
+        line_steps=LINE_STEPS,
+        judges=len(jury.judges),
+    )
     sources = (
         PatchSource(parts.sim, buffers=buffers, cache_bytes=config.cache_bytes),
         PatchSource(parts.real, buffers=(), cache_bytes=config.cache_bytes),

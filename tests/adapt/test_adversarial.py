@@ -65,7 +65,9 @@ SABOTEUR_AT_LAST = {100: 0.3 * CLOSER, 200: 0.8 * CLOSER, 300: 0.5 * CLOSER, 400
 
 @pytest.fixture(scope="module")
 def parts(many_sim, many_real):
-    found = parts_of(many_sim, many_real, steps=STEPS, pixels=65536, line_steps=LINE_STEPS)
+    found = parts_of(
+        many_sim, many_real, steps=STEPS, pixels=65536, line_steps=LINE_STEPS, judges=0
+    )
     assert found.steps == (100, 200, 300, 400)
     return found
 
@@ -151,7 +153,7 @@ def test_other_limits_or_judges_do_not_go_on(parts, tmp_path):
 
 def test_without_anything_kept_aside_the_last_ship_and_it_says_so(many_sim, many_real, tmp_path):
     few = parts_of(
-        many_sim, many_real.take(29), steps=STEPS, pixels=65536, line_steps=LINE_STEPS
+        many_sim, many_real.take(29), steps=STEPS, pixels=65536, line_steps=LINE_STEPS, judges=0
     )  # fmt: skip
     ended = played(tmp_path, few)
     assert float(ended.weights["step"]) == STEPS

@@ -11,7 +11,7 @@ from sim2cam.adapt.selection import (
 )
 from sim2cam.errors import CheckpointError
 
-PLENTY = {"steps": 3000, "pixels": 65536, "line_steps": 10}
+PLENTY = {"steps": 3000, "pixels": 65536, "line_steps": 10, "judges": 0}
 
 
 def names(dataset):
@@ -94,12 +94,21 @@ def test_small_pictures_copies_and_one_scene_are_told(many_sim, many_real):
 def test_judging_stays_within_its_share(many_sim, many_real):
     """Fewer candidates, not more time, where pictures are large or the training is short."""
     for steps, pixels in ((3000, 65536), (1000, 4096), (400, 1024), (5000, 16384)):
-        parts = parts_of(many_sim, many_real, steps=steps, pixels=pixels, line_steps=10)
+        parts = parts_of(many_sim, many_real, steps=steps, pixels=pixels, line_steps=10, judges=0)
         judged = len(parts.steps) * sum(s.width * s.height for s in parts.sim_aside.samples)
         assert judged <= 0.5 * steps * pixels
         assert len(parts.steps) <= 8
         assert not parts.steps or parts.steps[-1] == steps
         assert all(step % 10 == 0 for step in parts.steps[:-1])
+
+
+def test_judges_leave_time_for_fewer_candidates(many_sim, many_real):
+    flags = PLENTY | {"pixels": 250}
+    counts = [
+        len(parts_of(many_sim, many_real, **flags | {"judges": judges}).steps)
+        for judges in (0, 1, 2)
+    ]
+    assert counts == [6, 2, 0]
 
 
 def test_the_certificate_comes_first_and_then_the_distance():

@@ -91,11 +91,31 @@ def test_weights_that_ship_are_those_that_were_chosen(many_sim, many_real, tiny,
     ending = read_ending(tmp_path)
     chosen = next(c for c in ending.selection.candidates if c.step == ending.selection.step)
     pixels = config.batch * config.patch_px**2
-    parts = parts_of(many_sim, many_real, steps=200, pixels=pixels, line_steps=LINE_STEPS)
+    parts = parts_of(many_sim, many_real, steps=200, pixels=pixels, line_steps=LINE_STEPS, judges=0)
     again = Contest(parts, NO_JUDGES, config.seed).judge(chosen.step, Loaded(translator))
     assert (again.passed, again.distance) == (chosen.passed, chosen.distance)
     assert chosen.distance < ending.selection.untouched
     assert ending.warnings == ()  # and a training that goes well is not warned of
+
+
+def test_a_translator_that_is_never_called_changes_nothing_and_says_so(
+    many_sim, many_real, tiny, tmp_path
+):  # fmt: skip
+    config = replace(tiny, steps=100, adversarial_weight=0.0)
+    train_translator(many_sim, many_real, config, tmp_path)
+    assert any("hardly differs from the input" in w for w in read_ending(tmp_path).warnings)
+    warned = [line.step for line in read_metrics(tmp_path) if line.warnings]
+    assert warned == list(range(30, 101, 10))
+
+
+def test_a_discriminator_that_wins_is_told(many_sim, many_real, tiny, tmp_path):
+    """Bounds this narrow keep renders dark and blue, whatever is learned."""
+    config = replace(
+        tiny, steps=100, width=16, gradient_penalty=0.0, colour_bound=0.01, local_bound=0.02,
+        learning_rate_discriminator=5e-3,
+    )  # fmt: skip
+    train_translator(many_sim, many_real, config, tmp_path)
+    assert any("the discriminator has won" in w for w in read_ending(tmp_path).warnings)
 
 
 class Loaded:

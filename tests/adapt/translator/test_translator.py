@@ -134,12 +134,17 @@ def test_tiles_join_as_if_there_had_been_one(size, monkeypatch):
 
 def test_tiles_leave_no_seam_that_a_certificate_sees(monkeypatch):
     frame, translator = make_frame(160, 160), make_translator(trained=True, buffers=BUFFERS)
-    flat = Frame(np.full_like(frame.rgb, 128), frame.depth_m, frame.ids)
-    found = [translator.apply(flat, np.random.default_rng(0))]
-    monkeypatch.setattr("sim2cam.adapt.translator.translator.TILE_PX", 64)
-    found.append(translator.apply(flat, np.random.default_rng(0)))
-    assert seam_levels(Pair(*found)) < 0.05
-    assert np.abs(np.diff(np.stack(found).astype(int), axis=0)).max() <= 1  # of rounding
+    found = []
+    for tile_px, reach_px in ((1536, 24), (64, 24), (64, 0)):
+        monkeypatch.setattr("sim2cam.adapt.translator.translator.TILE_PX", tile_px)
+        monkeypatch.setattr(translator.generator, "reach_px", reach_px)
+        found.append(translator.apply(frame, np.random.default_rng(0)))
+    whole, tiled, careless = found
+    assert np.abs(whole.astype(int) - tiled).max() <= 1  # of rounding
+    assert np.abs(whole.astype(int) - careless).max() > 2
+    grey = np.full_like(whole, 128)
+    seams = [seam_levels(Pair(grey, made)) for made in found]
+    assert seams[1] == pytest.approx(seams[0], abs=0.05)
 
 
 def _tiled(monkeypatch, translator, frame, reach_px):
