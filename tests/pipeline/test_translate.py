@@ -276,13 +276,18 @@ def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
     assert all(set(picture.opinions) == {"task", "judge"} for picture in certificate.pictures)
 
 
-def test_judges_help_to_choose_weights(sim, coco, weights, tmp_path, monkeypatch):
-    for name, value in (("LEAST_SIDE", 20), ("LEAST_STEPS", 10), ("JUDGED_SHARE", 100)):
+def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
+    for name, value in (("LEAST_STEPS", 10), ("JUDGED_SHARE", 100)):
         monkeypatch.setattr(f"sim2cam.adapt.selection.{name}", value)
+    again = (
+        replace(s, name=f"{s.name}b", digest=s.digest[::-1], scene_index=100 + s.scene_index)
+        for s in sim.samples[:12]
+    )
+    many = replace(sim, samples=(*sim.samples, *again))
 
     def train(judges, resume=False):
         return train_network(
-            sim, read_captures(coco), TranslatorConfig(steps=20, batch=1, patch_px=32, width=4),
+            many, many, TranslatorConfig(steps=20, batch=1, patch_px=32, width=4),
             tmp_path / "run", certification=Certification(Limits(), judges), resume=resume,
             device="cpu", progress=None,
         )  # fmt: skip
