@@ -124,8 +124,8 @@ def parts_of(
     Raises:
         InputError: a capture cannot be read.
     """
-    nothing = [replace(one, samples=()) for one in (sim, real, real)]
-    whole = Parts(sim, real, *nothing)
+    none = replace(real, samples=())
+    whole = Parts(sim, real, replace(sim, samples=()), none, none)
     for side, what in ((sim, "renders"), (real, "captures")):
         if len(side.samples) < LEAST_SIDE:
             return replace(whole, why=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")

@@ -189,8 +189,8 @@ class Layers:
         alpha: (height, width), as many bits; None where all is opaque.
     """
 
-    rgb: NDArray[np.uint8] | NDArray[np.uint16]
-    alpha: NDArray[np.uint8] | NDArray[np.uint16] | None
+    rgb: NDArray[Any]
+    alpha: NDArray[Any] | None
 
     def changed(self, levels: NDArray[np.int16]) -> Layers:
         """Returns the picture with levels (height, width, 3), of 255, added to its colours."""
