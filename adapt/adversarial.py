@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from sim2cam.adapt.contest import Contest, Contestant
+from sim2cam.adapt.selection import Candidate, Ending, Selection, best_of, selection_of
+from sim2cam.adapt.symptoms import symptoms
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.training.checkpoint import (
@@ -25,6 +28,10 @@ from sim2cam.training.run import CHECKPOINT, Record, open_run, read_record
 MIN_CAPTURES = 20
 LINE_STEPS = 10
 
+_CHOSEN = "chosen"  # group of a checkpoint's tensors
+_QUIET = 4  # a training is not warned of in its first part of so many,
+_RECENT = 10  # and by its last part of so many
+
 Groups = dict[str, dict[str, Tensor]]
 
 
@@ -36,18 +43,28 @@ class TranslatorProgress:
         step: steps done.
         steps: steps in all.
         scalars: means since the last line of what the game measures: its losses by name, and the
-            ``mean_change`` of a render (of a range of 1).
+            ``mean_change`` of a render (of a range of 1). Where a candidate was judged, its
+            ``aside_passed``, ``aside_distance`` and ``aside_known_auc`` (see ``Candidate``).
         step_s: seconds a step since the last line, waiting for data included.
+        warnings: signs that the training goes wrong, in words.
     """
 
     step: int
     steps: int
     scalars: dict[str, float]
     step_s: float
+    warnings: list[str] = field(default_factory=list)
 
 
-class Game(Protocol):
-    """Networks that are trained against each other, between two steps."""
+class Game(Contestant, Protocol):
+    """Networks that are trained against each other, between two steps.
+
+    Attributes:
+        undecided: the loss of the discriminator of captures, by its name among the scalars, and its
+            value when it cannot tell translations from captures.
+    """
+
+    undecided: tuple[str, float]
 
     def play(self, step: int) -> dict[str, Tensor]:
         """Returns the scalars of this step, which depends on nothing but the state and ``step``."""
@@ -61,25 +78,45 @@ class Game(Protocol):
         """Becomes the game that ``state`` was taken of."""
         ...
 
+    def weights(self) -> dict[str, Tensor]:
+        """Returns the weights that would ship."""
+        ...
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a game.
+
+    Attributes:
+        weights: that ship.
+        ending: which these are, and what went wrong.
+    """
+
+    weights: Mapping[str, Tensor]
+    ending: Ending
+
 
 def play(
     game: Game,
     identity: Mapping[str, Any],
     steps: int,
     run_dir: Path,
+    contest: Contest,
     *,
     cure: str,
     resume: bool,
     progress: Callable[[TranslatorProgress], None] | None,
     checkpoint_s: float,
-) -> None:
-    """Plays a game to its last step, from its checkpoint where there is one.
+) -> Played:
+    """Plays a game to its last step, from its checkpoint where there is one, and returns what ships.
 
     Args:
         game: at step 0.
-        identity: all that decides the result; only a checkpoint with an equal one goes on.
+        identity: all that decides the result besides what judges it; only a checkpoint with an equal
+            one goes on.
         steps: of the whole game.
         run_dir: for checkpoint and ``metrics.jsonl``.
+        contest: says when candidates are judged, and judges them.
         cure: what to do when it runs away, as ``Record`` takes it.
         resume: goes on from the checkpoint, where there is one.
         progress: is told of every line of the record.
@@ -90,10 +127,14 @@ def play(
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         Sim2CamError: a loss is no longer finite.
     """
-    step = 0
+    step, standings = 0, _Standings(contest, game)
+    identity = {**identity, **standings.identity}
     if checkpoint := open_run(run_dir, identity, TranslatorProgress, resume=resume):
-        game.restore(_grouped(checkpoint.tensors))
         step = checkpoint.step
+        groups = _grouped(checkpoint.tensors)
+        standings.restore(checkpoint.facts, groups.pop(_CHOSEN, {}))
+        game.restore(groups)
+    lines = list(read_metrics(run_dir))
     record = Record(run_dir, cure)
     saved_at = time.monotonic()
     while step < steps:
@@ -101,14 +142,93 @@ def play(
         step += 1
         if step % LINE_STEPS and step < steps:
             continue
-        line = TranslatorProgress(step, steps, *record.take_means(step))
-        record.write(line)
+        scalars, step_s = record.take_means(step)
+        line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
+        lines.append(replace(line, warnings=standings.warnings([*lines, line])))
+        record.write(lines[-1])
         if step == steps or time.monotonic() - saved_at >= checkpoint_s:
-            moment = Checkpoint(step, identity, _flat(game.state()))
-            save_checkpoint(run_dir / CHECKPOINT, moment)
+            tensors = _flat(game.state() | {_CHOSEN: standings.chosen})
+            save_checkpoint(
+                run_dir / CHECKPOINT, Checkpoint(step, identity, tensors, standings.facts)
+            )
             saved_at = time.monotonic()
         if progress is not None:
-            progress(line)
+            progress(lines[-1])
+    return standings.end(lines, steps)
+
+
+class _Standings:
+    """The candidates of a game so far, and the weights of the best."""
+
+    def __init__(self, contest: Contest, game: Game) -> None:
+        self._contest = contest
+        self._game = game
+        self._candidates: list[Candidate] = []
+        self.chosen: dict[str, Tensor] = {}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides which weights ship, as JSON values; nothing without candidates."""
+        jury = self._contest.jury
+        if not self._contest.parts.steps:
+            return {}
+        return {"certificate": {"limits": asdict(jury.limits), "judges": dict(jury.digests)}}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The candidates as JSON values."""
+        return {"candidates": [asdict(candidate) for candidate in self._candidates]}
+
+    def restore(self, facts: Mapping[str, Any], chosen: dict[str, Tensor]) -> None:
+        """Becomes the standings that ``facts`` and ``chosen`` were taken of."""
+        self._candidates = [
+            Candidate(**{**values, "faults": tuple(values["faults"])})
+            for values in facts.get("candidates", ())
+        ]
+        self.chosen = chosen
+
+    def judged(self, step: int) -> dict[str, float]:
+        """Returns the scalars of the candidate of this step; none where none is judged."""
+        if step not in self._contest.parts.steps:
+            return {}
+        candidate = self._contest.judge(step, self._game)
+        self._candidates.append(candidate)
+        if best_of(self._candidates) is candidate:
+            self.chosen = {name: value.clone() for name, value in self._game.weights().items()}
+        return {
+            "aside_passed": candidate.passed / len(self._contest.parts.sim_aside.samples),
+            "aside_distance": candidate.distance,
+            "aside_known_auc": candidate.known_auc,
+        }
+
+    def warnings(self, lines: Sequence[TranslatorProgress]) -> list[str]:
+        """Returns what goes wrong by the last lines."""
+        last = lines[-1]
+        if last.step * _QUIET < last.steps:
+            return []
+        recent = [o.scalars for o in lines if (last.step - o.step) * _RECENT <= last.steps]
+        latest = self._candidates[-1] if self._candidates else None
+        return list(symptoms(recent, latest, self._game.undecided))
+
+    def end(self, lines: Sequence[TranslatorProgress], steps: int) -> Played:
+        """Returns what ships."""
+        warnings = tuple(lines[-1].warnings) if lines else ()
+        parts = self._contest.parts
+        if not self._candidates:
+            why = f"the last ones: {parts.why}, so nothing was kept aside to judge others by"
+            return Played(self._game.weights(), Ending(Selection(steps, why), warnings))
+        untouched = self._contest.untouched
+        if best_of(self._candidates).distance >= untouched:
+            warnings = (*warnings, _NO_NEARER)
+        return Played(
+            self.chosen, Ending(selection_of(parts, self._candidates, untouched), warnings)
+        )
+
+
+_NO_NEARER = (
+    "the weights that ship bring renders no nearer to the captures kept aside than they were. Train "
+    "longer, or do without translation."
+)
 
 
 def player_state(name: str, network: nn.Module, optimiser: torch.optim.Optimizer) -> Groups:

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.errors import InputError
+from sim2cam.images import digest_of
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ def images_record(dataset: Dataset) -> ImagesRecord:
     """
     total = hashlib.sha256()
     for sample in dataset.samples:
-        total.update(f"{sample.name}\0{sample.digest or _file_digest(sample)}\0".encode())
+        total.update(f"{sample.name}\0{digest_of_sample(sample)}\0".encode())
     return ImagesRecord(dataset.root.name, len(dataset.samples), total.hexdigest())
 
 
-def _file_digest(sample: Sample) -> str:
-    try:
-        return hashlib.sha256(sample.rgb.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(
-            sample.rgb, f"cannot be read ({error.strerror}). Check the path."
-        ) from error
+def digest_of_sample(sample: Sample) -> str:
+    """Returns its digest; of a photo, which has none, that of its file.
+
+    Raises:
+        InputError: the photo cannot be read.
+    """
+    return sample.digest or digest_of(sample.rgb)

@@ -25,6 +25,7 @@ from sim2cam.adapt.certificate.certificate import PictureCertificate, SetCertifi
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import read_frame
+from sim2cam.adapt.translation import JPEG_QUALITY
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
@@ -32,7 +33,6 @@ from sim2cam.images import decode_jpeg, encode_jpeg
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.translate import JPEG_QUALITY
 from sim2cam.seeds import stream
 
 SIDE_PX = 320

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,9 @@ LINEAR = np.array(
 _FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
 _ORIENTATION_TAG = 0x0112
 _TRANSPOSING = (5, 6, 7, 8)
+_RIGHT_FIRST = (2, 3, 6, 7)  # once transposed
+_BOTTOM_FIRST = (3, 4, 7, 8)
+_LAYERED = ("PNG", "TIFF", "WEBP")
 _MOST_BYTES = 4 * MAX_PIXELS + 2**16
 _RADIANCE_HEADER = re.compile(
     rb"#\?(?:RADIANCE|RGBE)\n(?:[^\n]*\n){0,64}?\n-Y (\d{1,9}) \+X (\d{1,9})\n"
@@ -171,16 +175,61 @@ def read_rgb(path: Path) -> NDArray[np.uint8]:
         if image.mode == "F":
             raise InputError(path, "floating-point pixels have no known range. Convert it to PNG.")
         try:
-            upright = ImageOps.exif_transpose(image)
-            if upright.mode.startswith("I"):
-                grey = np.asarray(upright).astype(np.float64) / 257.0
-                upright = Image.fromarray(np.round(grey).clip(0, 255).astype(np.uint8))
-            if "A" in upright.getbands() or "transparency" in upright.info:
-                rgba = upright.convert("RGBA")
-                upright = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
-            return np.ascontiguousarray(np.asarray(upright.convert("RGB")))
+            return _opaque(ImageOps.exif_transpose(image))
         except _BROKEN as error:
             raise _not_whole(path, error) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """A picture with what eight bits of opaque colour do not hold.
+
+    Attributes:
+        rgb: (height, width, 3), of 8 or 16 bits; not laid over anything.
+        alpha: (height, width), as many bits; None where all is opaque.
+    """
+
+    rgb: NDArray[Any]
+    alpha: NDArray[Any] | None
+
+    def changed(self, levels: NDArray[np.int16]) -> Layers:
+        """Returns the picture with levels (height, width, 3), of 255, added to its colours."""
+        most = int(np.iinfo(self.rgb.dtype).max)
+        sums = self.rgb.astype(np.int32) + most // 255 * levels.astype(np.int32)
+        return Layers(sums.clip(0, most).astype(self.rgb.dtype), self.alpha)
+
+
+def read_layers(path: Path) -> Layers | None:
+    """Returns the colours of a PNG, TIFF or WebP file at full depth, and its transparency, upright.
+
+    None for other files, for those of eight opaque bits, of which ``read_rgb`` tells all, and for TIFF
+    files that are not stored upright, which Pillow and OpenCV do not turn alike.
+
+    Raises:
+        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+    """
+    with _open(path) as image:
+        if image.format not in _LAYERED:
+            return None
+        orientation = _orientation(path, image)
+        if image.format == "TIFF" and orientation != 1:
+            return None
+    try:
+        pixels = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_UNCHANGED)
+    except cv2.error as error:
+        raise _not_whole(path, error) from error
+    if pixels is None or pixels.dtype not in (np.uint8, np.uint16):
+        return None
+    is_deep = pixels.dtype == np.uint16
+    if pixels.ndim == 2:
+        pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR)
+    has_alpha = pixels.shape[2] == 4
+    if not (is_deep or has_alpha):
+        return None
+    upright = np.ascontiguousarray(_turned(pixels, orientation))
+    return Layers(
+        np.ascontiguousarray(upright[..., 2::-1]), upright[..., 3].copy() if has_alpha else None
+    )
 
 
 def read_video(path: Path) -> Iterator[NDArray[np.uint8]]:
@@ -311,6 +360,23 @@ def decode_jpeg(data: bytes) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB), dtype=np.uint8)
 
 
+def encode_layers(layers: Layers) -> bytes:
+    """Returns the PNG file of a picture with its transparency, at full depth."""
+    bgr = layers.rgb[..., ::-1]
+    pixels = bgr if layers.alpha is None else np.dstack([bgr, layers.alpha])
+    return _encode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+
+
+def decode_png(data: bytes) -> NDArray[np.uint8]:
+    """Returns the image (height, width, 3) of a PNG file, as ``read_rgb`` would from a disk.
+
+    Raises:
+        OSError: the bytes are not a whole image.
+    """
+    with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+        return _opaque(image)
+
+
 def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
     """Returns the PNG file of an RGB image or of a single-channel one, of 8 or 16 bits."""
     stored = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
@@ -345,6 +411,26 @@ def _cure(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "Free some disk space, then run again with --resume."
     return "Choose another --out or change its permissions."
+
+
+def _opaque(upright: Image.Image) -> NDArray[np.uint8]:
+    """Returns RGB of eight bits (height, width, 3), laid over white."""
+    if upright.mode.startswith("I"):
+        grey = np.asarray(upright).astype(np.float64) / 257.0
+        upright = Image.fromarray(np.round(grey).clip(0, 255).astype(np.uint8))
+    if "A" in upright.getbands() or "transparency" in upright.info:
+        rgba = upright.convert("RGBA")
+        upright = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+    return np.ascontiguousarray(np.asarray(upright.convert("RGB")))
+
+
+def _turned(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Returns pixels (height, width, ...) upright, by their EXIF orientation."""
+    if orientation in _TRANSPOSING:
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in _BOTTOM_FIRST:
+        pixels = pixels[::-1]
+    return pixels[:, ::-1] if orientation in _RIGHT_FIRST else pixels
 
 
 def _frames(capture: cv2.VideoCapture, path: Path, problem: str) -> Iterator[NDArray[np.uint8]]:

@@ -15,10 +15,14 @@ from PIL import Image
 from sim2cam import images
 from sim2cam.errors import InputError, OutputError
 from sim2cam.images import (
+    Layers,
     decode_jpeg,
+    decode_png,
     encode_jpeg,
+    encode_layers,
     encode_png,
     read_16bit,
+    read_layers,
     read_orientation,
     read_rgb,
     read_size,
@@ -26,7 +30,9 @@ from sim2cam.images import (
 )
 
 ORIENTATION = 0x0112
-READERS = pytest.mark.parametrize("read", [read_size, read_orientation, read_rgb, read_16bit])
+READERS = pytest.mark.parametrize(
+    "read", [read_size, read_orientation, read_rgb, read_16bit, read_layers]
+)
 
 
 def picture(width: int = 24, height: int = 16) -> np.ndarray:
@@ -90,6 +96,48 @@ def test_transparency_is_laid_over_white(tmp_path):
     pixels[0, 0, 3] = 255
     Image.fromarray(pixels).save(tmp_path / "a.png")
     assert read_rgb(tmp_path / "a.png")[..., 0].tolist() == [[0, 255], [255, 255]]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_layers_are_as_upright_as_the_picture(tmp_path, suffix, orientation):
+    pixels = np.dstack([picture(), np.full((16, 24), 255, np.uint8)])
+    pixels[0, 0] = 0  # a hole, which is white in the picture
+    path = save(tmp_path / f"a{suffix}", pixels, orientation, lossless=True)
+    layers = read_layers(path)
+    hole = layers.alpha == 0
+    assert hole.sum() == 1
+    assert np.array_equal(layers.rgb[~hole], read_rgb(path)[~hole])
+    assert (read_rgb(path)[hole] == 255).all()
+
+
+def test_a_turned_tiff_has_no_layers(tmp_path):
+    pixels = np.dstack([picture(), np.full((16, 24), 128, np.uint8)])
+    assert read_layers(save(tmp_path / "a.tif", pixels)) is not None
+    assert read_layers(save(tmp_path / "b.tif", pixels, orientation=2)) is None
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("has_alpha", [True, False])
+def test_layers_come_back_whole(tmp_path, dtype, has_alpha):
+    values = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, (16, 24, 4)).astype(dtype)
+    before = Layers(values[..., :3], values[..., 3] if has_alpha else None)
+    data = encode_layers(before)
+    (tmp_path / "a.png").write_bytes(data)
+    after = read_layers(tmp_path / "a.png")
+    assert np.array_equal(decode_png(data), read_rgb(tmp_path / "a.png"))
+    if dtype == np.uint8 and not has_alpha:
+        assert after is None  # read_rgb tells all of it
+    else:
+        assert np.array_equal(after.rgb, before.rgb)
+        assert (after.alpha is None) != has_alpha
+        assert not has_alpha or np.array_equal(after.alpha, before.alpha)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "P"])
+def test_eight_opaque_bits_have_no_layers(tmp_path, mode):
+    Image.fromarray(picture()).convert(mode).save(tmp_path / "a.png")
+    assert read_layers(tmp_path / "a.png") is None
 
 
 def test_floating_point_is_refused(tmp_path):

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from sim2cam import __version__
 from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+from sim2cam.adapt.selection import Ending
 
 REFERENCE: Final = "sim2cam reference translator"
 
@@ -18,9 +19,10 @@ class ReferenceCard:
 
     Attributes:
         method: which.
-        steps: training steps done.
+        steps: training steps done in all.
         config: the training's configuration.
-        sim, real: what it was trained on; of the captures, no label.
+        sim, real: what it was trained on, with what was kept aside; of the captures, no label.
+        ending: after which step its weights were taken, and why; None in cards that do not say.
         licence: of the weights, as an SPDX expression.
         kind, format: what the file is.
         version: of sim2cam.
@@ -32,6 +34,7 @@ class ReferenceCard:
     config: ReferenceConfig
     sim: ImagesRecord
     real: ImagesRecord
+    ending: Ending | None = None
     licence: str = "Apache-2.0"
     kind: Literal["sim2cam reference translator"] = REFERENCE
     format: Literal[1] = 1

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.adversarial import Groups, player_state, restore_player
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.reference.cyclegan import discriminator_loss
-from sim2cam.adapt.reference.losses import least_squares, patch_nce
+from sim2cam.adapt.reference.cyclegan import discriminator_loss, mean_verdict
+from sim2cam.adapt.reference.losses import UNDECIDED, least_squares, patch_nce
 from sim2cam.adapt.reference.networks import (
     PatchGan,
     PatchProjector,
@@ -21,6 +22,7 @@ from sim2cam.adapt.reference.networks import (
 )
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.schedule import adam, descend, rate
+from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
 from sim2cam.seeds import integer_seed, stream
 
 _PLACES = 256  # compared in a layer
@@ -52,6 +54,8 @@ VARIANTS = {
 
 class Cut:
     """The game of a generator and a discriminator; a ``Game``."""
+
+    undecided = "discriminator", UNDECIDED
 
     def __init__(
         self,
@@ -108,6 +112,18 @@ class Cut:
         """Becomes the game that ``state`` was taken of."""
         for name, network in self._networks.items():
             restore_player(groups, name, network, self._optimisers[name])
+
+    def weights(self) -> dict[str, Tensor]:
+        """Returns those of the generator."""
+        return self.generator.state_dict()
+
+    def transfer(self) -> ReferenceTranslator:
+        """Returns the translator of these, as it would be loaded."""
+        return translator_in_training(self.generator, self._device)
+
+    def verdict(self, rgb: NDArray[np.uint8]) -> float:
+        """Returns the discriminator's mean verdict."""
+        return mean_verdict(self._discriminator, rgb, self._device)
 
     def _generator_losses(
         self,

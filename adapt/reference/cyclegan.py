@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sim2cam.adapt.adversarial import Groups, player_state, restore_player
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.reference.losses import least_squares
+from sim2cam.adapt.reference.losses import UNDECIDED, least_squares
 from sim2cam.adapt.reference.networks import PatchGan, ResnetGenerator, initialise
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.pool import ImagePool
 from sim2cam.adapt.reference.schedule import adam, descend, rate
+from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
 from sim2cam.seeds import integer_seed, stream
 
 CYCLE_WEIGHT = 10.0
@@ -34,6 +37,8 @@ class Side:
 
 class CycleGan:
     """The game of four networks; a ``Game``."""
+
+    undecided = "discriminator_real", UNDECIDED
 
     def __init__(self, config: ReferenceConfig, pairs: PatchPairs, device: torch.device) -> None:
         self._config = config
@@ -85,12 +90,31 @@ class CycleGan:
             )
             side.pool.pictures = groups[f"{name} pool"]["pictures"].to(self._device)
 
+    def weights(self) -> dict[str, Tensor]:
+        """Returns those of the generator of captures."""
+        return self.generator.state_dict()
+
+    def transfer(self) -> ReferenceTranslator:
+        """Returns the translator of these, as it would be loaded."""
+        return translator_in_training(self.generator, self._device)
+
+    def verdict(self, rgb: NDArray[np.uint8]) -> float:
+        """Returns the mean verdict of the discriminator of captures."""
+        return mean_verdict(self._sides["real"].discriminator, rgb, self._device)
+
 
 def discriminator_loss(discriminator: nn.Module, captured: Tensor, fake: Tensor) -> Tensor:
     """Returns half the least-squares losses on pictures (n, 3, h, w) of a kind and on made ones."""
     on_captured = least_squares(discriminator(captured), captured=True)
     on_fake = least_squares(discriminator(fake.detach()), captured=False)
     return 0.5 * (on_captured + on_fake)
+
+
+@torch.inference_mode()
+def mean_verdict(discriminator: nn.Module, rgb: NDArray[np.uint8], device: torch.device) -> float:
+    """Returns how captured a picture (h, w, 3) looks to a discriminator, on average over places."""
+    picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(127.5) - np.float32(1.0))
+    return float(discriminator(picture.to(device)).mean())
 
 
 def _teach_generators(

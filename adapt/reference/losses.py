@@ -6,6 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+UNDECIDED = 0.25
+"""Half the ``least_squares`` of captures and of made pictures, of verdicts that are all 0.5."""
+
 _TEMPERATURE = 0.07
 _SELF = -10.0  # similarity that the place itself gets among the others: it is no other
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sim2cam.adapt.adversarial import TranslatorProgress, check_images, play
+from sim2cam.adapt.adversarial import LINE_STEPS, TranslatorProgress, check_images, play
 from sim2cam.adapt.card import images_record
+from sim2cam.adapt.contest import Contest
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
+from sim2cam.adapt.selection import parts_of
+from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.dataset.sample import Dataset
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
@@ -28,6 +31,7 @@ def train_reference(
     config: ReferenceConfig,
     run_dir: Path,
     *,
+    jury: Jury = NO_JUDGES,
     resume: bool = False,
     device: str = "cpu",
     progress: Callable[[TranslatorProgress], None] | None = None,
@@ -35,12 +39,15 @@ def train_reference(
 ) -> ReferenceTranslator:
     """Returns the translator whose weights are then in ``run_dir/weights.safetensors``.
 
+    They are chosen as those of ``train_translator``.
+
     Args:
         method: whose networks, losses and schedule.
         sim: renders; only their pixels are looked at.
         real: captures; only their pixels are looked at.
         config: everything else that decides the result.
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
+        jury: that translations of renders kept aside are judged by.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
         progress: is told of every line of the record.
@@ -56,23 +63,33 @@ def train_reference(
     check_images(sim, real)
     place = find_device(device)
     card = ReferenceCard(method, config.steps, config, images_record(sim), images_record(real))
-    pairs = PatchPairs(sim, real, config)
+    pixels = config.batch * config.patch_px**2
+    parts = parts_of(
+        sim,
+        real,
+        steps=config.steps,
+        pixels=pixels,
+        line_steps=LINE_STEPS,
+        judges=len(jury.judges),
+    )
+    pairs = PatchPairs(parts.sim, parts.real, config)
     game = (
         CycleGan(config, pairs, place)
         if method == "cyclegan"
         else Cut(config, VARIANTS[method], pairs, place)
     )
-    play(
+    played = play(
         game,
         _identity(card),
         config.steps,
         run_dir,
+        Contest(parts, jury, config.seed),
         cure="Choose another --seed",
         resume=resume,
         progress=progress,
         checkpoint_s=checkpoint_s,
     )
-    save_weights(run_dir / WEIGHTS, game.generator.state_dict(), asdict(card))
+    save_weights(run_dir / WEIGHTS, played.weights, asdict(replace(card, ending=played.ending)))
     return load_reference(run_dir, device=device)
 
 

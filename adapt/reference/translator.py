@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.networks import STRIDE, ResnetGenerator
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import card_path, fill_network, load_weights, read_card
+from sim2cam.training.weights import as_stored, card_path, fill_network, load_weights, read_card
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,19 @@ def load_reference(path: Path, *, device: str = "cpu") -> ReferenceTranslator:
     card = read_card(card_path(file), content, ReferenceCard, "a reference translator")
     generator = build_generator(card.method, card.config)
     fill_network(file, generator, tensors)
-    return ReferenceTranslator(generator.to(place).eval().requires_grad_(False), place)
+    return translator_of(generator, place)
+
+
+def translator_of(generator: ResnetGenerator, device: torch.device) -> ReferenceTranslator:
+    """Returns a generator, ready to be applied."""
+    return ReferenceTranslator(generator.to(device).eval().requires_grad_(False), device)
+
+
+def translator_in_training(generator: ResnetGenerator, device: torch.device) -> ReferenceTranslator:
+    """Returns a copy of a generator that goes on being trained, as it would be loaded."""
+    stored = copy.deepcopy(generator)
+    stored.load_state_dict(as_stored(generator.state_dict()))
+    return translator_of(stored, device)
 
 
 def build_generator(method: ReferenceMethod, config: ReferenceConfig) -> ResnetGenerator:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sim2cam import __version__
 from sim2cam.adapt.card import ImagesRecord
+from sim2cam.adapt.selection import Ending
 from sim2cam.adapt.translator.buffers import CHANNELS
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.errors import CheckpointError, did_you_mean
@@ -19,10 +20,11 @@ class TranslatorCard:
     """A translator in words.
 
     Attributes:
-        steps: training steps done.
+        steps: training steps done in all.
         buffers: what it wants to know beside the image, of ``CHANNELS``.
         config: the training's configuration.
-        sim, real: what it was trained on; of the captures, no label.
+        sim, real: what it was trained on, with what was kept aside; of the captures, no label.
+        ending: after which step its weights were taken, and why; None in cards that do not say.
         licence: of the weights, as an SPDX expression.
         kind, format: what the file is.
         version: of sim2cam.
@@ -34,6 +36,7 @@ class TranslatorCard:
     config: TranslatorConfig
     sim: ImagesRecord
     real: ImagesRecord
+    ending: Ending | None = None
     licence: str = "Apache-2.0"
     kind: Literal["sim2cam translator"] = "sim2cam translator"
     format: Literal[1] = 1

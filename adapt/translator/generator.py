@@ -39,6 +39,10 @@ class Generator(nn.Module):
     Nothing is normalised by the image's own statistics: exposure stays, and a crop gets what the
     whole image gets. Only addition and a matrix close to the identity reach the output, so edges
     stay where they are.
+
+    Attributes:
+        reach_px: how far from a pixel of the output lies what it is made from, at most, beside the
+            thumbnail: two convolutions at a quarter of the size in each block, the others 16 together.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Generator(nn.Module):
         self.local_bound = local_bound
         self.colour_head = ColourHead(width)
         self.residual = Residual(buffers, width, blocks)
+        self.reach_px = 8 * blocks + 16
 
     def forward(
         self, rgb: Tensor, buffers: Tensor, noise: Tensor, thumbnail: Tensor

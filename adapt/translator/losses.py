@@ -8,6 +8,9 @@ from torch.nn import functional
 
 from sim2cam.adapt.translator.discriminator import PatchDiscriminator
 
+UNDECIDED_HINGE = 2.0
+"""``discriminator_hinge`` of verdicts that are all 0."""
+
 
 def discriminator_hinge(real: Tensor, fake: Tensor) -> Tensor:
     """Returns the hinge loss of verdicts (n, 1, h, w) about captures and translations."""

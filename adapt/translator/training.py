@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.adversarial import (
+    LINE_STEPS,
     Groups,
     TranslatorProgress,
     check_images,
@@ -19,16 +22,27 @@ from sim2cam.adapt.adversarial import (
     restore_player,
 )
 from sim2cam.adapt.card import images_record
+from sim2cam.adapt.contest import Contest
+from sim2cam.adapt.selection import parts_of
+from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.losses import UNDECIDED_HINGE
 from sim2cam.adapt.translator.patches import PatchSource, draw_batch
 from sim2cam.adapt.translator.step import build_players, update
-from sim2cam.adapt.translator.translator import Translator, load_translator, save_translator
+from sim2cam.adapt.translator.translator import (
+    Translator,
+    build_generator,
+    load_translator,
+    save_translator,
+    translator_of,
+)
 from sim2cam.dataset.sample import Dataset
 from sim2cam.training.device import find_device
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.run import WEIGHTS
+from sim2cam.training.weights import as_stored
 
 
 def train_translator(
@@ -37,6 +51,7 @@ def train_translator(
     config: TranslatorConfig,
     run_dir: Path,
     *,
+    jury: Jury = NO_JUDGES,
     resume: bool = False,
     device: str = "cpu",
     progress: Callable[[TranslatorProgress], None] | None = None,
@@ -44,11 +59,15 @@ def train_translator(
 ) -> Translator:
     """Returns the translator whose averaged weights are then in ``run_dir/weights.safetensors``.
 
+    They are the best of those that were judged on the way (``best_of``), by renders and captures that
+    were kept aside (``parts_of``); the last ones where nothing was.
+
     Args:
         sim: renders; their depth and instance ids are used where all have them.
         real: captures; only their pixels are looked at.
         config: everything else that decides the result.
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
+        jury: that translations of renders kept aside are judged by.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
         progress: is told of every line of the record.
@@ -65,27 +84,39 @@ def train_translator(
     place = find_device(device)
     buffers = buffers_of(sim) if config.use_buffers else ()
     card = TranslatorCard(config.steps, buffers, config, images_record(sim), images_record(real))
+    pixels = config.batch * config.patch_px**2
+    parts = parts_of(
+        sim,
+        real,
+        steps=config.steps,
+        pixels=pixels,
+        line_steps=LINE_STEPS,
+        judges=len(jury.judges),
+    )
     sources = (
-        PatchSource(sim, buffers=buffers, cache_bytes=config.cache_bytes),
-        PatchSource(real, buffers=(), cache_bytes=config.cache_bytes),
+        PatchSource(parts.sim, buffers=buffers, cache_bytes=config.cache_bytes),
+        PatchSource(parts.real, buffers=(), cache_bytes=config.cache_bytes),
     )
     game = ResidualGame(config, buffers, sources, place)
-    play(
+    played = play(
         game,
         _identity(card),
         config.steps,
         run_dir,
+        Contest(parts, jury, config.seed),
         cure="Lower learning_rate_generator and learning_rate_discriminator",
         resume=resume,
         progress=progress,
         checkpoint_s=checkpoint_s,
     )
-    save_translator(run_dir / WEIGHTS, game.average.state, card)
+    save_translator(run_dir / WEIGHTS, played.weights, replace(card, ending=played.ending))
     return load_translator(run_dir, device=device)
 
 
 class ResidualGame:
     """The game of the residual generator and its discriminator; a ``Game``."""
+
+    undecided = "discriminator", UNDECIDED_HINGE
 
     def __init__(
         self,
@@ -95,11 +126,12 @@ class ResidualGame:
         device: torch.device,
     ) -> None:
         self._config = config
+        self._buffers = buffers
         self._channels = count_channels(buffers)
         self._sources = sources
         self._device = device
         self._players = build_players(config, buffers, device)
-        self.average = WeightAverage(self._players.generator, config.ema_decay)
+        self._average = WeightAverage(self._players.generator, config.ema_decay)
 
     def play(self, step: int) -> dict[str, Tensor]:
         """Returns the losses ``adversarial identity structure range generator discriminator``, now
@@ -108,7 +140,7 @@ class ResidualGame:
         """
         batch = draw_batch(*self._sources, self._config, self._channels, step)
         scalars = update(self._players, batch.to(self._device), self._config, step)
-        self.average.update(self._players.generator, step)
+        self._average.update(self._players.generator, step)
         return scalars
 
     def state(self) -> Groups:
@@ -117,7 +149,7 @@ class ResidualGame:
         return {
             **player_state("generator", p.generator, p.generator_optimiser),
             **player_state("discriminator", p.discriminator, p.discriminator_optimiser),
-            "average": self.average.state,
+            "average": self._average.state,
         }
 
     def restore(self, groups: Groups) -> None:
@@ -125,7 +157,26 @@ class ResidualGame:
         p = self._players
         restore_player(groups, "generator", p.generator, p.generator_optimiser)
         restore_player(groups, "discriminator", p.discriminator, p.discriminator_optimiser)
-        self.average.load(groups["average"])
+        self._average.load(groups["average"])
+
+    def weights(self) -> dict[str, Tensor]:
+        """Returns the averaged weights of the generator."""
+        return self._average.state
+
+    def transfer(self) -> Translator:
+        """Returns the translator of these, as it would be loaded."""
+        generator = build_generator(self._config, self._buffers)
+        generator.load_state_dict(as_stored(self.weights()))
+        return translator_of(generator, self._buffers, self._device)
+
+    @torch.inference_mode()
+    def verdict(self, rgb: NDArray[np.uint8]) -> float:
+        """Returns the discriminator's mean verdict of a picture (h, w, 3)."""
+        discriminator = self._players.discriminator.eval()  # looking must not change it
+        picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(255.0))
+        found = float(discriminator(picture.to(self._device)).mean())
+        discriminator.train()
+        return found
 
 
 def _identity(card: TranslatorCard) -> dict[str, Any]:

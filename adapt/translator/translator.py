@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +22,9 @@ from sim2cam.adapt.translator.patches import thumbnail_of
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import fill_network, load_weights, save_weights
+
+TILE_PX = 1536
+"""Longest side that goes through the generator at once, without what is seen around it."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +57,57 @@ class Translator:
         """Returns what the generator makes of an image, of which the right and lower edge are
         repeated up to a multiple of ``STRIDE``.
 
+        Large images go through it tile by tile. Each tile is given what its pixels are made from
+        around it, so that the parts join as if there had been one.
+
         Raises:
             Sim2CamError: the frame lacks a buffer that the translator was trained with.
         """
         rgb = _pad(np.ascontiguousarray(frame.rgb.transpose(2, 0, 1), np.float32) / 255.0)
         buffers = _pad(buffer_channels(frame, self.buffers))
         noise = rng.standard_normal((1, *rgb.shape[1:]), np.float32)
-        inputs = (rgb, buffers, noise, thumbnail_of(frame.rgb))
-        batch = [torch.from_numpy(values).to(self.device)[None] for values in inputs]
-        translation: Translation = self.generator(*batch)
-        return translation
+        planes = [
+            torch.from_numpy(values).to(self.device)[None] for values in (rgb, buffers, noise)
+        ]
+        thumbnail = torch.from_numpy(thumbnail_of(frame.rgb)).to(self.device)[None]
+        raw, local = torch.empty_like(planes[0]), torch.empty_like(planes[0])
+        for rows in spans(rgb.shape[1], self.generator.reach_px):
+            for columns in spans(rgb.shape[2], self.generator.reach_px):
+                seen = (plane[:, :, rows.seen, columns.seen] for plane in planes)
+                part: Translation = self.generator(*seen, thumbnail)
+                raw[:, :, rows.made, columns.made] = part.raw[:, :, rows.kept, columns.kept]
+                local[:, :, rows.made, columns.made] = part.local[:, :, rows.kept, columns.kept]
+        return Translation(raw, part.colour, local)
+
+
+class Span(NamedTuple):
+    """One side of a tile.
+
+    Attributes:
+        seen: pixels of the image that it is made from.
+        kept: of what is made of them, what is free of the tile's own edges.
+        made: where that lies in the image.
+    """
+
+    seen: slice
+    kept: slice
+    made: slice
+
+
+def spans(length: int, reach_px: int) -> Iterator[Span]:
+    """Yields the tiles along a side, as equal as can be and none longer than ``TILE_PX``.
+
+    Args:
+        length: of the side, pixels; a multiple of ``STRIDE``.
+        reach_px: what a tile sees beyond what is kept of it; a multiple of ``STRIDE``.
+    """
+    count = math.ceil(length / TILE_PX)
+    step = STRIDE * math.ceil(length / count / STRIDE)
+    for start in range(0, length, step):
+        stop = min(start + step, length)
+        first = max(start - reach_px, 0)
+        seen = slice(first, min(stop + reach_px, length))
+        yield Span(seen, slice(start - first, stop - first), slice(start, stop))
 
 
 def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Generator:
@@ -101,9 +147,16 @@ def load_translator(path: Path, *, device: str = "cpu") -> Translator:
     card = card_from_json(file.with_suffix(".json"), content)
     generator = build_generator(card.config, card.buffers)
     fill_network(file, generator, tensors)
+    return translator_of(generator, card.buffers, place)
+
+
+def translator_of(
+    generator: Generator, buffers: tuple[str, ...], device: torch.device
+) -> Translator:
+    """Returns a generator, ready to be applied."""
     # torch's types do not know that Module.to takes a memory format alone
-    generator.to(place).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return Translator(generator.eval().requires_grad_(False), card.buffers, place)
+    generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Translator(generator.eval().requires_grad_(False), buffers, device)
 
 
 def _pad(channels: NDArray[np.float32]) -> NDArray[np.float32]:

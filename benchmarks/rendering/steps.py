@@ -148,6 +148,6 @@ def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSampl
     with clock("encode ids (PNG)"):
         encode("ids", ids)
     return NewSample(
-        index=number, jpeg=jpeg, width=camera.width, height=camera.height, origin="sim",
+        index=number, picture=jpeg, width=camera.width, height=camera.height, origin="sim",
         objects=objects, channels={"depth": truth["depth_m"], "ids": ids}, facts={"lens": camera.lens},
     )  # fmt: skip

@@ -17,6 +17,7 @@ from sim2cam.errors import Sim2CamError, UsageError
 if TYPE_CHECKING:
     from sim2cam.adapt.certificate.certificate import SetCertificate
     from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+    from sim2cam.adapt.selection import Ending
     from sim2cam.adapt.store import PlainMethod
     from sim2cam.adapt.translator.config import TranslatorConfig
 
@@ -49,7 +50,12 @@ class AdaptTrain:
     """The learned translator, one as published, or a transfer without a network; the recipe's
     without it."""
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
-    """Its [adapt] section names the method and configures its training."""
+    """Its [adapt] section names the method, configures its training and holds the limits that
+    translations keep to."""
+    task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    """Detector whose finds must survive; it helps to choose which weights of the training ship."""
+    judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    """A second detector, of another architecture."""
     steps: int | None = None
     """Training steps, instead of the recipe's."""
     seed: int | None = None
@@ -67,7 +73,7 @@ class AdaptTrain:
         """Trains, or fits."""
         from sim2cam.dataset.captures import read_captures
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.pipeline.translate import fit_plain_transfer, train_network
+        from sim2cam.pipeline.translate import Certification, fit_plain_transfer, train_network
         from sim2cam.training.device import use_threads
 
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
@@ -77,31 +83,51 @@ class AdaptTrain:
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
         given = _given(steps=self.steps, seed=self.seed)
+        judges = _judges(self.task, self.judge)
         training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
         if method == "translator":
             training = replace(options.translator, **given)
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **given))
         else:
+            if judges:
+                raise UsageError(
+                    f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. "
+                    "Give it to adapt apply."
+                )
             plain = cast("PlainMethod", method)
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
-            self._tell(method)
+            self._tell(method, None)
             return
         sim = read_captures(self.sim)
         clear_run(self.out, self.folder)
-        train_network(
+        ending = train_network(
             sim,
             real,
             training,
             self.out,
+            certification=Certification(options.certificate, judges),
             resume=self.folder.resume,
             device=self.device,
             progress=_steps(console, method),
         )
-        self._tell(method)
+        self._tell(method, ending)
 
-    def _tell(self, method: str) -> None:
-        self.talk.tell(f"{method}: {self.out}", run=str(self.out), method=method)
+    def _tell(self, method: str, ending: Ending | None) -> None:
+        """Says what came of it."""
+        words, facts = f"{method}: {self.out}", {"run": str(self.out), "method": method}
+        if ending is None:
+            self.talk.tell(words, **facts)
+            return
+        step, why = ending.selection.step, ending.selection.why
+        self.talk.tell(
+            f"{words}; weights after step {step}: {why}",
+            **facts,
+            step=step,
+            warnings=list(ending.warnings),
+        )
+        for warning in ending.warnings:
+            self.talk.console().say(f"warning: {warning}")
 
 
 @dataclass(frozen=True)
@@ -142,12 +168,11 @@ class AdaptApply:
         check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
         sim = read_captures(self.data).take(self.limit)
         limits = load_recipe(self.recipe).adapt.certificate
-        judges = (("task", self.task), ("judge", self.judge))
         certificate = apply_transfer(
             self.translator,
             sim,
             self.out,
-            certification=Certification(limits, tuple((n, p) for n, p in judges if p is not None)),
+            certification=Certification(limits, _judges(self.task, self.judge)),
             seed=self.seed,
             workers=self.workers,
             device=self.device,
@@ -270,6 +295,11 @@ def _steps(console: Console, what: str) -> Callable[[Any], None]:
         console.detail(f"{what}: step {line.step}, {line}")
 
     return tell
+
+
+def _judges(task: Path | None, judge: Path | None) -> tuple[tuple[str, Path], ...]:
+    given = (("task", task), ("judge", judge))
+    return tuple((name, path) for name, path in given if path is not None)
 
 
 def _given(**values: Any) -> dict[str, Any]:

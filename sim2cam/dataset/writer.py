@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -29,6 +29,8 @@ from sim2cam.dataset.channels import ChannelName, encode
 from sim2cam.dataset.sample import ObjectLabel, Origin
 from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import OutputError
+
+PictureSuffix = Literal[".jpg", ".png"]
 
 FORMAT_VERSION = 1
 SAMPLES_PER_SHARD = 16
@@ -50,7 +52,7 @@ class NewSample:
 
     Attributes:
         index: its number in the data set.
-        jpeg: the picture's file.
+        picture: its file.
         width, height: pixels.
         origin: how the picture was made.
         objects: the labels; None when they are those of the parent.
@@ -59,10 +61,11 @@ class NewSample:
         facts: everything else that is recorded (scene_index, lens, parent, ...).
         tracks: points of the film that it belongs to; None without any.
         is_rejected: its picture is kept aside, and it is no sample of the set.
+        suffix: of the picture's file.
     """
 
     index: int
-    jpeg: bytes
+    picture: bytes
     width: int
     height: int
     origin: Origin
@@ -72,6 +75,7 @@ class NewSample:
     tracks: Tracks | None = None
     right: bytes | None = None
     is_rejected: bool = False
+    suffix: PictureSuffix = ".jpg"
 
 
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
@@ -203,7 +207,8 @@ def _fill_shard(
 
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
-    files = {f"{'rejected' if sample.is_rejected else 'rgb'}/{name}.jpg": sample.jpeg}
+    folder = "rejected" if sample.is_rejected else "rgb"
+    files = {f"{folder}/{name}{sample.suffix}": sample.picture}
     if sample.right is not None:
         files[f"right/{name}.jpg"] = sample.right
     for channel, values in sample.channels.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.adapt.adversarial import MIN_CAPTURES
+from sim2cam.adapt.selection import read_ending
 from sim2cam.dataset.captures import CaptureSets, split_captures
 from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
 from sim2cam.dataset.formats.predictions import predictions_from_json, predictions_to_json
@@ -110,15 +111,17 @@ def run_demo(
             resume=False, overwrite=False, progress=progress("generate"),
         )  # fmt: skip
     parts = [(sim, 1.0)]
+    certification = Certification(recipe.adapt.certificate)
     if len(sets.style.samples) >= MIN_CAPTURES:
         with _timed(stages, "translate"):
             train_network(
-                sim, sets.style, recipe.adapt.translator, root / "translator", resume=False,
-                device="cpu", progress=_by_step(progress("translate: train")),
+                sim, sets.style, recipe.adapt.translator, root / "translator",
+                certification=certification, resume=False, device="cpu",
+                progress=_by_step(progress("translate: train")),
             )  # fmt: skip
             certificate = apply_transfer(
                 root / "translator", sim.take(TRANSLATED), root / "adapted",
-                certification=Certification(recipe.adapt.certificate), seed=seed,
+                certification=certification, seed=seed,
                 workers=workers, device="cpu", resume=False, overwrite=False,
                 progress=progress("translate: apply"),
             )  # fmt: skip
@@ -215,6 +218,7 @@ def _write_result(
             f"{len(certificate.rejected)} of {len(certificate.pictures)} translated pictures failed "
             "their certificate and were not trained on; adapted/certificate.json says why."
         )
+        notes += [f"Translator: {warning}" for warning in read_ending(root / "translator").warnings]
     if _pictures() < PICTURES:
         notes.append(
             f"No OpenGL here: pybullet's TinyRenderer drew, and {_pictures()} pictures instead of "

@@ -309,7 +309,7 @@ def _sample(
         facts["gains"] = Gains(exposure=chosen.gain, red=chosen.red, blue=chosen.blue)
     return NewSample(
         index=settled.index * recipe.render.samples + view * len(settled.film) + number,
-        jpeg=frame.jpeg,
+        picture=frame.jpeg,
         width=camera.width,
         height=camera.height,
         origin="sim",

@@ -290,17 +290,19 @@ def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers
     """Returns how many translations were kept."""
     run, sim = work / _TRANSFERS / name, read_dataset(work / RANDOMIZED)
     options = load_recipe(plan.recipe).adapt
+    certification = Certification(options.certificate)
     if name == TRANSLATED:
         train_network(
-            sim, captures.style, options.translator, run, resume=True, device="cpu", progress=None
-        )
+            sim, captures.style, options.translator, run, certification=certification,
+            resume=True, device="cpu", progress=None,
+        )  # fmt: skip
     elif not run.is_dir():
         fit_plain_transfer(captures.style, cast(PlainMethod, name), run, overwrite=False)
     certificate = apply_transfer(
         run,
         sim,
         work / name,
-        certification=Certification(options.certificate),
+        certification=certification,
         seed=plan.data_seed,
         workers=workers,
         device="cpu",

@@ -13,19 +13,20 @@ from typing import Any
 
 from sim2cam import images
 from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress
+from sim2cam.adapt.card import digest_of_sample
 from sim2cam.adapt.certificate.certificate import (
     PictureCertificate,
     SetCertificate,
     certificate_from_json,
-    certify,
     picture_from_json,
 )
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.pair import Pair, regions_of
-from sim2cam.adapt.frame import Transfer, read_frame
+from sim2cam.adapt.frame import Transfer
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.training import train_reference
+from sim2cam.adapt.selection import Ending, read_ending
 from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
+from sim2cam.adapt.translation import Jury, translate
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
@@ -50,8 +51,6 @@ from sim2cam.pipeline.judges import check_judges, load_judges
 from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 from sim2cam.training.run import remove_run
-
-JPEG_QUALITY = 95
 
 
 @dataclass(frozen=True)
@@ -119,30 +118,38 @@ def train_network(
     training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig],
     run_dir: Path,
     *,
+    certification: Certification,
     resume: bool,
     device: str,
     progress: Callable[[TranslatorProgress], None] | None,
-) -> None:
-    """Trains the default translator, or a published one, into a run folder.
+) -> Ending:
+    """Trains the default translator, or a published one, into a run folder, and returns how it ended.
+
+    Weights are chosen by the certification of renders that are kept aside.
 
     Raises:
         InputError: fewer than ``MIN_CAPTURES`` captures, or an image that cannot be read.
         OutputError: the folder is not empty.
-        CheckpointError: it holds another training.
+        CheckpointError: it holds another training, or a judge's weights are broken.
+        UsageError: the judges are not independent of one another.
     """
     if (run_dir / "transfer.json").exists():
         raise OutputError(
             run_dir, "holds a transfer without a network. Add --overwrite, or choose another --out."
         )
+    check_judges(certification.judges)
+    how: dict[str, Any] = {
+        "jury": _jury(certification, device),
+        "resume": resume,
+        "device": device,
+        "progress": progress,
+    }
     if isinstance(training, TranslatorConfig):
-        train_translator(
-            sim, real, training, run_dir, resume=resume, device=device, progress=progress
-        )
+        train_translator(sim, real, training, run_dir, **how)
     else:
         method, config = training
-        train_reference(
-            method, sim, real, config, run_dir, resume=resume, device=device, progress=progress
-        )
+        train_reference(method, sim, real, config, run_dir, **how)
+    return read_ending(run_dir)
 
 
 def apply_transfer(
@@ -172,7 +179,7 @@ def apply_transfer(
     """
     load_transfer(run_dir, device=device)
     check_judges(certification.judges)
-    digests = {name: _file_digest(path) for name, path in certification.judges}
+    digests = _judge_digests(certification)
     has_parent = (sim.root / HEADER).is_file()
     header = {
         "format": FORMAT_VERSION,
@@ -225,7 +232,7 @@ def translation_paths(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
         root: the translated data set.
         sim: what it was made from.
     """
-    parents = {_digest_of_sample(sample): sample.rgb for sample in sim.samples}
+    parents = {digest_of_sample(sample): sample.rgb for sample in sim.samples}
     lines = [*read_lines(root), *read_lines(root, "rejected")]
     return {
         raw.line["name"]: (parents[raw.line["parent"]], raw.shard / next(iter(raw.line["files"])))
@@ -244,32 +251,32 @@ def translate_shard(unit: Unit) -> int:
 
 def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewSample]:
     transfer = _transfer(unit.run, unit.device)
-    judges = load_judges(unit.certification.judges, unit.device)
+    jury = _jury(unit.certification, unit.device)
     for index, sample in unit.samples:
-        frame = read_frame(sample)
         rng = stream(unit.seed, "adapt", scene_index=index)
-        jpeg = images.encode_jpeg(transfer.apply(frame, rng), JPEG_QUALITY)
-        regions = regions_of(sample.objects, frame.ids, frame.rgb.shape)
-        certificate = certify(
-            f"{index:06d}",
-            Pair(frame.rgb, images.decode_jpeg(jpeg), regions, frame.ids),
-            unit.certification.limits,
-            labelled=None if sample.objects is None else [o.box_xyxy for o in sample.objects],
-            judges=judges,
-        )
-        certificates.append(asdict(certificate))
-        parent = _digest_of_sample(sample)
+        translated = translate(transfer, sample, f"{index:06d}", rng, jury)
+        certificates.append(asdict(translated.certificate))
         yield NewSample(
             index=index,
-            jpeg=jpeg,
+            picture=translated.file,
+            suffix=translated.suffix,
             width=sample.width,
             height=sample.height,
             origin="adapted",
             objects=None if unit.has_parent else sample.objects,
             channels={},
-            facts={"parent": parent, "scene_index": sample.scene_index},
-            is_rejected=bool(certificate.failed),
+            facts={"parent": digest_of_sample(sample), "scene_index": sample.scene_index},
+            is_rejected=bool(translated.certificate.failed),
         )
+
+
+def _jury(certification: Certification, device: str) -> Jury:
+    judges = load_judges(certification.judges, device)
+    return Jury(certification.limits, judges, _judge_digests(certification))
+
+
+def _judge_digests(certification: Certification) -> dict[str, str]:
+    return {name: _file_digest(path) for name, path in certification.judges}
 
 
 @functools.lru_cache(maxsize=1)
@@ -296,13 +303,8 @@ def _parent_facts(sim: Dataset, root: Path) -> dict[str, str]:
 
 
 def _digest_of(sim: Dataset) -> str:
-    whole = "".join(_digest_of_sample(sample) for sample in sim.samples)
+    whole = "".join(digest_of_sample(sample) for sample in sim.samples)
     return hashlib.sha256(whole.encode()).hexdigest()
-
-
-def _digest_of_sample(sample: Sample) -> str:
-    """Returns its digest; of a photo, which has none, that of its file."""
-    return sample.digest or images.digest_of(sample.rgb)
 
 
 def _transfer_digest(run_dir: Path) -> str:

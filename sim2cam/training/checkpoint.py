@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,13 @@ class Checkpoint:
         step: how many steps are done.
         identity: all that decides the training's result, by name; only an equal one goes on.
         tensors: weights, averages and moments by name, on the CPU.
+        facts: what else the training goes on from, as JSON values.
     """
 
     step: int
     identity: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -45,8 +47,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         OutputError: the folder cannot be written or the disk is full.
     """
     tensors = {n: v.detach().cpu().clone().contiguous() for n, v in checkpoint.tensors.items()}
-    state = json.dumps({"step": checkpoint.step, "identity": checkpoint.identity}, sort_keys=True)
-    write_whole(path, save(tensors, {_TEXT: state}))
+    state = {name: getattr(checkpoint, name) for name in ("step", "identity", "facts")}
+    write_whole(path, save(tensors, {_TEXT: json.dumps(state, sort_keys=True)}))
 
 
 def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
@@ -65,13 +67,13 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
         with safe_open(path, framework="pt") as file:
             state = json.loads((file.metadata() or {})[_TEXT])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        step, found = int(state["step"]), state["identity"]
+        step, found, facts = int(state["step"]), state["identity"], dict(state.get("facts", {}))
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             path, f"not a whole checkpoint ({error}). Run with --overwrite to start again."
         ) from error
     _check_identity(path, found, json.loads(json.dumps(identity)))
-    return Checkpoint(step, found, tensors)
+    return Checkpoint(step, found, tensors, facts)
 
 
 def optimizer_tensors(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -29,13 +29,18 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
         OutputError: the folder cannot be written.
     """
     _check_suffix(path)
-    halved = {
-        name: (value.half() if value.is_floating_point() else value).detach().cpu().contiguous()
-        for name, value in tensors.items()
-    }
+    halved = {name: value.cpu().contiguous() for name, value in as_stored(tensors).items()}
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
     write_whole(path, save(halved))
     write_whole(card_path(path), text.encode())
+
+
+def as_stored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns tensors as ``save_weights`` stores them: floats in half precision."""
+    return {
+        name: (value.half() if value.is_floating_point() else value).detach()
+        for name, value in tensors.items()
+    }
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

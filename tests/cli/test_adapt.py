@@ -112,6 +112,40 @@ def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path)
     assert len(json.loads((tmp_path / "adapted" / "certificate.json").read_text())["pictures"]) == 3
 
 
+def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path, capsys):
+    """Photos that are renders and captures at once leave nothing to be learned."""
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 10\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+        "adversarial_weight = 0\n"
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "--json"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    told = capsys.readouterr()
+    why = (
+        "the last ones: 20 renders are fewer than 30, so nothing was kept aside to judge others by"
+    )
+    warning = "the output hardly differs from the input: by 0."
+    assert f"translator: {out}; weights after step 10: {why}" in told.err
+    assert f"warning: {warning}" in told.err
+    result = json.loads(told.out)
+    assert (result["method"], result["step"]) == ("translator", 10)
+    assert [text.startswith(warning) for text in result["warnings"]] == [True]
+    card = json.loads((out / "weights.json").read_text())
+    assert card["ending"]["selection"]["why"] == why
+    assert card["ending"]["warnings"] == result["warnings"]
+
+
+def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    judged = ["--method", "mkl", "--judge", "dice.safetensors"]
+    assert main(["adapt", "train", *flags, *judged]) == 2
+    assert (
+        "--judge: mkl is fitted, so there are no weights to choose from. Give it to adapt apply."
+    ) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

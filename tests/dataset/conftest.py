@@ -50,7 +50,7 @@ def new_sample(index):
     rgb = np.random.default_rng(index).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
     return NewSample(
         index=index,
-        jpeg=encode_jpeg(rgb, 90),
+        picture=encode_jpeg(rgb, 90),
         width=WIDTH,
         height=HEIGHT,
         origin="sim",

@@ -11,7 +11,7 @@ from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.errors import InputError, OutputError, UsageError
+from sim2cam.errors import CheckpointError, InputError, OutputError, UsageError
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import save_detector
@@ -108,6 +108,7 @@ def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
         read_captures(coco),
         config,
         tmp_path / "run",
+        certification=Certification(LENIENT),
         resume=False,
         device="cpu",
         progress=None,
@@ -273,6 +274,34 @@ def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
     certificate = certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
     assert certificate.judges == {name: images.digest_of(path) for name, path in judges}
     assert all(set(picture.opinions) == {"task", "judge"} for picture in certificate.pictures)
+
+
+def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
+    for name, value in (("LEAST_STEPS", 10), ("JUDGED_SHARE", 100)):
+        monkeypatch.setattr(f"sim2cam.adapt.selection.{name}", value)
+    again = (
+        replace(s, name=f"{s.name}b", digest=s.digest[::-1], scene_index=100 + s.scene_index)
+        for s in sim.samples[:12]
+    )
+    many = replace(sim, samples=(*sim.samples, *again))
+
+    def train(judges, resume=False):
+        return train_network(
+            many, many, TranslatorConfig(steps=20, batch=1, patch_px=32, width=4),
+            tmp_path / "run", certification=Certification(Limits(), judges), resume=resume,
+            device="cpu", progress=None,
+        )  # fmt: skip
+
+    judges = (("task", weights("nano")), ("judge", weights("small")))
+    ending = train(judges)
+    assert [candidate.step for candidate in ending.selection.candidates] == [10, 20]
+    assert ending == train(judges, resume=True)
+    with pytest.raises(
+        CheckpointError, match=r"certificate\.judges\.judge was '.*' and is now None"
+    ):
+        train(judges[:1], resume=True)
+    with pytest.raises(UsageError, match="of the architecture 'nano', as --task"):
+        train((judges[0], ("judge", judges[0][1])), resume=True)
 
 
 def test_a_second_opinion_needs_another_architecture(reinhard, sim, weights, tmp_path):

@@ -19,9 +19,10 @@ IDENTITY = {"config": {"steps": 5, "range": (0.5, 2.0)}, "data": {"part 1": "abc
 def test_comes_back_whole(tmp_path):
     path = tmp_path / "run" / "checkpoint.safetensors"
     tensors = {"w": torch.randn(3, 4).T, "n": torch.tensor(7), "h": torch.ones(2).half()}
-    save_checkpoint(path, Checkpoint(3, IDENTITY, tensors))
+    facts = {"candidates": [{"step": 1, "distance": 0.1 + 0.2}]}
+    save_checkpoint(path, Checkpoint(3, IDENTITY, tensors, facts))
     loaded = load_checkpoint(path, IDENTITY)
-    assert loaded.step == 3
+    assert (loaded.step, loaded.facts) == (3, facts)
     assert loaded.tensors.keys() == tensors.keys()
     assert all(torch.equal(loaded.tensors[n], v) for n, v in tensors.items())
     assert [p.name for p in path.parent.iterdir()] == ["checkpoint.safetensors"]

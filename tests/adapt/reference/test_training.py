@@ -8,6 +8,7 @@ from sim2cam.adapt.adversarial import read_metrics
 from sim2cam.adapt.frame import Frame, read_frame
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.training import train_reference
+from sim2cam.adapt.selection import read_ending
 from sim2cam.adapt.store import load_transfer
 from sim2cam.errors import CheckpointError, UsageError
 from sim2cam.training.run import CHECKPOINT, WEIGHTS
@@ -34,6 +35,22 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(method, sim, real, t
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
     records = [read_metrics(tmp_path / name) for name in ("whole", "cut")]
     assert [line.scalars for line in records[0]] == [line.scalars for line in records[1]]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_with_candidates_too(method, many_sim, many_real, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 10)
+    monkeypatch.setattr("sim2cam.adapt.selection.JUDGED_SHARE", 100)
+    train_reference(method, many_sim, many_real, tiny, tmp_path / "whole")
+    with pytest.raises(KilledError):
+        train_reference(
+            method, many_sim, many_real, tiny, tmp_path / "cut", progress=kill, checkpoint_s=0.0
+        )  # fmt: skip
+    train_reference(method, many_sim, many_real, tiny, tmp_path / "cut", resume=True)
+    for name in (WEIGHTS, CHECKPOINT, "weights.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    selection = read_ending(tmp_path / "whole").selection
+    assert [candidate.step for candidate in selection.candidates] == [10, 20]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.adversarial import LINE_STEPS, MIN_CAPTURES, read_metrics
+from sim2cam.adapt.contest import Contest
 from sim2cam.adapt.frame import read_frame
+from sim2cam.adapt.selection import parts_of, read_ending
+from sim2cam.adapt.translation import NO_JUDGES
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError
 from sim2cam.training.run import CHECKPOINT, METRICS, WEIGHTS
@@ -16,6 +19,14 @@ class KilledError(Exception):
 
 def kill(_line: object) -> None:
     raise KilledError
+
+
+def kill_at(step):
+    def kill(line):
+        if line.step == step:
+            raise KilledError
+
+    return kill
 
 
 def test_killed_and_resumed_equals_uninterrupted_to_the_bit(sim, real, tiny, tmp_path):
@@ -37,6 +48,80 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(sim, real, tiny, tmp
     frame = read_frame(sim.samples[0])
     assert resumed.buffers == ("depth", "objects")
     assert resumed.apply(frame, np.random.default_rng(0)).shape == frame.rgb.shape
+
+
+def test_with_candidates_too(many_sim, many_real, tiny, tmp_path):
+    config = replace(tiny, steps=200)
+    train_translator(many_sim, many_real, config, tmp_path / "whole")
+    for moment in (90, 150):  # before and after the first candidate
+        run = tmp_path / str(moment)
+        with pytest.raises(KilledError):
+            train_translator(
+                many_sim, many_real, config, run, progress=kill_at(moment), checkpoint_s=0.0
+            )  # fmt: skip
+        train_translator(many_sim, many_real, config, run, resume=True)
+        for name in (WEIGHTS, CHECKPOINT, "weights.json"):
+            assert (tmp_path / "whole" / name).read_bytes() == (run / name).read_bytes()
+        records = [read_metrics(folder) for folder in (tmp_path / "whole", run)]
+        assert [(line.scalars, line.warnings) for line in records[0]] == [
+            (line.scalars, line.warnings) for line in records[1]
+        ]
+
+
+def test_judging_on_the_way_changes_no_step(many_sim, many_real, tiny, tmp_path, monkeypatch):
+    """The same pictures are trained on; once nobody looks at any candidate but the last."""
+    config = replace(tiny, steps=200)
+    train_translator(many_sim, many_real, config, tmp_path / "judged")
+    often = tmp_path / "often"
+    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 50)
+    train_translator(many_sim, many_real, config, often)
+    losses = [
+        [{k: v for k, v in line.scalars.items() if not k.startswith("aside")} for line in lines]
+        for lines in (read_metrics(tmp_path / "judged"), read_metrics(often))
+    ]
+    assert losses[0] == losses[1]
+    counts = [len(read_ending(run).selection.candidates) for run in (tmp_path / "judged", often)]
+    assert counts == [2, 3]
+
+
+def test_weights_that_ship_are_those_that_were_chosen(many_sim, many_real, tiny, tmp_path):
+    """Distances are measured again on what was written."""
+    config = replace(tiny, steps=200, learning_rate_generator=2e-3)
+    translator = train_translator(many_sim, many_real, config, tmp_path)
+    ending = read_ending(tmp_path)
+    chosen = next(c for c in ending.selection.candidates if c.step == ending.selection.step)
+    pixels = config.batch * config.patch_px**2
+    parts = parts_of(many_sim, many_real, steps=200, pixels=pixels, line_steps=LINE_STEPS, judges=0)
+    again = Contest(parts, NO_JUDGES, config.seed).judge(chosen.step, Loaded(translator))
+    assert (again.passed, again.distance) == (chosen.passed, chosen.distance)
+    assert chosen.distance < ending.selection.untouched
+    assert ending.warnings == ()  # and a training that goes well is not warned of
+
+
+def test_a_translator_that_is_never_called_changes_nothing_and_says_so(
+    many_sim, many_real, tiny, tmp_path
+):  # fmt: skip
+    config = replace(tiny, steps=100, adversarial_weight=0.0)
+    train_translator(many_sim, many_real, config, tmp_path)
+    assert any("hardly differs from the input" in w for w in read_ending(tmp_path).warnings)
+    warned = [line.step for line in read_metrics(tmp_path) if line.warnings]
+    assert warned == list(range(30, 101, 10))
+
+
+def test_a_discriminator_that_wins_is_told(many_sim, many_real, tiny, tmp_path):
+    """Bounds this narrow keep renders dark and blue, whatever is learned."""
+    config = replace(
+        tiny, steps=100, width=16, gradient_penalty=0.0, colour_bound=0.01, local_bound=0.02,
+        learning_rate_discriminator=5e-3,
+    )  # fmt: skip
+    train_translator(many_sim, many_real, config, tmp_path)
+    assert any("the discriminator has won" in w for w in read_ending(tmp_path).warnings)
+
+
+class Loaded:
+    def __init__(self, translator):
+        self.transfer = lambda: translator
+        self.verdict = lambda _rgb: 0.0
 
 
 def test_finished_training_resumes_to_itself(sim, real, tiny, tmp_path):

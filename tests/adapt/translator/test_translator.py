@@ -6,15 +6,19 @@ import pytest
 import torch
 
 from sim2cam.adapt.card import ImagesRecord
+from sim2cam.adapt.certificate.artefacts import seam_levels
+from sim2cam.adapt.certificate.pair import Pair
 from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import initialise_generator
 from sim2cam.adapt.translator.translator import (
+    TILE_PX,
     Translator,
     build_generator,
     load_translator,
     save_translator,
+    spans,
 )
 from sim2cam.errors import CheckpointError, Sim2CamError
 from sim2cam.training.run import WEIGHTS
@@ -91,6 +95,78 @@ def test_padding_does_not_reach_far_into_the_image():
         ).raw
     assert torch.allclose(whole[..., :16], cut[..., :16], atol=1e-6)
     assert not torch.allclose(whole[..., 44:48], cut[..., 44:48], atol=1e-6)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_reach_covers_all_that_a_pixel_is_made_from(blocks):
+    """A change beyond it leaves the pixel as it was, to the bit; one within changes something."""
+    generator = build_generator(TranslatorConfig(width=4, blocks=blocks), ())
+    rng = torch.Generator().manual_seed(1)
+    initialise_generator(generator, rng)
+    with torch.no_grad():
+        generator.residual.head.weight.normal_(0.0, 0.1, generator=rng)
+    side, reach = 4 * generator.reach_px, generator.reach_px
+    rgb = torch.rand((1, 3, side, side), generator=rng)
+    others = torch.zeros(1, 0, side, side), torch.zeros(1, 1, side, side), torch.zeros(1, 3, 32, 32)
+    for place in range(side // 2, side // 2 + 4):  # each phase of the stride
+        changed = rgb.clone()
+        changed[:, :, place, place] = 1.0 - changed[:, :, place, place]
+        with torch.inference_mode():
+            local = [generator(image, *others).local for image in (rgb, changed)]
+        rows = torch.nonzero((local[0] != local[1]).any(dim=(0, 1, 3))).ravel() - place
+        assert reach - 16 < rows.abs().max() <= reach
+
+
+@pytest.mark.parametrize("size", [(150, 203), (64, 65), (40, 300)])
+def test_tiles_join_as_if_there_had_been_one(size, monkeypatch):
+    frame, translator = make_frame(*size), make_translator(trained=True, buffers=BUFFERS)
+    whole, tiled, careless = (
+        translator.translate(frame, np.random.default_rng(0)),
+        *(
+            _tiled(monkeypatch, translator, frame, reach_px)
+            for reach_px in (translator.generator.reach_px, 0)
+        ),
+    )
+    for name in ("raw", "local", "colour"):
+        assert torch.allclose(getattr(whole, name), getattr(tiled, name), atol=1e-5)
+    assert not torch.allclose(whole.raw, careless.raw, atol=1e-3)
+
+
+def test_tiles_leave_no_seam_that_a_certificate_sees(monkeypatch):
+    frame, translator = make_frame(160, 160), make_translator(trained=True, buffers=BUFFERS)
+    found = []
+    for tile_px, reach_px in ((1536, 24), (64, 24), (64, 0)):
+        monkeypatch.setattr("sim2cam.adapt.translator.translator.TILE_PX", tile_px)
+        monkeypatch.setattr(translator.generator, "reach_px", reach_px)
+        found.append(translator.apply(frame, np.random.default_rng(0)))
+    whole, tiled, careless = found
+    assert np.abs(whole.astype(int) - tiled).max() <= 1  # of rounding
+    assert np.abs(whole.astype(int) - careless).max() > 2
+    grey = np.full_like(whole, 128)
+    seams = [seam_levels(Pair(grey, made)) for made in found]
+    assert seams[1] == pytest.approx(seams[0], abs=0.05)
+
+
+def _tiled(monkeypatch, translator, frame, reach_px):
+    with monkeypatch.context() as patch:
+        patch.setattr("sim2cam.adapt.translator.translator.TILE_PX", 64)
+        patch.setattr(translator.generator, "reach_px", reach_px)
+        return translator.translate(frame, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("length", [4, 64, 1536, 1540, 3000, 4000, 100_000])
+def test_spans_cover_a_side_once_and_see_what_they_need(length):
+    found = list(spans(length, 48))
+    made = [place for span in found for place in range(span.made.start, span.made.stop)]
+    assert made == list(range(length))
+    for span in found:
+        assert span.made.stop - span.made.start <= TILE_PX
+        assert span.kept.stop - span.kept.start == span.made.stop - span.made.start
+        assert span.seen.start + span.kept.start == span.made.start
+        assert span.seen.start == max(0, span.made.start - 48)
+        assert span.seen.stop == min(length, span.made.stop + 48)
+        assert span.seen.start % 4 == span.seen.stop % 4 == 0
+    assert len(found) == -(-length // TILE_PX)
 
 
 def test_buffers_change_the_image_of_a_conditioned_translator_alone():

@@ -1,0 +1,106 @@
+"""Candidates against each other, by renders and captures that none of them was trained on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu
+
+from sim2cam.adapt.certificate.certificate import SetCertificate
+from sim2cam.adapt.frame import Transfer
+from sim2cam.adapt.selection import Candidate, Parts
+from sim2cam.adapt.translation import JPEG_QUALITY, Jury, translate
+from sim2cam.images import decode_jpeg, encode_jpeg, read_rgb
+from sim2cam.measure.look import look
+from sim2cam.measure.sets import Scale, scale_of, sliced_value
+from sim2cam.seeds import stream
+
+Floats = NDArray[np.float64]
+
+_MIDDLE_PX = 512  # of captures that a discriminator is shown, which may be of any size
+
+
+class Contestant(Protocol):
+    """A training between two steps, by what it would ship."""
+
+    def transfer(self) -> Transfer:
+        """Returns what would ship."""
+        ...
+
+    def verdict(self, rgb: NDArray[np.uint8]) -> float:
+        """Returns how captured a picture (h, w, 3) looks to the discriminator; more is surer."""
+        ...
+
+
+class Contest:
+    """Judges candidates; the same pictures, directions and draws for each.
+
+    Args:
+        parts: what is kept aside.
+        jury: that translations are judged by.
+        seed: of the training.
+    """
+
+    def __init__(self, parts: Parts, jury: Jury, seed: int) -> None:
+        self.parts = parts
+        self.jury = jury
+        self._seed = seed
+
+    def judge(self, step: int, contestant: Contestant) -> Candidate:
+        """Returns what the weights after a step are worth.
+
+        Raises:
+            InputError: a picture cannot be read.
+            Sim2CamError: a render lacks a buffer that the others have.
+        """
+        transfer = contestant.transfer()
+        looks, certificates = [], []
+        for index, sample in enumerate(self.parts.sim_aside.samples):
+            rng = stream(self._seed, "adapt/aside", scene_index=index)
+            translated = translate(transfer, sample, sample.name, rng, self.jury)
+            looks.append(look(translated.rgb))
+            certificates.append(translated.certificate)
+        certificate = SetCertificate(self.jury.limits, self.jury.digests, tuple(certificates))
+        known, strange = (
+            [contestant.verdict(_middle(read_rgb(sample.rgb))) for sample in captures.samples]
+            for captures in (self.parts.real_known, self.parts.real_aside)
+        )
+        statistic, p_value = mannwhitneyu(known, strange, alternative="greater")
+        return Candidate(
+            step,
+            certificate.kept,
+            certificate.faults,
+            self._distance(np.array(looks)),
+            float(statistic) / (len(known) * len(strange)),
+            float(p_value),
+        )
+
+    @cached_property
+    def untouched(self) -> float:
+        """The distance of the renders from the captures, written as translations are."""
+        return self._distance(self._renders)
+
+    def _distance(self, looks: Floats) -> float:
+        rng = stream(self._seed, "adapt/directions")
+        return sliced_value(self._scale.of(self._captures), self._scale.of(looks), rng)
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return scale_of(self._captures, self._renders)
+
+    @cached_property
+    def _captures(self) -> Floats:
+        return np.array([look(read_rgb(sample.rgb)) for sample in self.parts.real_aside.samples])
+
+    @cached_property
+    def _renders(self) -> Floats:
+        renders = (read_rgb(sample.rgb) for sample in self.parts.sim_aside.samples)
+        return np.array([look(decode_jpeg(encode_jpeg(rgb, JPEG_QUALITY))) for rgb in renders])
+
+
+def _middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    top, left = (max(0, (side - _MIDDLE_PX) // 2) for side in rgb.shape[:2])
+    return rgb[top : top + _MIDDLE_PX, left : left + _MIDDLE_PX]

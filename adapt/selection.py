@@ -1,0 +1,234 @@
+"""Which weights of a training ship: what is kept aside to judge them by, when, and which are best."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sim2cam.adapt.card import digest_of_sample
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.measure.look import LEAST_PX
+from sim2cam.measure.sets import LEAST_PICTURES
+from sim2cam.training.run import WEIGHTS
+from sim2cam.training.weights import card_path, load_card, read_card
+
+Groups = Sequence[Sequence[Sample]]
+
+ASIDE_SHARE = 1 / 5
+MOST_ASIDE = 20
+LEAST_SIDE = 3 * LEAST_PICTURES  # of renders, and of captures: most of them are to be learned from
+MOST_CANDIDATES = 8
+LEAST_STEPS = 100  # from one candidate to the next
+JUDGED_SHARE = 0.5
+"""Pixels that are translated to be judged, at most, for each pixel that is trained on: a step costs six
+to twenty times as much a pixel as a translation, so that judging takes less than a tenth of the time."""
+JUDGE_COST = 1.5
+"""What it costs to ask a detector before and after, over translating and measuring a picture."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Weights that could ship, by pictures that were kept aside.
+
+    Attributes:
+        step: after which they were taken.
+        passed: translated renders that keep to every limit.
+        faults: what of all of them breaks a limit, in words.
+        distance: of their looks from those of the captures; the sliced Wasserstein distance, in standard
+            deviations.
+        known_auc: how well the discriminator tells captures that it was trained on from others, as the
+            area under the ROC curve; 0.5 if it cannot.
+        known_p: one-sided p-value of that (Mann and Whitney 1947).
+    """
+
+    step: int
+    passed: int
+    faults: tuple[str, ...]
+    distance: float
+    known_auc: float
+    known_p: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which weights ship.
+
+    Attributes:
+        step: after which they were taken.
+        why: these, in words.
+        renders, captures: how many were kept aside.
+        untouched: distance of the renders themselves; None where nothing was kept aside.
+        candidates: all of them, in order.
+    """
+
+    step: int
+    why: str
+    renders: int = 0
+    captures: int = 0
+    untouched: float | None = None
+    candidates: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What came of a training, beside its weights.
+
+    Attributes:
+        selection: which weights ship.
+        warnings: signs that it went wrong, in words.
+    """
+
+    selection: Selection
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Renders and captures, apart by their use.
+
+    Attributes:
+        sim, real: to be trained on.
+        sim_aside, real_aside: to judge by; empty without candidates.
+        real_known: captures of ``real``, as many as are kept aside.
+        steps: after which a candidate is judged; none, or two and more.
+        why: nothing is kept aside, in words; None where something is.
+    """
+
+    sim: Dataset
+    real: Dataset
+    sim_aside: Dataset
+    real_aside: Dataset
+    real_known: Dataset
+    steps: tuple[int, ...] = ()
+    why: str | None = None
+
+
+def parts_of(
+    sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps: int, judges: int
+) -> Parts:
+    """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
+
+    Pictures are chosen by their hashes; scenes of renders as a whole, which may make it a few more,
+    but no more than a third. Nothing is kept aside from fewer
+    than 30 pictures, from small ones, or when the training is too short to judge twice.
+
+    Args:
+        sim, real: renders and captures.
+        steps: of the training.
+        pixels: of the renders that a step is trained on.
+        line_steps: candidates are judged after multiples of this, and at the end.
+        judges: detectors that are asked, which leave time for fewer candidates.
+
+    Raises:
+        InputError: a capture cannot be read.
+    """
+    none = replace(real, samples=())
+    whole = Parts(sim, real, replace(sim, samples=()), none, none)
+    for side, what in ((sim, "renders"), (real, "captures")):
+        if len(side.samples) < LEAST_SIDE:
+            return replace(whole, why=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")
+        if any(min(sample.width, sample.height) < LEAST_PX for sample in side.samples):
+            return replace(whole, why=f"some {what} have a side of less than {LEAST_PX} px")
+    renders, _ = _picked(_ranked(sim), _wanted(sim), len(sim.samples) // 3)
+    aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
+    known, _ = _picked(rest, len(aside), len(aside))
+    if len(renders) < LEAST_PICTURES:
+        return replace(whole, why="the renders are of too few scenes")
+    if len(known) < LEAST_PICTURES:
+        return replace(whole, why="too many captures are copies of one another")
+    cost_px = (1 + JUDGE_COST * judges) * sum(s.width * s.height for s in renders)
+    moments = _moments(steps, int(JUDGED_SHARE * pixels * steps / cost_px), line_steps)
+    if not moments:
+        return replace(whole, why=f"{steps} steps are too few to judge more than once")
+    return Parts(
+        _without(sim, renders), _without(real, aside),
+        replace(sim, samples=renders), replace(real, samples=aside), replace(real, samples=known),
+        moments,
+    )  # fmt: skip
+
+
+def best_of(candidates: Sequence[Candidate]) -> Candidate:
+    """Returns the candidate that ships.
+
+    Of those whose pictures keep to the limits of a set, the one nearest to the captures; if there is
+    none, the one of which most pictures pass, then the nearest.
+    """
+    return max(
+        candidates,
+        key=lambda c: (not c.faults, c.passed if c.faults else 0, -c.distance, c.step),
+    )
+
+
+def selection_of(parts: Parts, candidates: Sequence[Candidate], untouched: float) -> Selection:
+    """Returns which of some candidates ships, and why."""
+    best = best_of(candidates)
+    keep = sum(not candidate.faults for candidate in candidates)
+    renders = len(parts.sim_aside.samples)
+    if keep:
+        why = (
+            f"of {len(candidates)} candidates, {keep} kept to the limits; of these, this one is the "
+            "nearest to the captures that were kept aside"
+        )
+    else:
+        why = (
+            f"none of {len(candidates)} candidates kept to the limits; of this one most pictures "
+            f"passed, {best.passed} of {renders}"
+        )
+    captures = len(parts.real_aside.samples)
+    return Selection(best.step, why, renders, captures, untouched, tuple(candidates))
+
+
+def read_ending(run_dir: Path) -> Ending:
+    """Returns what came of the training in a folder.
+
+    Raises:
+        CheckpointError: there is no card of a translator, or it does not say.
+    """
+    path = run_dir / WEIGHTS
+    return read_card(card_path(path), load_card(path).get("ending") or {}, Ending, "a translator")
+
+
+def _ranked(dataset: Dataset) -> Groups:
+    """Returns pictures by their hashes; copies, and renders of one scene, stay together."""
+    groups: dict[str, list[Sample]] = {}
+    for sample in dataset.samples:
+        key = f"scene {sample.scene_index}" if sample.digest else digest_of_sample(sample)
+        groups.setdefault(key, []).append(sample)
+    hashes = {
+        key: min(hashlib.sha256(digest_of_sample(s).encode()).digest() for s in group)
+        for key, group in groups.items()
+    }
+    return [groups[key] for key in sorted(groups, key=lambda key: hashes[key])]
+
+
+def _wanted(dataset: Dataset) -> int:
+    share = round(ASIDE_SHARE * len(dataset.samples))
+    return min(max(share, LEAST_PICTURES), MOST_ASIDE)
+
+
+def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], Groups]:
+    """Returns the samples of the first groups, whole, and the other groups."""
+    picked: list[Sample] = []
+    rest = []
+    for group in groups:
+        if len(picked) < least and len(picked) + len(group) <= most:
+            picked += group
+        else:
+            rest.append(group)
+    return tuple(picked), rest
+
+
+def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
+    gone = {sample.name for sample in samples}
+    return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in gone))
+
+
+def _moments(steps: int, affordable: int, line_steps: int) -> tuple[int, ...]:
+    """Returns the steps after which candidates are judged, evenly spread and ending with the last."""
+    count = min(MOST_CANDIDATES, steps // LEAST_STEPS, affordable)
+    if count < 2:
+        return ()
+    inner = (line_steps * round(i * steps / count / line_steps) for i in range(1, count))
+    return (*inner, steps)
