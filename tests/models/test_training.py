@@ -171,6 +171,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     [
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
          "Allowed: nano, small"),
+        ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": -1}, "batch must be 1 or more, not -1"),
