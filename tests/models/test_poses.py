@@ -77,12 +77,13 @@ def test_a_fisheye_places_what_lies_beside_the_camera():
 
 def test_with_equal_and_small_errors_it_is_the_pose_of_least_squares():
     rng = np.random.default_rng(2)
+    square = BrownConrady(600.0, 600.0, 319.0, 241.0)  # errors count alike in pixels and on the plane
     for _ in range(8):
         truth = random_pose(rng, spread=0.02)
-        exact = seen(truth, BRICK, PINHOLE, spread_px=20.0)  # far above the errors: all count
+        exact = seen(truth, BRICK, square, spread_px=20.0)  # far above the errors: all count
         noisy = Corners(exact.places + rng.normal(0, 0.5, (8, 2)), exact.spreads_px)
-        found = solve_pose(noisy, BRICK, PINHOLE)
-        known = (BRICK, noisy.places - 0.5, PINHOLE.matrix(), None)
+        found = solve_pose(noisy, BRICK, square)
+        known = (BRICK, noisy.places - 0.5, square.matrix(), None)
         start = cv2.Rodrigues(truth.matrix()[:3, :3])[0], np.array(truth.position_m)[:, None]
         turn, shift = cv2.solvePnPRefineLM(*known, *start)
         peer = np.eye(4)

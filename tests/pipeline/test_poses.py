@@ -260,7 +260,7 @@ def test_objects_that_the_detector_does_not_know_are_left_out(boxes, all_seeing)
 
 
 def test_two_objects_of_one_category_are_refused(boxes):
-    names = boxes / "test/categories.json"
+    names = boxes / "categories.json"
     names.write_text(json.dumps({"1": "brick", "2": "brick"}))
     try:
         with pytest.raises(InputError) as caught:
