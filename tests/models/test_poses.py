@@ -77,7 +77,9 @@ def test_a_fisheye_places_what_lies_beside_the_camera():
 
 def test_with_equal_and_small_errors_it_is_the_pose_of_least_squares():
     rng = np.random.default_rng(2)
-    square = BrownConrady(600.0, 600.0, 319.0, 241.0)  # errors count alike in pixels and on the plane
+    square = BrownConrady(
+        600.0, 600.0, 319.0, 241.0
+    )  # errors count alike in pixels and on the plane
     for _ in range(8):
         truth = random_pose(rng, spread=0.02)
         exact = seen(truth, BRICK, square, spread_px=20.0)  # far above the errors: all count
