@@ -111,7 +111,7 @@ def solve_pose(corners: Corners, corners_m: Floats, lens: CentralLens) -> Pose |
         lens: through which they are.
     """
     pixels = corners.places - PIXEL_CENTRE
-    met = np.isfinite(pixels).all(axis=1)
+    met = np.asarray(np.isfinite(pixels).all(axis=1))
     met[met] = lens.meets(pixels[met])
     if met.sum() < LEAST_CORNERS:
         return None
