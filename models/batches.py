@@ -15,7 +15,7 @@ from sim2cam.models.augment import Photometric
 from sim2cam.models.crops import CropRules, draw_crop
 from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import PictureStore
-from sim2cam.models.targets import Targets, targets_of
+from sim2cam.models.targets import Targets, stacked, targets_of
 from sim2cam.seeds import stream
 
 T = TypeVar("T")
@@ -41,6 +41,7 @@ class BatchMaker:
         photometric: whether looks are varied.
         seed: the run's seed.
         cache_bytes: budget of decoded images.
+        corners_m: as ``read_picture`` takes them.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class BatchMaker:
         photometric: bool,
         seed: int,
         cache_bytes: int,
+        corners_m: NDArray[np.float64] | None = None,
     ) -> None:
         self._shares = shares
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
-        self._store = PictureStore([d.samples for d, _ in parts], categories, cache_bytes)
+        samples = [dataset.samples for dataset, _ in parts]
+        self._store = PictureStore(samples, categories, cache_bytes, corners_m)
         self._rules = rules
         self._batch = batch
         self._seed = seed
@@ -70,9 +73,7 @@ class BatchMaker:
             InputError: an image cannot be read.
         """
         made = [self._make_crop(step, slot) for slot in range(self._batch)]
-        names = ("heat", "heat_weight", "log_sides", "categories", "object_weight")
-        stacked = {name: np.stack([getattr(t, name) for _, t in made]) for name in names}
-        return Batch(np.stack([rgb for rgb, _ in made]), Targets(**stacked))
+        return Batch(np.stack([rgb for rgb, _ in made]), stacked([t for _, t in made]))
 
     def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], Targets]:
         rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
@@ -83,7 +84,9 @@ class BatchMaker:
         if self._photometric is not None:
             rgb = self._photometric(rgb, int(rng.integers(2**31)))
         side = self._rules.crop_px
-        return rgb, targets_of(crop.boxes_xyxy, crop.categories, crop.ignored_xyxy, (side, side))
+        return rgb, targets_of(
+            crop.boxes_xyxy, crop.categories, crop.ignored_xyxy, (side, side), crop.corners
+        )
 
 
 def made_ahead(make: Callable[[int], T], steps: range, threads: int) -> Iterator[T]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sim2cam import __version__
+from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError, did_you_mean
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
@@ -29,6 +30,7 @@ class DetectorCard:
         magnification: images are enlarged by this before the network, chosen on development images.
         box_margin: boxes are widened on each side by this share of their own side, because people
             draw boxes looser than masks are; measured on development images.
+        objects: by category, those whose poses it finds; empty of one that finds none.
         kind, format: what the file is.
         version: of sim2cam.
         stored_as: type of the floating-point tensors in the file.
@@ -45,6 +47,7 @@ class DetectorCard:
     metrics: dict[str, Any] = field(default_factory=dict)
     magnification: float = 1.0
     box_margin: float = 0.0
+    objects: dict[str, KnownObject] = field(default_factory=dict)
     kind: Literal["sim2cam detector"] = "sim2cam detector"
     format: Literal[1] = 1
     version: str = __version__
@@ -66,8 +69,8 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
         card: its content.
 
     Raises:
-        CheckpointError: not a detector's card, a key missing or of the wrong type, or an unknown
-            architecture.
+        CheckpointError: not a detector's card, a key missing or of the wrong type, an unknown
+            architecture, or objects that are not those of the categories.
     """
     read = read_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
@@ -75,4 +78,10 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
         raise CheckpointError(path, f"architecture '{read.architecture}' is not known. {hint}")
     if not read.categories or len(set(read.categories)) != len(read.categories):
         raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
+    if read.objects and set(read.objects) != set(read.categories):
+        raise CheckpointError(
+            path,
+            f"objects are {', '.join(read.objects)}, but categories {', '.join(read.categories)}. "
+            "Copy both files again.",
+        )
     return read

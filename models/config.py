@@ -48,6 +48,7 @@ class TrainConfig:
         quarter_turns, free_turns, flips: as ``CropRules`` has them.
         min_visible: objects less visible than this are neither learned nor unlearned.
         photometric: whether colours, sharpness and noise are varied.
+        poses: whether poses are learned too, which takes objects that are all alike.
         learning_rate: at its highest, after the warm-up; it falls to 1 % along a cosine.
         warmup_steps: rising linearly.
         weight_decay: of kernels, decoupled.
@@ -71,6 +72,7 @@ class TrainConfig:
     flips: bool = True
     min_visible: float = 0.5
     photometric: bool = True
+    poses: bool = False
     learning_rate: float = 2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
@@ -92,6 +94,8 @@ class TrainConfig:
         if self.crop_px < 32 or self.crop_px % 32:
             raise UsageError(f"crop_px must be a multiple of 32, not {self.crop_px}")
         check_least(self, _LEAST)
+        if self.poses and self.flips:
+            raise UsageError("poses need flips = false: what is mirrored has no pose")
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")

@@ -48,19 +48,29 @@ class Crop:
         boxes_xyxy: objects whose centre lies inside, cut at the edge (n, 4), pixels.
         categories: their class indices (n,).
         ignored_xyxy: regions in which nothing is known (m, 4).
+        corners: of those objects, as ``Picture`` has them but in pixels of the crop (n, s, 8, 2).
     """
 
     rgb: NDArray[np.uint8]
     boxes_xyxy: NDArray[np.float64]
     categories: NDArray[np.int64]
     ignored_xyxy: NDArray[np.float64]
+    corners: NDArray[np.float64] | None = None
 
 
 def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> Crop:
     """Returns a random crop of a picture."""
     matrix = _draw_matrix(picture, rules, rng)
     boxes = _moved_boxes(picture, matrix)
-    return Crop(_warp(picture.rgb, matrix, rules.crop_px), *_sort_boxes(picture, boxes, rules))
+    learned, ignored = _sorted_boxes(picture, boxes, rules)
+    cut = boxes.clip(0, rules.crop_px)
+    return Crop(
+        rgb=_warp(picture.rgb, matrix, rules.crop_px),
+        boxes_xyxy=cut[learned],
+        categories=picture.categories[learned],
+        ignored_xyxy=cut[ignored],
+        corners=None if picture.corners is None else _moved(picture.corners[learned], matrix),
+    )
 
 
 def _draw_matrix(
@@ -114,15 +124,19 @@ def _warp(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDA
 
 
 def _moved_boxes(picture: Picture, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    moved = [outline @ matrix[:, :2].T + matrix[:, 2] for outline in picture.outlines]
+    moved = [_moved(outline, matrix) for outline in picture.outlines]
     boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in moved]
     return np.array(boxes, np.float64).reshape(-1, 4)
 
 
-def _sort_boxes(
+def _moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(points @ matrix[:, :2].T + matrix[:, 2])
+
+
+def _sorted_boxes(
     picture: Picture, boxes: NDArray[np.float64], rules: CropRules
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """Returns the learned boxes, their categories, and the ignored boxes, all cut at the edge."""
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Returns which boxes (n,) of the crop are learned, and which are ignored."""
     side = rules.crop_px
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2
     inside = ((centres >= 0) & (centres < side)).all(axis=1)
@@ -131,4 +145,4 @@ def _sort_boxes(
     touching = ((cut[:, 2:] - cut[:, :2]) > 0).all(axis=1)
     known = ~picture.ignored & (picture.visible >= rules.min_visible) & (whole_side >= MIN_SIDE_PX)
     learned = inside & known
-    return cut[learned], picture.categories[learned], cut[touching & ~learned]
+    return learned, touching & ~learned

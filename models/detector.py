@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,8 @@ UNIT_PX = 16.0  # a side of exp(0) units
 MAX_LOG_SIDE = 4.0  # sides from 0.3 to 870 px
 MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit values
 STD_RGB = (58.4, 57.1, 57.4)
+CORNERS = 8  # of an object's box in space, in the order of ``corners_in_space``
+LOG_SPREADS = (-6.0, 3.0)
 RARE = 0.01  # probability of an object's centre that an untrained detector gives every cell
 
 
@@ -28,11 +30,15 @@ class Maps(NamedTuple):
         log_sides: natural logarithm of the distances in ``UNIT_PX`` from the cell's centre to the
             left, upper, right and lower edge of the object (n, 4, h/4, w/4).
         classes: logits of the categories (n, c, h/4, w/4).
+        corners: for each category, where the corners of its box in space are from the cell's centre,
+            x and y, and the natural logarithm of how far off that is, in the unit of
+            ``corner_places`` (n, c, ``CORNERS``, 3, h/4, w/4); None without poses.
     """
 
     heat: Tensor
     log_sides: Tensor
     classes: Tensor
+    corners: Tensor | None = None
 
 
 class Detector(nn.Module):
@@ -42,12 +48,20 @@ class Detector(nn.Module):
         architecture: a key of ``ARCHITECTURES``.
         n_categories: how many categories it tells apart.
         generator: source of the initial weights, on the CPU.
+        poses: whether it says where the corners of boxes in space are.
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, architecture: str, n_categories: int, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        architecture: str,
+        n_categories: int,
+        generator: torch.Generator,
+        *,
+        poses: bool = False,
+    ) -> None:
         super().__init__()
         numbers = ARCHITECTURES[architecture]
         neck, head = numbers.neck_channels, numbers.head_channels
@@ -59,6 +73,13 @@ class Detector(nn.Module):
         self.merge_4 = convolution(neck, head)
         self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, 5, 1))
         self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
+        self.corners: nn.Sequential | None = None
+        if poses:
+            self.corners = nn.Sequential(
+                convolution(head, head),
+                nn.Conv2d(head, n_categories * CORNERS * 3, 1),
+                nn.Unflatten(1, (n_categories, CORNERS, 3)),
+            )
         _initialise(self, generator)
 
     def forward(self, rgb: Tensor) -> Maps:
@@ -70,7 +91,33 @@ class Detector(nn.Module):
         x = self.merge_4(x)
         where = self.where(x)
         log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
-        return Maps(where[:, 0], log_sides, self.what(x))
+        return Maps(where[:, 0], log_sides, self.what(x), self._corners_of(x))
+
+    def _corners_of(self, x: Tensor) -> Tensor | None:
+        if self.corners is None:
+            return None
+        # bfloat16 has steps of half a pixel at the corner of an object of 100
+        with torch.autocast(x.device.type, enabled=False):
+            return cast("Tensor", self.corners(x.float()))
+
+
+def corner_places(
+    corners: Tensor, log_sides: Tensor, centres: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns places of corners (k, 8, 2), how far off they are (k, 8), and the unit of both (k, 1).
+
+    All are in pixels. How far off is the scale of a Laplace distribution of either coordinate. The unit
+    is the geometric mean of the distances to the four edges, about half a side of the box, so that an
+    object has the same numbers near and far.
+
+    Args:
+        corners: what the detector says in some cells of one category each (k, 8, 3), as in ``Maps``.
+        log_sides: what it says there (k, 4).
+        centres: of the cells (k, 2), pixels.
+    """
+    unit_px = log_sides.mean(1, keepdim=True).exp() * UNIT_PX
+    places = centres[:, None] + corners[..., :2] * unit_px[..., None]
+    return places, corners[..., 2].clamp(*LOG_SPREADS).exp() * unit_px, unit_px
 
 
 def _doubled(features: Tensor) -> Tensor:
@@ -85,7 +132,8 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    for outputs in (detector.where[1], detector.what[1]):
+    corners = [] if detector.corners is None else [detector.corners[1]]
+    for outputs in (detector.where[1], detector.what[1], *corners):
         assert isinstance(outputs, nn.Conv2d)
         nn.init.normal_(outputs.weight, std=0.01, generator=generator)
         assert outputs.bias is not None

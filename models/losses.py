@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sim2cam.models.detector import UNIT_PX, Maps
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps, corner_places
+from sim2cam.models.targets import Targets
 
 LABEL_SMOOTHING = 0.02
 SIDES_WEIGHT = 0.5
@@ -23,16 +24,34 @@ class TargetTensors:
     log_sides: Tensor
     categories: Tensor
     object_weight: Tensor
+    owner: Tensor
+    corners: Tensor | None = None
+
+    @classmethod
+    def of(cls, targets: Targets, device: torch.device) -> TargetTensors:
+        """Returns the targets of several crops on a device."""
+        values = {field.name: getattr(targets, field.name) for field in fields(targets)}
+        return cls(
+            **{n: torch.from_numpy(v).to(device) for n, v in values.items() if v is not None}
+        )
 
 
 def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
-    """Returns the terms of the loss, each a mean over objects: ``heat box category``."""
+    """Returns the terms of the loss, each a mean over objects: ``heat box category``.
+
+    With poses, ``corners`` is one more.
+    """
     n_objects = targets.object_weight.sum().clamp(min=1.0)
-    return {
+    found = {
         "heat": heat_loss(maps.heat.float(), targets.heat, targets.heat_weight) / n_objects,
         "box": _box_loss(maps.log_sides.float(), targets) / n_objects,
         "category": _category_loss(maps.classes.float(), targets) / n_objects,
     }
+    if maps.corners is not None and targets.corners is not None:
+        found["corners"] = _corner_loss(
+            maps.corners.float(), maps.log_sides.float(), targets.corners, targets
+        )
+    return found
 
 
 def heat_loss(logits: Tensor, heat: Tensor, weight: Tensor) -> Tensor:
@@ -75,3 +94,36 @@ def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
         label_smoothing=LABEL_SMOOTHING,
     )
     return (losses * targets.object_weight[chosen]).sum()
+
+
+def _corner_loss(
+    corners: Tensor, log_sides: Tensor, truths: Tensor, targets: TargetTensors
+) -> Tensor:
+    """Returns the mean over objects and corners of how far they are off, and of how well that is told.
+
+    Of the turns after which an object looks the same, the nearest to what is said counts. Places learn
+    from the distance, in units of the box. The logarithms of spreads learn from their likelihood, given
+    that distance (Kendall and Gal 2017, eq. 5, with a Laplace distribution), and nothing else does: it
+    would let corners that are hard to see, such as hidden ones, go.
+
+    Args:
+        corners: of ``Maps``.
+        log_sides: of ``Maps``.
+        truths: of ``Targets``.
+        targets: which cells learn what.
+    """
+    image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)  # (k,) each
+    truth = truths[targets.owner[image, row, column]]  # (k, s, 8, 2)
+    known = truth.isfinite().flatten(1).all(1)
+    image, row, column, truth = image[known], row[known], column[known], truth[known]
+    weight = targets.object_weight[image, row, column]
+    said = corners[image, targets.categories[image, row, column], :, :, row, column]  # (k, 8, 3)
+    sides = log_sides.detach()[image, :, row, column]
+    centres = (torch.stack([column, row], 1) + 0.5) * STRIDE_PX
+    places, spreads, unit_px = corner_places(said, sides, centres)
+    with torch.no_grad():
+        nearest = (places[:, None] - truth).abs().sum((2, 3)).argmin(1)
+    off_px = (places - truth[torch.arange(len(truth), device=truth.device), nearest]).abs().sum(2)
+    told = off_px.detach() / spreads + 2 * (spreads / unit_px).log()  # two coordinates
+    each = (off_px / unit_px + told).mean(1)
+    return (each * weight).sum() / weight.sum().clamp(min=1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -18,7 +19,7 @@ from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection
 from sim2cam.models.card import DetectorCard, card_from_json
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, corner_places
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
@@ -41,6 +42,37 @@ class LoadedDetector:
     card: DetectorCard
 
 
+@dataclass(frozen=True, eq=False)
+class Corners:
+    """Where a detector sees the corners of an object's box in space.
+
+    Attributes:
+        places: (8, 2) in the order of ``corners_in_space``, pixels as boxes have them; also outside
+            the picture.
+        spreads_px: how far off they are (8,), the scale of a Laplace distribution of either
+            coordinate.
+    """
+
+    places: NDArray[np.float64]
+    spreads_px: NDArray[np.float64]
+
+
+class Decoded(NamedTuple):
+    """What the maps of one image say.
+
+    Attributes:
+        boxes: (n, 4) pixels.
+        scores: (n,) the surest first.
+        categories: class indices (n,).
+        corners: places and spreads (n, 8, 3), pixels; None without poses.
+    """
+
+    boxes: Tensor
+    scores: Tensor
+    categories: Tensor
+    corners: Tensor | None
+
+
 def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
     """Returns the detector that a weights file and its card describe.
 
@@ -50,7 +82,9 @@ def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
     """
     tensors, words = load_weights(path)
     card = card_from_json(card_path(path), words)
-    network = Detector(card.architecture, len(card.categories), torch.Generator())
+    network = Detector(
+        card.architecture, len(card.categories), torch.Generator(), poses=bool(card.objects)
+    )
     fill_network(path, network, tensors)
     network.eval().to(find_device(device))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -83,26 +117,48 @@ def predict(
         scale: magnification before the network, for objects of other sizes than it was trained on;
             the card's when None.
     """
+    found = predict_with_corners(detector, rgb, score_floor=score_floor, scale=scale)
+    return tuple(detection for detection, _ in found)
+
+
+def predict_with_corners(
+    detector: LoadedDetector,
+    rgb: NDArray[np.uint8],
+    *,
+    score_floor: float = SCORE_FLOOR,
+    scale: float | None = None,
+) -> tuple[tuple[Detection, Corners | None], ...]:
+    """Returns what ``predict`` does, with the corners of each object; None without poses.
+
+    Args:
+        detector, rgb, score_floor, scale: as for ``predict``.
+    """
     height, width = rgb.shape[:2]
     scale = detector.card.magnification if scale is None else scale
-    maps = _run(detector.network, _scaled(rgb, scale))
-    boxes, scores, categories = decode(maps, score_floor)
-    found = _widened(boxes.numpy().astype(np.float64) / scale, detector.card.box_margin)
-    found = found.clip(0, (width, height, width, height))
-    kept = _without_duplicates(found)
+    decoded = decode(_run(detector.network, _scaled(rgb, scale)), score_floor)
+    boxes = _widened(decoded.boxes.numpy().astype(np.float64) / scale, detector.card.box_margin)
+    boxes = boxes.clip(0, (width, height, width, height))
     return tuple(
-        Detection(
-            category=detector.card.categories[int(categories[i])],
-            box_xyxy=(
-                float(found[i][0]),
-                float(found[i][1]),
-                float(found[i][2]),
-                float(found[i][3]),
+        (
+            Detection(
+                category=detector.card.categories[int(decoded.categories[i])],
+                box_xyxy=(
+                    float(boxes[i][0]),
+                    float(boxes[i][1]),
+                    float(boxes[i][2]),
+                    float(boxes[i][3]),
+                ),
+                score=float(decoded.scores[i]),
             ),
-            score=float(scores[i]),
+            None if decoded.corners is None else _corners(decoded.corners[i], scale),
         )
-        for i in kept
+        for i in _without_duplicates(boxes)
     )
+
+
+def _corners(said: Tensor, scale: float) -> Corners:
+    values = said.numpy().astype(np.float64) / scale
+    return Corners(values[:, :2], values[:, 2])
 
 
 def predict_dataset(
@@ -134,8 +190,8 @@ def predict_dataset(
     return found
 
 
-def decode(maps: Maps, score_floor: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns boxes (n, 4) in pixels, scores (n,) and class indices (n,) of the peaks of one image.
+def decode(maps: Maps, score_floor: float) -> Decoded:
+    """Returns what lies at the peaks of the maps of one image.
 
     A score is the geometric mean of the probabilities of there being an object and of its category.
     """
@@ -147,9 +203,16 @@ def decode(maps: Maps, score_floor: float) -> tuple[Tensor, Tensor, Tensor]:
     where, best = where[best >= score_floor], best[best >= score_floor]
     columns = heat.shape[1]
     centre = torch.stack([where % columns, where // columns], 1) * STRIDE_PX + STRIDE_PX / 2
-    sides = maps.log_sides[0].float().flatten(1)[:, where].T.exp() * UNIT_PX  # (n, 4)
+    log_sides = maps.log_sides[0].float().flatten(1)[:, where].T  # (n, 4)
+    sides = log_sides.exp() * UNIT_PX
     boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
-    return boxes.cpu(), best.cpu(), category.flatten()[where].cpu()
+    chosen = category.flatten()[where]
+    corners = None
+    if maps.corners is not None:
+        said = maps.corners[0].float().flatten(3)[chosen, :, :, where]  # (n, 8, 3)
+        places, spreads, _ = corner_places(said, log_sides, centre)
+        corners = torch.cat([places, spreads[..., None]], 2).cpu()
+    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), corners)
 
 
 @torch.inference_mode()
@@ -164,7 +227,9 @@ def _run(network: Detector, rgb: NDArray[np.uint8]) -> Maps:
     with autocast(device):
         maps = network(padded)
     rows, columns = -(-height // STRIDE_PX), -(-width // STRIDE_PX)
-    return Maps(*(values[..., :rows, :columns] for values in maps))
+    corners = None if maps.corners is None else maps.corners[..., :rows, :columns]
+    heat, log_sides, classes = (values[..., :rows, :columns] for values in maps[:3])
+    return Maps(heat, log_sides, classes, corners)
 
 
 def _rounded_up(side: int) -> int:

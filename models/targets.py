@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ SPREAD = 0.09  # standard deviation of the heat, in sides of the object
 MIN_SPREAD_CELLS = 0.45
 POSITIVE_HEAT = 0.5  # cells as hot as this also learn sides and category
 MIN_DISTANCE_PX = 0.5
+
+_MAPS = ("heat", "heat_weight", "log_sides", "categories", "object_weight", "owner")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,10 @@ class Targets:
         categories: class index (h, w) int64.
         object_weight: weight of sides and category; the cells of one object sum to 1 and all
             others are 0 (h, w) float32.
+        owner: index of the object that a cell learns, -1 where it learns none (h, w) int64.
+        corners: of every object, the corners of its box in space after each turn that leaves it as it
+            is (n, s, 8, 2), pixels, NaN where they are not known; None without poses. Those of
+            several crops follow one another.
     """
 
     heat: NDArray[np.float32]
@@ -33,6 +40,8 @@ class Targets:
     log_sides: NDArray[np.float32]
     categories: NDArray[np.int64]
     object_weight: NDArray[np.float32]
+    owner: NDArray[np.int64]
+    corners: NDArray[np.float32] | None = None
 
 
 def targets_of(
@@ -40,6 +49,7 @@ def targets_of(
     categories: NDArray[np.int64],
     ignored_xyxy: NDArray[np.float64],
     size_px: tuple[int, int],
+    corners: NDArray[np.float64] | None = None,
 ) -> Targets:
     """Returns the targets of a crop.
 
@@ -48,6 +58,7 @@ def targets_of(
         categories: their class indices (n,).
         ignored_xyxy: regions in which nothing is known (m, 4).
         size_px: (height, width) of the crop, multiples of ``STRIDE_PX``.
+        corners: as ``Targets`` has them.
     """
     height, width = size_px[0] // STRIDE_PX, size_px[1] // STRIDE_PX
     y, x = np.mgrid[:height, :width].astype(np.float64) + 0.5  # cell centres, in cells
@@ -68,7 +79,20 @@ def targets_of(
         log_sides=log_sides.astype(np.float32),
         categories=np.where(owner >= 0, np.append(categories, 0)[owner], 0).astype(np.int64),
         object_weight=_object_weight(owner, heat, len(boxes_xyxy)),
+        owner=owner.astype(np.int64),
+        corners=None if corners is None else corners.astype(np.float32),
     )
+
+
+def stacked(crops: Sequence[Targets]) -> Targets:
+    """Returns the targets of crops of one size as one, with a leading axis of crops."""
+    maps = {name: np.stack([getattr(crop, name) for crop in crops]) for name in _MAPS}
+    corners = [crop.corners for crop in crops if crop.corners is not None]
+    if not corners:
+        return Targets(**maps)
+    before = np.cumsum([0, *map(len, corners[:-1])])[:, None, None]
+    maps["owner"] = np.where(maps["owner"] < 0, -1, maps["owner"] + before)
+    return Targets(**maps, corners=np.concatenate(corners))
 
 
 def _bump(

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sim2cam.dataset.known_objects import KnownObject, known_objects, turned_corners
 from sim2cam.models.batches import Batch, BatchMaker, made_ahead
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.config import TrainConfig
@@ -33,7 +34,12 @@ from sim2cam.training.run import CHECKPOINT, WEIGHTS, Record, open_run, read_rec
 
 __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
 
-LOSS_WEIGHTS = {"heat": 1.0, "box": 1.0, "category": 6.0}  # reading categories is the slow part
+LOSS_WEIGHTS = {
+    "heat": 1.0,
+    "box": 1.0,
+    "category": 6.0,  # reading categories is the slow part
+    "corners": 2.0,
+}
 LOADER_THREADS_BESIDE_CUDA = 6
 
 
@@ -44,7 +50,7 @@ class TrainProgress:
     Attributes:
         step: steps done.
         steps: steps in all.
-        losses: means since the last line: ``heat box category total``.
+        losses: means since the last line: ``heat box category total``, with poses ``corners``.
         learning_rate: of the last step.
         step_s: seconds a step since the last line, waiting for data included.
     """
@@ -88,12 +94,13 @@ def train_detector(
     """
     categories = check_parts(parts, config)
     place = find_device(device)
+    objects = known_objects([dataset for dataset, _ in parts]) if config.poses else {}
     records = part_records(parts)
     identity = _identity(config, categories, [asdict(record) for record in records])
     run = _Run(config, len(categories), place)
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
         run.restore(checkpoint)
-    make = _batch_maker(parts, categories, config).make
+    make = _batch_maker(parts, categories, objects, config).make
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
     record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
@@ -109,7 +116,9 @@ def train_detector(
             saved_at = time.monotonic()
         if progress is not None:
             progress(line)
-    card = DetectorCard(config.architecture, categories, run.step, asdict(config), records)
+    card = DetectorCard(
+        config.architecture, categories, run.step, asdict(config), records, objects=objects
+    )
     save_detector(run_dir / WEIGHTS, run.average.state, card)
     return load_detector(run_dir / WEIGHTS, device=device)
 
@@ -121,7 +130,7 @@ class _Run:
         generator = torch.Generator().manual_seed(integer_seed(config.seed, "weights"))
         self._config = config
         self._device = device
-        self.network = Detector(config.architecture, n_categories, generator)
+        self.network = Detector(config.architecture, n_categories, generator, poses=config.poses)
         self.network.to(device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = WeightAverage(self.network, config.ema_decay)
@@ -138,12 +147,12 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = _learning_rate(self._config, self.step)
         rgb = torch.from_numpy(batch.rgb).to(self._device).permute(0, 3, 1, 2)
-        targets = _to_device(batch, self._device)
+        targets = TargetTensors.of(batch.targets, self._device)
         self.network.train()
         with autocast(self._device):
             maps = self.network(rgb)
         losses = detector_losses(maps, targets)
-        total = torch.stack([losses[name] * weight for name, weight in LOSS_WEIGHTS.items()]).sum()
+        total = torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), self._config.clip_norm)
@@ -193,7 +202,12 @@ def _identity(
     return {"config": decisive, "categories": categories, "data": parts}
 
 
-def _batch_maker(parts: Parts, categories: tuple[str, ...], config: TrainConfig) -> BatchMaker:
+def _batch_maker(
+    parts: Parts,
+    categories: tuple[str, ...],
+    objects: Mapping[str, KnownObject],
+    config: TrainConfig,
+) -> BatchMaker:
     rules = CropRules(
         crop_px=config.crop_px,
         scale_range=config.scale_range,
@@ -211,6 +225,7 @@ def _batch_maker(parts: Parts, categories: tuple[str, ...], config: TrainConfig)
         photometric=config.photometric,
         seed=config.seed,
         cache_bytes=config.cache_bytes,
+        corners_m=turned_corners(objects[name] for name in categories) if objects else None,
     )
 
 
@@ -231,8 +246,3 @@ def _learning_rate(config: TrainConfig, step: int) -> float:
         return config.learning_rate * (step + 1) / warmup
     share = (step - warmup) / max(config.steps - warmup, 1)
     return config.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
-
-
-def _to_device(batch: Batch, device: torch.device) -> TargetTensors:
-    moved = {f.name: getattr(batch.targets, f.name) for f in fields(batch.targets)}
-    return TargetTensors(**{n: torch.from_numpy(v).to(device) for n, v in moved.items()})

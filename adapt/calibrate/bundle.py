@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.errors import LensError
+from sim2cam.geometry.central import seen_ahead
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPrism
 
 Floats = NDArray[np.float64]
@@ -319,12 +320,8 @@ def _first_guess(sightings: Sequence[Sighting], size: tuple[int, int]) -> tuple[
 
 def _pose_through(sighting: Sighting, lens: Fittable) -> Floats:
     """Returns about where a board is (6,), from the rays of its corners."""
-    rays = lens.unproject(sighting.pixels)
-    ahead = Rotation.align_vectors([[0.0, 0.0, 1.0]], [rays.mean(axis=0)])[0]
-    turned = ahead.apply(rays)
-    _, turn, place = cv2.solvePnP(
-        sighting.points_m, np.ascontiguousarray(turned[:, :2] / turned[:, 2:]), np.eye(3), None
-    )
+    ahead, plane = seen_ahead(lens.unproject(sighting.pixels))
+    _, turn, place = cv2.solvePnP(sighting.points_m, plane, np.eye(3), None)
     back = ahead.inv()
     rotation = back * Rotation.from_rotvec(turn.ravel())
     return np.concatenate([rotation.as_rotvec(), back.apply(place.ravel())])

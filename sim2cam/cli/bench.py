@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
     from sim2cam.measure.poses import PoseScore
     from sim2cam.measure.slices import Slice
+    from sim2cam.models.prediction import LoadedDetector
     from sim2cam.pipeline.bench import BenchResult, Comparison
+    from sim2cam.pipeline.poses import PoseBench
 
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
 _POSE_METRICS = {
@@ -41,6 +43,8 @@ class Bench:
     BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too."""
     out: Path | None = None
     """File (.json) for the scores, and of detections the errors in every image and themselves."""
+    poses: Path | None = None
+    """File (.csv) for the poses that weights find in a data set of BOP; they are scored too."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
     """For categories whose names differ."""
     ignore: bool = False
@@ -60,26 +64,54 @@ class Bench:
             raise UsageError(f"--out {self.out} is there already. Name another file.")
         if self.weights.suffix in (".json", ".csv") and (self.map or self.ignore):
             raise UsageError("--map and --ignore are for weights; what was found names categories.")
+        self._check_poses()
         if self.weights.suffix == ".csv":
-            self._score_poses()
+            self._score_file()
         else:
             self._score_detections()
 
-    def _score_poses(self) -> None:
+    def _check_poses(self) -> None:
+        if self.poses is None:
+            return
+        if self.weights.suffix in (".json", ".csv"):
+            raise UsageError("--poses is for weights; what was found is there already.")
+        if self.poses.suffix != ".csv" or self.poses.exists():
+            raise UsageError(f"--poses {self.poses} must be a new file that ends in .csv.")
+
+    def _score_file(self) -> None:
         from sim2cam.dataset.writer import write_json
-        from sim2cam.pipeline.poses import bench_poses
 
         console = self.talk.console()
-        progress = console.progress("scoring")
-        found = bench_poses(self.weights, self.captures, limit=self.limit, progress=progress)
+        found = self._score_poses(self.weights, console)
         if self.out is not None:
             write_json(self.out, {"scores": found.to_json()})
-        if found.left_out:
-            console.say(f"{found.left_out} poses are of nothing that is sought, or too many of it.")
         if self.talk.json:
             console.result(found.to_json())
         else:
             console.table(_pose_table(found.score))
+
+    def _score_poses(self, path: Path, console: Console) -> PoseBench:
+        from sim2cam.pipeline.poses import bench_poses
+
+        progress = console.progress("scoring")
+        found = bench_poses(path, self.captures, limit=self.limit, progress=progress)
+        if found.left_out:
+            console.say(f"{found.left_out} poses are of nothing that is sought, or too many of it.")
+        return found
+
+    def _find_poses(self, path: Path, console: Console) -> PoseBench:
+        from sim2cam.dataset.formats.bop_poses import write_pose_results
+        from sim2cam.pipeline.poses import estimate_poses
+
+        found = estimate_poses(
+            self._detector(),
+            self.captures,
+            renamed=category_pairs(self.map),
+            limit=self.limit,
+            progress=console.progress("placing"),
+        )
+        write_pose_results(found, path)
+        return self._score_poses(path, console)
 
     def _score_detections(self) -> None:
         from sim2cam.dataset.captures import read_scored
@@ -88,6 +120,7 @@ class Bench:
         from sim2cam.pipeline.slices import slice_errors
 
         console = self.talk.console()
+        poses = None if self.poses is None else self._find_poses(self.poses, console)
         captures = read_scored(self.captures).take(self.limit)
         if self.weights.suffix == ".json":
             found = read_predictions(self.weights, captures, self.captures)
@@ -98,24 +131,31 @@ class Bench:
         if self.out is not None:
             write_bench(result, slices, self.out)
         if self.talk.json:
-            console.result(result.score.to_json() | {"slices": [s.to_json() for s in slices]})
+            scores = result.score.to_json() | {"slices": [s.to_json() for s in slices]}
+            console.result(scores | ({} if poses is None else {"poses": poses.to_json()}))
         else:
             console.table(score_table({self.weights.name: result.score}))
             console.table(_slice_table(slices))
+            if poses is not None:
+                console.table("\n" + _pose_table(poses.score))
 
     def _bench(self, captures: Dataset, console: Console) -> BenchResult:
-        from sim2cam.models.prediction import load_detector
         from sim2cam.pipeline.bench import bench
-        from sim2cam.training.device import use_threads
 
-        use_threads(self.workers)
         return bench(
-            load_detector(self.weights, device=self.device),
+            self._detector(),
             captures,
             renamed=category_pairs(self.map),
             ignore_unmatched=self.ignore,
             progress=console.progress("predicting"),
         )
+
+    def _detector(self) -> LoadedDetector:
+        from sim2cam.models.prediction import load_detector
+        from sim2cam.training.device import use_threads
+
+        use_threads(self.workers)
+        return load_detector(self.weights, device=self.device)
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,31 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from sim2cam.cli.options import Talk, check_empty, check_numbers
-from sim2cam.errors import UsageError
+from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from sim2cam.geometry.lens import Lens
+    from sim2cam.measure.detection import Detection
+    from sim2cam.models.prediction import LoadedDetector
 
 _QUALITY = 92
 
 
 @dataclass(frozen=True)
 class Predict:
-    """Say what lies in pictures, a video or a camera's view: a line of JSON for each."""
+    """Say what lies in pictures, a video or a camera's view: a line of JSON for each.
+
+    With weights that were trained with poses, and a lens that is known, also how it lies: the pose of
+    each object's frame in the camera's, null where its corners fit none.
+    """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
     """Weights file (.safetensors)."""
@@ -33,6 +41,8 @@ class Predict:
     """A picture, a folder of them, a COCO file, a video, or the number of a camera: 0, 1, ..."""
     out: Path | None = None
     """Folder for the pictures with what was found drawn in."""
+    camera: Path | None = None
+    """File (camera.json) of calibrate, whose lens took the pictures; data sets know theirs."""
     score: float = 0.5
     """Leave out what the detector is less sure of, 0 to 1."""
     limit: int | None = None
@@ -46,7 +56,8 @@ class Predict:
     def execute(self) -> None:
         """Predicts; JSON lines go to stdout."""
         from sim2cam import images
-        from sim2cam.models.prediction import load_detector, predict
+        from sim2cam.models.poses import check_poses
+        from sim2cam.models.prediction import load_detector
         from sim2cam.report.overlay import draw_detections
         from sim2cam.training.device import use_threads
 
@@ -57,24 +68,51 @@ class Predict:
             check_empty(self.out)
         use_threads(self.workers)
         detector = load_detector(self.weights, device=self.device)
-        count = 0
-        for name, rgb in itertools.islice(_pictures(self.what), self.limit):
-            found = predict(detector, rgb, score_floor=self.score)
-            line = {"image": name, "detections": [asdict(d) for d in found]}
-            sys.stdout.write(json.dumps(line) + "\n")
+        pictures = _pictures(self.what)
+        if self.camera is not None:
+            check_poses(detector)
+            pictures = _through(self.camera, pictures)
+        count = unplaced = 0
+        for name, rgb, lens in itertools.islice(pictures, self.limit):
+            found, lines = self._look(detector, rgb, lens)
+            sys.stdout.write(json.dumps({"image": name, "detections": lines}) + "\n")
             sys.stdout.flush()  # a program may be waiting for it
             count += 1
+            unplaced += bool(detector.card.objects) and lens is None
             if self.out is not None:
                 drawn = draw_detections(rgb, found, detector.card.categories)
                 suffix = "" if name.lower().endswith(".jpg") else ".jpg"
                 path = self.out / f"{name}{suffix}"
                 images.write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
         where = "" if self.out is None else f", drawn in {self.out}"
-        self.talk.console().say(f"{count} pictures{where}")
+        console = self.talk.console()
+        console.say(f"{count} pictures{where}")
+        if unplaced:
+            console.say(
+                f"{unplaced} have no poses, as their lens is not known. Name it with --camera."
+            )
+
+    def _look(
+        self, detector: LoadedDetector, rgb: NDArray[np.uint8], lens: Lens | None
+    ) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
+        """Returns what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
+        from sim2cam.models.poses import predict_poses
+        from sim2cam.models.prediction import predict
+
+        objects = detector.card.objects
+        if lens is None or not objects:
+            found = predict(detector, rgb, score_floor=self.score)
+            return [(one, None) for one in found], [asdict(one) for one in found]
+        placed = predict_poses(detector, rgb, lens, score_floor=self.score)
+        known = [objects[one.detection.category].corners_m() for one in placed]
+        return [
+            (one.detection, one.seen_corners(corners_m, lens))
+            for one, corners_m in zip(placed, known, strict=True)
+        ], [asdict(one.detection) | {"pose": one.pose and asdict(one.pose)} for one in placed]
 
 
-def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Returns names and pixels (height, width, 3) of what is to be looked at, one after another."""
+def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
+    """Returns names, pixels (height, width, 3) and lenses of what is to be looked at, one after another."""
     from sim2cam import images
     from sim2cam.dataset.captures import read_captures
 
@@ -84,12 +122,39 @@ def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
     elif path.suffix.lower() in images.VIDEO_SUFFIXES:
         yield from _numbered(images.read_video(path))
     elif path.suffix.lower() in images.SUFFIXES:
-        yield path.name, images.read_rgb(path)
+        yield path.name, images.read_rgb(path), None
     else:
-        yield from ((s.name, images.read_rgb(s.rgb)) for s in read_captures(path).samples)
+        yield from ((s.name, images.read_rgb(s.rgb), s.lens) for s in read_captures(path).samples)
 
 
 def _numbered(
     frames: Iterator[NDArray[np.uint8]],
-) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    return ((f"{number:06d}", frame) for number, frame in enumerate(frames))
+) -> Iterator[tuple[str, NDArray[np.uint8], None]]:
+    return ((f"{number:06d}", frame, None) for number, frame in enumerate(frames))
+
+
+def _through(
+    camera: Path, pictures: Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
+) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
+    """Yields pictures with the lens of a ``camera.json``.
+
+    Raises:
+        InputError: it is broken, knows no lens, or is of pictures of another size.
+    """
+    from sim2cam.adapt.calibrate.camera_fit import read_camera
+
+    fit = read_camera(camera)
+    if fit.lens is None:
+        raise InputError(
+            camera, "knows no lens: no board was seen. Calibrate with photos of a chessboard."
+        )
+    lens = fit.lens.best()
+    for name, rgb, _ in pictures:
+        height, width = rgb.shape[:2]
+        if (width, height) != (fit.width, fit.height):
+            raise InputError(
+                camera,
+                f"is of pictures of {fit.width}x{fit.height} pixels, but {name} has {width}x{height}. "
+                "Name the camera that took it, as it took it.",
+            )
+        yield name, rgb, lens

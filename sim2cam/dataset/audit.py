@@ -6,7 +6,6 @@ in another frame, depth along the ray instead of the axis, labels of another pic
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from sim2cam.dataset.channels import DEPTH_SCALE_M, ChannelName
 from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.errors import LensError
+from sim2cam.geometry.boxes import corners_in_space
 from sim2cam.geometry.motion import STILL, Course
 from sim2cam.geometry.poses import Pose
 
@@ -104,7 +104,7 @@ def _corners(label: ObjectLabel, sample: Sample) -> Floats:
     Under a rolling shutter there are twice as many: when its first and when its last row is exposed.
     """
     assert label.extent_m is not None
-    corners = np.array(list(itertools.product(*zip(*label.extent_m, strict=True))))
+    corners = corners_in_space(*label.extent_m)
     _, top, _, bottom = label.box_amodal_xyxy or label.box_xyxy
     rolls = sample.moment is not None and sample.moment.row_s != 0
     ends = (top, bottom - 1) if rolls else (top,)

@@ -1,9 +1,13 @@
-"""Axis-aligned boxes, as COCO has them: pixel i covers [i, i + 1)."""
+"""Axis-aligned boxes: in pictures as COCO has them, where pixel i covers [i, i + 1), and in space."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
+
+from sim2cam.geometry.poses import Vec3
 
 Box = tuple[float, float, float, float]
 
@@ -17,6 +21,11 @@ def box_of_lines(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Box | N
     """Returns the tight box of a mask that has pixels in these rows (height,) and columns (width,)."""
     y, x = np.flatnonzero(rows), np.flatnonzero(columns)
     return (float(x[0]), float(y[0]), float(x[-1] + 1), float(y[-1] + 1)) if len(y) else None
+
+
+def corners_in_space(low_m: Vec3, high_m: Vec3) -> NDArray[np.float64]:
+    """Returns the corners (8, 3) of a box in space, metres: z changes first, x last."""
+    return np.array(list(itertools.product(*zip(low_m, high_m, strict=True))))
 
 
 def xyxy_to_xywh(box: Box) -> Box:

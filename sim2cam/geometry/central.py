@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import LensError
 
@@ -84,6 +85,10 @@ class CentralLens(ABC):
     def sees(self, points_m: Floats) -> NDArray[np.bool_]:
         """Returns which points (n, 3) in the camera frame lie in the lens's domain."""
 
+    def meets(self, pixels: Floats) -> NDArray[np.bool_]:
+        """Returns which pixels (n, 2) a ray of the lens's domain meets."""
+        return self._rays(pixels)[1]
+
     @abstractmethod
     def edge(self) -> str:
         """Returns where the lens's domain ends and why, in words."""
@@ -95,6 +100,17 @@ class CentralLens(ABC):
     @abstractmethod
     def _rays(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Returns unit rays (n, 3), and which of them are in the domain and meet their pixel."""
+
+
+def seen_ahead(rays: Floats) -> tuple[Rotation, Floats]:
+    """Returns the turn that brings the middle of rays (n, 3) to the axis, and where they are then.
+
+    These are places (n, 2) in the plane z = 1, where anything that takes a pinhole can use them; rays
+    of 90 degrees or more off that axis have none that is of use.
+    """
+    ahead = Rotation.align_vectors([[0.0, 0.0, 1.0]], [rays.mean(axis=0)])[0]
+    turned = ahead.apply(rays)
+    return ahead, np.ascontiguousarray(turned[:, :2] / turned[:, 2:])
 
 
 def first_root(coefficients: Floats) -> float:

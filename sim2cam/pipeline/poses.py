@@ -1,7 +1,8 @@
-"""Benchmarking of poses: estimates in a file against a data set of BOP."""
+"""Benchmarking of poses: a detector's, or estimates in a file, against a data set of BOP."""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,19 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset.formats.bop_files import names_of
 from sim2cam.dataset.formats.bop_poses import (
     ModelEntry,
     PoseResult,
     PoseView,
+    place_of,
     read_models,
     read_pose_results,
     read_views,
     scored_scenes,
 )
-from sim2cam.dataset.formats.bop_reader import is_bop
+from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.errors import InputError
 from sim2cam.measure.discrepancy import TAUS, depth_of, discrepancies
 from sim2cam.measure.poses import PoseModel, PoseScore, Sought, evaluate_poses
+from sim2cam.models.poses import check_poses, predict_poses
+from sim2cam.models.prediction import LoadedDetector
 from sim2cam.render.assets.reader import read_solids
 from sim2cam.seeds import stream
 
@@ -77,8 +82,7 @@ def bench_poses(
     Raises:
         InputError: a file is missing, broken or contradicts another, or nothing is sought.
     """
-    if not is_bop(captures):
-        raise InputError(captures, "no BOP data set, which poses are scored on. Check the path.")
+    _check_bop(captures)
     estimates = read_pose_results(results)
     scenes = scored_scenes(captures)
     views, entries = read_views(scenes)[:limit], read_models(scenes)
@@ -107,6 +111,84 @@ def bench_poses(
     scored = sum(len(one.found) for one in sought)
     score = evaluate_poses(sought, len(views), rng=stream(0, "bench"))
     return PoseBench(score, scored, len(estimates) - scored, _seconds(estimates))
+
+
+def estimate_poses(
+    detector: LoadedDetector,
+    captures: Path,
+    *,
+    renamed: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[PoseResult, ...]:
+    """Returns the poses that a detector finds in the test part of a BOP data set.
+
+    Args:
+        detector: trained with poses.
+        captures: folder of the data set.
+        renamed: category of the captures -> category of the detector, where the names differ.
+        limit: only so many images; all that ``bench_poses`` scores without.
+        progress: is told how many images of how many are done.
+
+    Raises:
+        UsageError: the detector finds no poses.
+        InputError: no BOP data set, a file is missing or broken, or several objects of one category.
+    """
+    check_poses(detector)
+    _check_bop(captures)
+    scenes = scored_scenes(captures)
+    views = read_views(scenes)[:limit]
+    numbers = _numbers(captures, names_of(scenes), renamed or {}, detector.card.categories)
+    read = (part for scene in scenes for part in read_bop(scene, "real").values())
+    samples = {place_of(sample): sample for part in read for sample in part.samples}
+    results = []
+    for done, view in enumerate(views, 1):
+        sample = samples[view.scene_id, view.image_id]
+        assert sample.lens is not None  # of every image of BOP
+        rgb = images.read_rgb(sample.rgb)
+        start = time.perf_counter()
+        placed = predict_poses(detector, rgb, sample.lens)
+        seconds = time.perf_counter() - start
+        results += [
+            PoseResult(
+                view.scene_id,
+                view.image_id,
+                numbers[one.detection.category],
+                one.detection.score,
+                one.pose.matrix(),
+                seconds,
+            )
+            for one in placed
+            if one.pose is not None and one.detection.category in numbers
+        ]
+        if progress is not None:
+            progress(done, len(views))
+    return tuple(results)
+
+
+def _check_bop(captures: Path) -> None:
+    if not is_bop(captures):
+        raise InputError(
+            captures,
+            "no BOP data set, which poses are scored on. Check the path, or write one with sim2cam "
+            "export --format bop.",
+        )
+
+
+def _numbers(
+    captures: Path, names: Mapping[int, str], renamed: Mapping[str, str], known: Sequence[str]
+) -> dict[str, int]:
+    """Returns the objects' numbers by the detector's categories; those that it does not know are none."""
+    found: dict[str, int] = {}
+    for number, name in names.items():
+        category = renamed.get(name, name)
+        if category in known and found.setdefault(category, number) != number:
+            raise InputError(
+                captures,
+                f"objects {found[category]} and {number} are both '{category}', so a pose of one does "
+                "not say of which. Score poses in a file (.csv), which has numbers.",
+            )
+    return found
 
 
 def _by_place(estimates: Sequence[PoseResult]) -> Mapping[tuple[int, int, int], list[PoseResult]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
 import matplotlib
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from sim2cam.dataset.sample import ObjectLabel
@@ -34,17 +35,22 @@ CATEGORY_COLOURS = (
 _TEXT_PX = 15
 _LINE_PX = 2
 _DASH_PX = 12
+_FAR_PX = 10_000  # from the picture, beyond which OpenCV draws no lines
 _INK = (16, 16, 16)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A box with its text; coordinates of the image that it is drawn into."""
+    """A box with its text; coordinates of the image that it is drawn into.
+
+    With the ``corners`` (8, 2) of its box in space, the edges of that are drawn instead.
+    """
 
     box_xyxy: Box
     text: str
     colour: tuple[int, int, int]
     dashed: bool = False
+    corners: NDArray[np.float64] | None = None
 
 
 def category_colour(index: int) -> tuple[int, int, int]:
@@ -80,12 +86,17 @@ def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[s
     return _draw(rgb, marks)
 
 
-def draw_detections(rgb: Rgb, detections: Sequence[Detection], categories: Sequence[str]) -> Rgb:
+def draw_detections(
+    rgb: Rgb,
+    detections: Sequence[tuple[Detection, NDArray[np.float64] | None]],
+    categories: Sequence[str],
+) -> Rgb:
     """Returns the image, enlarged, with what was found, its category and score drawn into it.
 
     Args:
         rgb: the image.
-        detections: what was found.
+        detections: what was found, and of each the corners (8, 2) of its box in space, pixels, in the
+            order of ``corners_in_space``; None where they are not known.
         categories: of the detector, which give the colours.
     """
     marks = [
@@ -93,8 +104,9 @@ def draw_detections(rgb: Rgb, detections: Sequence[Detection], categories: Seque
             d.box_xyxy,
             f"{d.category} {_score_text(d.score)}",
             category_colour(categories.index(d.category)),
+            corners=corners,
         )
-        for d in detections
+        for d, corners in detections
     ]
     return _draw(rgb, marks)
 
@@ -122,7 +134,14 @@ def _draw(rgb: Rgb, marks: Sequence[Mark]) -> Rgb:
     else:
         scale, large = 1.0, rgb.copy()
     canvas = np.asarray(large, dtype=np.uint8)
-    placed = [Mark(_scaled(m.box_xyxy, scale), m.text, m.colour, m.dashed) for m in marks]
+    placed = [
+        replace(
+            mark,
+            box_xyxy=_scaled(mark.box_xyxy, scale),
+            corners=None if mark.corners is None else mark.corners * scale,
+        )
+        for mark in marks
+    ]
     for mark in placed:
         _draw_box(canvas, mark)
     return _with_texts(canvas, placed)
@@ -130,9 +149,17 @@ def _draw(rgb: Rgb, marks: Sequence[Mark]) -> Rgb:
 
 def _draw_box(canvas: Rgb, mark: Mark) -> None:
     x0, y0, x1, y1 = (round(v) for v in mark.box_xyxy)
+    lines = _sides(x0, y0, x1, y1, mark.dashed) if mark.corners is None else _edges(mark.corners)
     for colour, extra in ((_INK, 2), (mark.colour, 0)):  # a dark rim, to be seen on any ground
-        for start, end in _sides(x0, y0, x1, y1, mark.dashed):
+        for start, end in lines:
             cv2.line(canvas, start, end, colour, _LINE_PX + extra)
+
+
+def _edges(corners: NDArray[np.float64]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Returns the twelve lines between corners that differ in one bit of their number."""
+    places = [(x, y) for x, y in np.rint(corners).clip(-_FAR_PX, _FAR_PX).astype(int).tolist()]
+    pairs = itertools.combinations(range(len(places)), 2)
+    return [(places[a], places[b]) for a, b in pairs if (a ^ b).bit_count() == 1]
 
 
 def _sides(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import SpecError
+from sim2cam.geometry.boxes import corners_in_space
 from sim2cam.geometry.poses import Pose, Vec3, vec3
 
 Floats = NDArray[np.float64]
@@ -127,8 +127,7 @@ class Articulation:
     def corners(self, states: JointStates) -> tuple[Floats, ...]:
         """Returns the corners (8, 3) of the box of each link that is seen, in the thing's frame."""
         return tuple(
-            np.array(list(itertools.product(*zip(*box, strict=True)))) @ matrix[:3, :3].T
-            + matrix[:3, 3]
+            corners_in_space(*box) @ matrix[:3, :3].T + matrix[:3, 3]
             for box, matrix in zip(self.boxes, self.link_matrices(states), strict=True)
             if box is not None
         )

@@ -1,11 +1,20 @@
 import json
+from dataclasses import replace
 
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from sim2cam import images
+from sim2cam.adapt.calibrate.camera_fit import CameraFit, write_camera
+from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.cli.main import main
+from sim2cam.dataset.known_objects import KnownObject
+from sim2cam.geometry.boxes import corners_in_space
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.detector import Detector
+from sim2cam.models.prediction import save_detector
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
 
 WEIGHTS = str(SHIPPED_WEIGHTS / "dice.safetensors")
@@ -70,6 +79,66 @@ def test_a_folder_that_holds_something_is_left_alone(photos, capsys):
     assert predict(photos, "--out", photos) == 1
     assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
     assert (photos / "a.jpg").read_bytes() == before
+
+
+CAMERA = CameraFit(
+    "some phone", 128, 96, 20, 20, (),
+    lens=FittedLens("brown_conrady", ("fx_px", "fy_px", "cx_px", "cy_px"), (120.0, 121.0, 63.0, 47.0),
+                    ((0.0,) * 4,) * 4, 0.1, {}, {}, 1.0),
+)  # fmt: skip
+
+
+@pytest.fixture
+def posed(tmp_path):
+    """Weights of a detector that was never trained and finds poses everywhere."""
+    network = Detector("nano", 1, torch.Generator().manual_seed(0), poses=True)
+    with torch.no_grad():
+        network.where[1].bias[0] = 4.0
+        offsets = corners_in_space((-1, -1, -1), (1, 1, 1))[:, :2] * (0.8, 0.7)
+        said = np.column_stack([offsets + [[0.1], [-0.1]] * 4, np.zeros(8)])
+        network.corners[1].bias[:] = torch.from_numpy(said.ravel())
+    known = KnownObject(((-0.02, -0.02, -0.02), (0.02, 0.02, 0.02)))
+    card = DetectorCard("nano", ("cube",), 0, {}, (), objects={"cube": known})
+    path = tmp_path / "posed.safetensors"
+    save_detector(path, network.state_dict(), card)
+    return path
+
+
+def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
+    write_camera(tmp_path / "camera.json", CAMERA)
+    command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]
+    assert main([*command, "--camera", str(tmp_path / "camera.json")]) == 0
+    told = capsys.readouterr()
+    assert told.err == "1 pictures\n"
+    (line,) = map(json.loads, told.out.splitlines())
+    poses = [detection["pose"] for detection in line["detections"]]
+    found = [pose for pose in poses if pose is not None]
+    assert found
+    assert all(set(pose) == {"rotation_wxyz", "position_m"} for pose in found)
+    assert all(pose["position_m"][2] > 0 for pose in found)
+    assert main(command) == 0
+    told = capsys.readouterr()
+    assert (
+        told.err
+        == "1 pictures\n1 have no poses, as their lens is not known. Name it with --camera.\n"
+    )
+    bare = [{k: v for k, v in d.items() if k != "pose"} for d in line["detections"]]
+    assert json.loads(told.out)["detections"] == bare
+
+
+def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, capsys):
+    path = tmp_path / "camera.json"
+    for fit, text in (
+        (replace(CAMERA, lens=None), "knows no lens: no board was seen. Calibrate with photos of a "
+         "chessboard."),
+        (replace(CAMERA, width=640), "is of pictures of 640x96 pixels, but a.jpg has 128x96. Name the "
+         "camera that took it, as it took it."),
+    ):  # fmt: skip
+        write_camera(path, fit)
+        assert main(["predict", str(posed), str(photos), "--camera", str(path)]) == 1
+        assert f"{path}: {text}" in capsys.readouterr().err
+    assert predict(photos, "--camera", path) == 2
+    assert "the weights find boxes alone. Train them with poses = true" in capsys.readouterr().err
 
 
 BAD = [

@@ -9,11 +9,23 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pycocotools import mask as coco
 
-from sim2cam.geometry.boxes import box_of_mask, pairwise_iou, xywh_to_xyxy, xyxy_to_xywh
+from sim2cam.geometry.boxes import (
+    box_of_mask,
+    corners_in_space,
+    pairwise_iou,
+    xywh_to_xyxy,
+    xyxy_to_xywh,
+)
 
 masks = hnp.arrays(np.bool_, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 corners = st.tuples(*[st.integers(0, 50)] * 2, *[st.integers(1, 50)] * 2)
 boxes_xywh = st.lists(corners, min_size=1, max_size=6)
+
+
+def test_a_box_in_space_has_eight_corners_in_order():
+    assert corners_in_space((0.0, 2.0, 4.0), (1.0, 3.0, 5.0)).tolist() == [
+        [0, 2, 4], [0, 2, 5], [0, 3, 4], [0, 3, 5], [1, 2, 4], [1, 2, 5], [1, 3, 4], [1, 3, 5],
+    ]  # fmt: skip
 
 
 def test_one_pixel_is_one_pixel_wide():

@@ -118,7 +118,9 @@ def test_a_pixel_is_met_or_refused(seed, x, y):
         ray = lens.unproject(pixel)
     except LensError as error:
         assert "outside the domain" in str(error)  # noqa: PT017
+        assert not lens.meets(pixel).any()
         return
+    assert lens.meets(pixel).all()
     assert np.linalg.norm(ray) == pytest.approx(1)
     assert np.abs(lens.project(ray) - pixel).max() < 1e-3
 

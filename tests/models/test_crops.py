@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -116,6 +118,51 @@ def test_too_small_objects_are_ignored():
     rules = CropRules(crop_px=64, scale_range=(0.5, 0.5))
     crop = draw_crop(picture_of((60, 60, 70, 70)), rules, np.random.default_rng(0))
     assert len(crop.boxes_xyxy) == 0
+
+
+def dots_on(picture, corners):
+    """The picture with a bright dot of 5 pixels at each corner (1, s, 8, 2)."""
+    for x, y in np.rint(corners.reshape(-1, 2) - 0.5).astype(int):
+        picture.rgb[y - 2 : y + 3, x - 2 : x + 3] = 255
+    return replace(picture, corners=corners)
+
+
+@pytest.mark.parametrize("scale", [0.6, 1.0, 1.8])
+@pytest.mark.parametrize("turned", ["not", "quarter", "free"])
+def test_corners_in_space_lie_where_the_crop_shows_them(scale, turned):
+    rng = np.random.default_rng(5)
+    grid = np.stack(np.meshgrid(np.arange(20, 141, 40), (24, 100)), -1)
+    corners = grid.reshape(1, 1, 8, 2) + rng.integers(-6, 7, (1, 1, 8, 2)) + 0.5
+    picture = dots_on(replace(picture_of((70, 50, 82, 74)), turns_freely=True), corners)
+    rules = CropRules(crop_px=96, scale_range=(scale, scale), quarter_turns=turned != "not",
+                      free_turns=turned == "free", flips=False)  # fmt: skip
+    checked = 0
+    for seed in range(60):
+        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        assert crop.corners.shape == (len(crop.boxes_xyxy), 1, 8, 2)
+        for place in crop.corners.reshape(-1, 2):
+            reach = 5 * scale  # around a dot, and away from the bright object
+            x, y = place
+            if not (reach < x < 96 - reach and reach < y < 96 - reach):
+                continue
+            low = np.floor(place - reach).astype(int)
+            window = crop.rgb[low[1] : low[1] + int(2 * reach), low[0] : low[0] + int(2 * reach)]
+            weight = np.clip(window[..., 0].astype(float) - 150, 0, None)
+            rows, columns = np.mgrid[: window.shape[0], : window.shape[1]] + 0.5
+            middle = (weight * columns).sum(), (weight * rows).sum()
+            seen = low + np.array(middle) / weight.sum()
+            assert seen == pytest.approx(place, abs=0.35 + 0.15 * scale)
+            checked += 1
+    assert checked > 5
+
+
+def test_corners_are_those_of_the_objects_that_are_learned():
+    picture = picture_of((20, 20, 40, 40), (44, 20, 47, 40))  # the second is too small
+    corners = np.arange(32.0).reshape(2, 1, 8, 2)
+    crop = draw_crop(replace(picture, corners=corners), PLAIN, np.random.default_rng(0))
+    assert len(crop.boxes_xyxy) == len(crop.corners) == 1
+    assert np.ptp(crop.corners - corners[0], axis=(0, 1, 2)) == pytest.approx((0, 0))
+    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).corners is None
 
 
 def test_images_smaller_than_a_crop_are_padded_with_the_mean():

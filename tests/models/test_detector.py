@@ -1,8 +1,10 @@
+import math
+
 import pytest
 import torch
 
 from sim2cam.models.config import ARCHITECTURES
-from sim2cam.models.detector import STRIDE_PX, Detector
+from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, corner_places
 
 
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
@@ -45,3 +47,38 @@ def test_far_pixels_do_not_matter_so_tiles_and_whole_agree():
         a, b = detector(rgb), detector(changed)
     assert torch.allclose(a.heat[..., :8], b.heat[..., :8], atol=1e-5)
     assert not torch.allclose(a.heat[..., 52:], b.heat[..., 52:], atol=1e-5)
+
+
+def test_with_poses_every_category_has_its_corners_and_all_of_it_learns():
+    detector = Detector("nano", 3, torch.Generator().manual_seed(0), poses=True).train()
+    maps = detector(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
+    assert maps.corners.shape == (2, 3, CORNERS, 3, 16, 24)
+    maps.corners.square().sum().backward()
+    named = dict(detector.named_parameters())
+    assert all(
+        p.grad.abs().max() > 0 for n, p in named.items() if n.startswith(("corners", "trunk"))
+    )
+
+
+def test_without_poses_nothing_of_them_is_there():
+    plain, posed = (
+        Detector("nano", 3, torch.Generator().manual_seed(0), poses=poses)
+        for poses in (False, True)
+    )
+    more = posed.state_dict().keys() - plain.state_dict().keys()
+    assert plain.state_dict().keys() <= posed.state_dict().keys()
+    assert {name.split(".")[0] for name in more} == {"corners"}
+    assert plain.eval()(torch.zeros(1, 3, 32, 32)).corners is None
+
+
+def test_corners_grow_with_the_box():
+    said = torch.tensor([[[0.5, -1.0, -2.0]] * CORNERS])
+    near, far = (
+        corner_places(said, torch.full((1, 4), size), torch.tensor([[40.0, 60.0]]))
+        for size in (1.0, 0.0)
+    )
+    assert far[0][0, 0].tolist() == pytest.approx([40 + 0.5 * UNIT_PX, 60 - UNIT_PX])
+    assert far[1][0, 0].item() == pytest.approx(UNIT_PX * math.exp(-2))
+    for one, other in zip(near, far, strict=True):
+        centre = torch.tensor([40.0, 60.0]) if one.ndim == 3 else 0.0
+        assert torch.allclose(one - centre, (other - centre) * math.e)

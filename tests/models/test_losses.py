@@ -5,19 +5,22 @@ import pytest
 import torch
 
 from sim2cam.geometry.boxes import pairwise_iou
-from sim2cam.models.detector import Maps
+from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Maps
 from sim2cam.models.losses import TargetTensors, detector_losses, generalized_iou, heat_loss
-from sim2cam.models.targets import targets_of
+from sim2cam.models.targets import stacked, targets_of
+
+CPU = torch.device("cpu")
 
 
-def tensors_of(boxes, categories, ignored=()):
+def tensors_of(boxes, categories, ignored=(), corners=None):
     made = targets_of(
         np.array(boxes, np.float64).reshape(-1, 4),
         np.array(categories, np.int64),
         np.array(ignored, np.float64).reshape(-1, 4),
         (64, 64),
+        corners,
     )
-    return TargetTensors(**{n: torch.from_numpy(v)[None] for n, v in vars(made).items()})
+    return TargetTensors.of(stacked([made]), CPU)
 
 
 def perfect_maps(targets):
@@ -85,3 +88,77 @@ def test_generalized_iou_is_iou_less_the_empty_part_of_the_hull():
         far = np.maximum(a[index], b[index])
         hull = (far[0] + far[2]) * (far[1] + far[3])
         assert ours[index] == pytest.approx(iou - (hull - union) / hull)
+
+
+BOX = (8, 8, 40, 44)
+PLACES = np.random.default_rng(1).uniform(0, 60, (CORNERS, 2))
+
+
+def saying(places, log_spread, category=1):
+    """Perfect maps that say these places (8, 2) of the corners in every cell, of one category."""
+    targets = tensors_of([BOX], [1])
+    maps = perfect_maps(targets)
+    row, column = torch.meshgrid(torch.arange(16.0), torch.arange(16.0), indexing="ij")
+    centres = (torch.stack([column, row]) + 0.5) * STRIDE_PX  # (2, 16, 16)
+    unit_px = maps.log_sides[0].mean(0).exp() * UNIT_PX
+    corners = torch.zeros(1, 2, CORNERS, 3, 16, 16)
+    places = torch.from_numpy(places).float()[:, :, None, None]
+    corners[0, category, :, :2] = (places - centres) / unit_px
+    corners[0, category, :, 2] = log_spread
+    return maps._replace(corners=corners.requires_grad_())
+
+
+def corner_loss(maps, *turned):
+    corners = np.stack(turned)[None]
+    return detector_losses(maps, tensors_of([BOX], [1], corners=corners))["corners"]
+
+
+def test_right_corners_cost_only_what_they_are_not_sure_of():
+    for log_spread in (-4.0, -1.0, 0.0):
+        loss = corner_loss(saying(PLACES, log_spread), PLACES)
+        assert loss.item() == pytest.approx(2 * log_spread, abs=1e-4)
+    assert (
+        corner_loss(saying(PLACES, 0.0, category=0), PLACES).item() > 0.3
+    )  # of the other category
+
+
+def test_any_turn_that_changes_nothing_is_right():
+    other = PLACES[::-1] + 5.0
+    expected = corner_loss(saying(PLACES, -1.0), PLACES).item()
+    for said in (PLACES, other):
+        assert corner_loss(saying(said, -1.0), PLACES, other).item() == pytest.approx(
+            expected, abs=1e-4
+        )
+        assert corner_loss(saying(said, -1.0), PLACES + 9.0).item() > expected + 0.1
+
+
+def test_the_best_spread_is_the_distance():
+    """Of a Laplace distribution in two coordinates the likeliest scale is half their summed distance."""
+    off = np.array([3.0, -1.0])
+    unit_px = (saying(PLACES, 0.0).log_sides[0].mean(0).exp() * UNIT_PX)[6, 6].item()
+    best = math.log(2.0 / unit_px)
+    losses = [
+        corner_loss(saying(PLACES + off, best + step), PLACES).item() for step in (-0.3, 0.0, 0.3)
+    ]
+    assert losses[1] < min(losses[0], losses[2])
+
+
+def test_corners_that_are_not_known_are_not_learned():
+    maps = saying(PLACES + 3.0, -1.0)
+    corner_loss(maps, np.full((CORNERS, 2), np.nan)).backward()
+    assert maps.corners.grad.abs().max() == 0
+    both = tensors_of([BOX, (44, 44, 62, 62)], [1, 0], corners=np.stack(
+        [PLACES[None], np.full((1, CORNERS, 2), np.nan)]))  # fmt: skip
+    alone = corner_loss(maps, PLACES).item()
+    assert detector_losses(maps, both)["corners"].item() == pytest.approx(alone, abs=1e-4)
+
+
+def test_gradients_reach_the_head_and_move_places_toward_the_truth():
+    maps = saying(PLACES + 3.0, -1.0)
+    corner_loss(maps, PLACES).backward()
+    gradient = maps.corners.grad[0]
+    assert gradient[0].abs().max() == 0  # the other category
+    learned = tensors_of([BOX], [1]).object_weight[0] > 0
+    assert (gradient[1, :, :2][..., learned] > 0).all()
+    assert gradient[1, :, :2][..., ~learned].abs().max() == 0
+    assert gradient[1, :, 2][..., learned].abs().min() > 0

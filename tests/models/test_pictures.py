@@ -3,8 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.dataset.known_objects import KnownObject, turned_corners
 from sim2cam.errors import InputError
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose
 from sim2cam.models.pictures import PictureStore, read_picture
+from sim2cam.scene.objects import Symmetries
 
 
 def test_outlines_span_the_boxes(make_dataset):
@@ -42,3 +46,30 @@ def test_store_decodes_once_within_its_budget(make_dataset):
     again = [store.get(0, i) for i in range(3)]
     assert [a is b for a, b in zip(first, again, strict=True)] == [True, True, False]
     assert np.array_equal(first[2].rgb, again[2].rgb)
+
+
+def test_corners_in_space_are_seen_through_the_lens_after_every_turn(make_dataset):
+    lens = BrownConrady(200.0, 200.0, 79.5, 63.5, 0.1)
+    sample = replace(make_dataset().samples[0], lens=lens)
+    pose = Pose((0.5, 0.5, -0.5, 0.5), (0.02, -0.01, 0.4))
+    behind = Pose(position_m=(0.0, 0.0, -0.4))
+    posed, unposed, unseen = (
+        replace(sample.objects[0], category="disc", pose=p) for p in (pose, None, behind)
+    )
+    brick = KnownObject(
+        ((-0.02, -0.02, 0.0), (0.02, 0.02, 0.05)), Symmetries(((0.0, 0.0, 0.0, 1.0),))
+    )
+    corners_m = turned_corners([KnownObject(((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))), brick])
+    picture = read_picture(
+        replace(sample, objects=(posed, unposed, unseen)), ("square", "disc"), corners_m
+    )
+    assert picture.corners.shape == (3, 2, 8, 2)
+    expected = lens.project(pose.apply(brick.corners_m())) + 0.5
+    assert picture.corners[0, 0] == pytest.approx(expected)
+    half_turn = [6, 7, 4, 5, 2, 3, 0, 1]  # x and y change their signs
+    assert picture.corners[0, 1] == pytest.approx(expected[half_turn])
+    assert np.isnan(picture.corners[1:]).all()
+    nowhere = read_picture(
+        replace(sample, objects=(posed,), lens=None), ("square", "disc"), corners_m
+    )
+    assert np.isnan(nowhere.corners).all()

@@ -6,15 +6,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
+from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, Maps
 from sim2cam.models.prediction import (
     LoadedDetector,
     decode,
     load_detector,
     predict,
     predict_dataset,
+    predict_with_corners,
     save_detector,
 )
 
@@ -62,12 +64,13 @@ class Says(torch.nn.Module):
     def forward(self, rgb):
         assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
         rows, columns = rgb.shape[2] // STRIDE_PX, rgb.shape[3] // STRIDE_PX
-        return Maps(*(m[..., :rows, :columns] for m in self.maps))
+        return Maps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
 
 
 def test_decode_inverts_what_targets_say():
     objects = [(10, 20, 53, 60, 1, 4.0), (100, 31, 141, 77, 0, 2.0)]
-    boxes, scores, categories = decode(drawn_maps(objects), 0.5)
+    boxes, scores, categories, corners = decode(drawn_maps(objects), 0.5)
+    assert corners is None
     assert boxes.numpy() == pytest.approx(np.array([o[:4] for o in objects]), abs=1e-4)
     assert categories.tolist() == [1, 0]
     expected = [np.sqrt(1 / (1 + np.exp(-logit))) for logit in (4.0, 2.0)]
@@ -83,8 +86,7 @@ def test_only_peaks_are_found_and_duplicates_are_dropped():
         maps.classes[0, 1, row, column + shift] = 20.0
         distances = torch.tensor([22 + shift * 4.0, 22, 18 - shift * 4.0, 18])
         maps.log_sides[0, :, row, column + shift] = (distances / UNIT_PX).log()
-    boxes, _, _ = decode(maps, 0.3)
-    assert len(boxes) == 2
+    assert len(decode(maps, 0.3).boxes) == 2
     rgb = np.zeros((160, 192, 3), np.uint8)
     (found,) = predict(LoadedDetector(Says(maps), CARD), rgb)
     assert found.category == "1"
@@ -193,3 +195,53 @@ def test_the_card_says_how_much_images_are_magnified_and_boxes_widened():
     card = replace(CARD, magnification=2.0, box_margin=0.1)
     (found,) = predict(LoadedDetector(Says(maps), card), rgb)
     assert found.box_xyxy == pytest.approx((8, 18, 32, 42), abs=1e-3)
+
+
+def test_corners_come_in_the_pixels_of_the_image_and_of_the_category_that_was_found():
+    box, magnification = (100, 30, 140, 78), 2.0
+    places = np.random.default_rng(0).uniform(0, 160, (CORNERS, 2))
+    maps = drawn_maps([(*box, 1, 4.0)])
+    (row, column), unit_px = (13, 30), np.sqrt(np.sqrt((22 * 18) * (24 * 24)))
+    corners = torch.full((1, 2, CORNERS, 3, 40, 50), float("nan"))
+    corners[0, 1, :, :2, row, column] = torch.from_numpy((places - (122, 54)) / unit_px).float()
+    corners[0, 1, :, 2, row, column] = -1.0
+    said = LoadedDetector(Says(maps._replace(corners=corners)), CARD)
+    rgb = np.zeros((80, 100, 3), np.uint8)
+    ((found, seen),) = predict_with_corners(said, rgb, scale=magnification)
+    assert found == predict(said, rgb, scale=magnification)[0]
+    assert found.category == "2"
+    assert seen.places == pytest.approx(places / magnification, abs=1e-3)
+    assert seen.spreads_px == pytest.approx(unit_px * np.exp(-1) / magnification, rel=1e-5)
+
+
+@pytest.fixture
+def posed_weights(tmp_path):
+    network = Detector("nano", 2, torch.Generator().manual_seed(0), poses=True)
+    known = KnownObject(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.02)))
+    path = tmp_path / "posed.safetensors"
+    save_detector(path, network.state_dict(), replace(CARD, objects={"2": known, "1": known}))
+    return path
+
+
+def test_weights_with_poses_come_back_with_their_objects(posed_weights):
+    loaded = load_detector(posed_weights)
+    assert loaded.network.corners is not None
+    assert loaded.card.objects["1"].corners_m().max() == 0.02
+
+
+def test_objects_and_tensors_must_fit(posed_weights, weights):
+    card = posed_weights.with_suffix(".json")
+    words = json.loads(card.read_text())
+    card.write_text(json.dumps({k: v for k, v in words.items() if k != "objects"}))
+    with pytest.raises(CheckpointError, match=r"tensor corners\.0\.0\.weight is not part of"):
+        load_detector(posed_weights)
+    card.write_text(json.dumps(words | {"objects": {"1": words["objects"]["1"]}}))
+    with pytest.raises(CheckpointError) as caught:
+        load_detector(posed_weights)
+    assert str(caught.value) == (
+        f"{card}: objects are 1, but categories 1, 2. Copy both files again."
+    )
+    plain = weights.with_suffix(".json")
+    plain.write_text(json.dumps(json.loads(plain.read_text()) | {"objects": words["objects"]}))
+    with pytest.raises(CheckpointError, match=r"tensor corners\.0\.0\.weight is missing"):
+        load_detector(weights)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX
-from sim2cam.models.targets import targets_of
+from sim2cam.models.targets import stacked, targets_of
 
 NONE = np.zeros((0, 4))
 
@@ -71,3 +71,36 @@ def test_two_objects_that_share_cells_keep_their_own():
 
 def test_centre_on_the_edge_stays_inside():
     assert (targets([(100, 80, 156, 112)]).heat == 1).sum() == 1
+
+
+def test_each_learned_cell_knows_its_object():
+    made = targets([(0, 0, 12, 12), (30, 10, 120, 90)], [3, 5])
+    assert np.array_equal(made.owner >= 0, made.object_weight > 0)
+    assert set(made.categories[made.owner == 0]) == {3}
+    assert set(made.categories[made.owner == 1]) == {5}
+    assert made.corners is None
+
+
+def test_stacked_crops_keep_the_objects_of_each():
+    none = np.zeros((0, 4))
+    boxes = [[(0, 0, 12, 12), (30, 10, 90, 80)], [], [(10, 10, 50, 50)]]
+    crops = [
+        targets_of(
+            np.array(found, float).reshape(-1, 4),
+            np.zeros(len(found), np.int64),
+            none,
+            (96, 128),
+            np.full(
+                (len(found), 2, 8, 2), 10.0 * number + np.arange(len(found))[:, None, None, None]
+            ),
+        )
+        for number, found in enumerate(boxes)
+    ]
+    whole = stacked(crops)
+    assert whole.corners.shape == (3, 2, 8, 2)
+    for number, found in enumerate(boxes):
+        owners = sorted(set(whole.owner[number].ravel()) - {-1})
+        assert [whole.corners[owner, 0, 0, 0] for owner in owners] == [
+            10 * number + index for index in range(len(found))
+        ]
+    assert stacked([targets([(0, 0, 12, 12)])]).corners is None

@@ -1,10 +1,13 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError, UsageError
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose
 from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import training
 from sim2cam.models.config import TrainConfig
@@ -101,6 +104,44 @@ def test_card_says_what_was_trained_on_what(make_dataset, tmp_path):
     assert str(tmp_path) not in (tmp_path / "run" / "weights.json").read_text()
 
 
+def posed(dataset):
+    """The data set with poses of bricks of 20 mm, and what its header says of them."""
+    lens = BrownConrady(160.0, 160.0, 79.5, 63.5)
+    kinds = {name: {"categories": [name], "symmetries": {}} for name in dataset.categories}
+    header = {"format": 1, "categories": dataset.categories, "objects": kinds}
+    (dataset.root / "dataset.json").write_text(json.dumps(header))
+    half = (0.01, 0.01, 0.01)
+
+    def with_pose(label):
+        x0, y0, x1, y1 = label.box_xyxy
+        ray = lens.unproject(np.array([[(x0 + x1) / 2, (y0 + y1) / 2]]))[0]
+        place = Pose(position_m=tuple((0.15 * ray).tolist()))
+        return replace(label, pose=place, extent_m=(tuple(-h for h in half), half))
+
+    samples = tuple(
+        replace(s, lens=lens, objects=tuple(map(with_pose, s.objects))) for s in dataset.samples
+    )
+    return replace(dataset, samples=samples)
+
+
+def test_poses_are_learned_and_resumed_beside_photos_without(make_dataset, tmp_path):
+    parts = ((posed(make_dataset("sim")), 0.7), (make_dataset("photos", seed=1), 0.3))
+    config = replace(TINY, steps=4, poses=True, flips=False)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    detector = train_detector(parts, config, whole, line_steps=2)
+    with pytest.raises(KilledError):
+        train_detector(parts, config, broken, line_steps=2, checkpoint_s=0, progress=kill_at(2))
+    train_detector(parts, config, broken, resume=True, line_steps=2)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    assert set(read_metrics(whole)[0].losses) == {"heat", "box", "category", "corners", "total"}
+    assert list(detector.card.objects) == ["square", "disc"]
+    assert detector.card.objects["disc"].corners_m().max() == 0.01
+    with pytest.raises(InputError, match="no object of category 'square' has a pose and a size"):
+        train_detector(parts[1:], config, tmp_path / "photos alone")
+    assert not (tmp_path / "photos alone").exists()
+
+
 def test_another_training_is_not_resumed(make_dataset, tmp_path):
     data, run = make_dataset(), tmp_path / "run"
     train_detector(((data, 1.0),), replace(TINY, steps=2), run)
@@ -171,6 +212,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     [
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
          "Allowed: nano, small"),
+        ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": -1}, "batch must be 1 or more, not -1"),

@@ -19,9 +19,16 @@ from sim2cam.dataset.formats.bop_poses import (
     scored_scenes,
     write_pose_results,
 )
+from sim2cam.dataset.known_objects import KnownObject
+from sim2cam.errors import InputError, UsageError
+from sim2cam.geometry.poses import Pose
 from sim2cam.images import encode_png, write_bytes
+from sim2cam.measure.detection import Detection
 from sim2cam.measure.discrepancy import depth_of
-from sim2cam.pipeline.poses import bench_poses
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.poses import Placed
+from sim2cam.models.prediction import LoadedDetector
+from sim2cam.pipeline.poses import bench_poses, estimate_poses
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 CAMERA = np.array([[300.0, 0, 80], [0, 310, 60], [0, 0, 1]])
@@ -184,7 +191,10 @@ def test_poses_of_another_data_set_are_refused(boxes, tmp_path, capsys):
 
 def test_captures_that_are_none_of_bop_are_refused(tmp_path, capsys):
     said = broken(tmp_path, tmp_path, capsys)
-    assert said == f"{tmp_path}: no BOP data set, which poses are scored on. Check the path."
+    assert said == (
+        f"{tmp_path}: no BOP data set, which poses are scored on. Check the path, or write one with "
+        "sim2cam export --format bop."
+    )
 
 
 def test_a_broken_mesh_is_named(boxes, tmp_path, capsys):
@@ -195,6 +205,95 @@ def test_a_broken_mesh_is_named(boxes, tmp_path, capsys):
         assert broken(boxes, tmp_path, capsys).startswith(f"{mesh}: no PLY that can be read (")
     finally:
         mesh.write_bytes(whole)
+
+
+BOX = KnownObject(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
+NAMES = ("obj_000001", "obj_000002")
+
+
+def detector(categories=NAMES):
+    card = DetectorCard("nano", categories, 0, {}, (), objects=dict.fromkeys(categories, BOX))
+    return LoadedDetector(None, card)
+
+
+@pytest.fixture
+def all_seeing(monkeypatch):
+    """Detectors find the truth, picture after picture, and one thing that lies nowhere in each."""
+    shown = iter(sorted(TRUTHS))
+
+    def predict_poses(said, rgb, lens):
+        assert rgb.shape == (HEIGHT, WIDTH, 3)
+        assert lens.matrix() == pytest.approx(CAMERA)
+        found = [
+            Placed(
+                Detection(said.card.categories[n - 1], (0, 0, 1, 1), 0.5 + n / 10),
+                Pose.from_matrix(p),
+            )
+            for n, poses in TRUTHS[next(shown)].items()
+            for p in poses
+        ]
+        return (*found, Placed(Detection(said.card.categories[0], (0, 0, 1, 1), 0.99), None))
+
+    monkeypatch.setattr("sim2cam.pipeline.poses.predict_poses", predict_poses)
+
+
+def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):
+    told = []
+    found = estimate_poses(detector(), boxes, progress=lambda *said: told.append(said))
+    assert told == [(1, 2), (2, 2)]
+    assert [(one.image_id, one.object_id, one.score) for one in found] == [
+        (3, 1, 0.6), (3, 2, 0.7), (3, 2, 0.7), (4, 1, 0.6),
+    ]  # fmt: skip
+    assert len({one.seconds for one in found}) == 2
+    assert bench(boxes, tmp_path, found).score.all["ar_mssd"].value == 1
+
+
+def test_only_so_many_images_and_objects_by_other_names(boxes, all_seeing):
+    renamed = dict(zip(NAMES, ("brick", "slab"), strict=True))
+    found = estimate_poses(detector(("brick", "slab")), boxes, renamed=renamed, limit=1)
+    assert [(one.image_id, one.object_id) for one in found] == [(3, 1), (3, 2), (3, 2)]
+
+
+def test_objects_that_the_detector_does_not_know_are_left_out(boxes, all_seeing):
+    found = estimate_poses(detector(("elephant", "obj_000002")), boxes)
+    assert {one.object_id for one in found} == {2}
+
+
+def test_two_objects_of_one_category_are_refused(boxes):
+    names = boxes / "categories.json"
+    names.write_text(json.dumps({"1": "brick", "2": "brick"}))
+    try:
+        with pytest.raises(InputError) as caught:
+            estimate_poses(detector(("brick",)), boxes)
+    finally:
+        names.unlink()
+    assert str(caught.value) == (
+        f"{boxes}: objects 1 and 2 are both 'brick', so a pose of one does not say of which. Score "
+        "poses in a file (.csv), which has numbers."
+    )
+
+
+def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
+    with pytest.raises(UsageError, match="the weights find boxes alone"):
+        estimate_poses(LoadedDetector(None, DetectorCard("nano", NAMES, 0, {}, ())), boxes)
+    with pytest.raises(InputError, match="no BOP data set, which poses are scored on"):
+        estimate_poses(detector(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("weights", "poses_file", "text"),
+    [
+        ("found.json", "p.csv", "--poses is for weights; what was found is there already."),
+        ("found.csv", "p.csv", "--poses is for weights; what was found is there already."),
+        ("w.safetensors", "p.txt", "--poses p.txt must be a new file that ends in .csv."),
+        ("w.safetensors", "there.csv", "--poses there.csv must be a new file that ends in .csv."),
+    ],
+)
+def test_files_of_poses_that_cannot_be(weights, poses_file, text, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.csv").touch()
+    assert main(["bench", weights, "--captures", "c", "--poses", poses_file]) == 2
+    assert text in capsys.readouterr().err
 
 
 def lmo_results(images, noise=None):

@@ -8,6 +8,7 @@ from sim2cam.report.overlay import (
     KIND_COLOURS,
     LONGER_SIDE_PX,
     category_colour,
+    draw_detections,
     draw_labels,
     draw_verdicts,
 )
@@ -77,3 +78,21 @@ def test_texts_of_near_boxes_do_not_cover_one_another(label):
 
 def test_colours_of_categories_repeat():
     assert category_colour(0) == category_colour(10) != category_colour(1)
+
+
+def test_a_box_in_space_is_drawn_by_its_edges():
+    corners = np.array([(x, y + z) for x in (110, 190) for y in (130, 160) for z in (0, 15)], float)
+    found = Detection("a", BOX, 0.9)
+    flat, space = (
+        draw_detections(grey(), [(found, seen)], ["a"]) == category_colour(0)
+        for seen in (None, corners)
+    )
+    flat, space = flat.all(axis=2), space.all(axis=2)
+    assert flat[240, 200:400].all()
+    assert not space[245:355, 200].any()
+    ends = 2 * corners.astype(int)  # twice as far
+    for a, b in ((0, 1), (0, 2), (0, 4), (7, 6), (7, 5), (7, 3)):
+        column, row = (ends[a] + ends[b]) // 2
+        assert space[row, column]
+    far = np.full((8, 2), 1e9) * np.linspace(-1, 1, 16).reshape(8, 2)
+    assert draw_detections(grey(), [(found, far)], ["a"]).shape == (640, 960, 3)

@@ -1,0 +1,165 @@
+"""From the corners of an object's box in a picture to its pose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+
+from sim2cam.errors import UsageError
+from sim2cam.geometry.central import CentralLens, seen_ahead
+from sim2cam.geometry.poses import Pose, quaternion, vec3
+from sim2cam.measure.detection import Detection
+from sim2cam.models.pictures import PIXEL_CENTRE
+from sim2cam.models.prediction import (
+    SCORE_FLOOR,
+    Corners,
+    LoadedDetector,
+    predict_with_corners,
+)
+
+Floats = NDArray[np.float64]
+
+LEAST_CORNERS = 4
+_WIDEST = 0.05  # cosine to the middle of the corners, below which a plane before it is of no use
+_AGREED = 3.0  # spreads of the middle corner, within which corners agree on a pose
+_SETTLED = 1e-5  # relative change of the sum, at which it has come to rest
+_NEAREST = 1e-3  # of the first distance, to which no corner comes on the way
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An object that was found, and how it lies.
+
+    Attributes:
+        detection: what it is and where in the picture.
+        pose: its frame in the camera frame; None where its corners fit no pose.
+    """
+
+    detection: Detection
+    pose: Pose | None
+
+    def seen_corners(self, corners_m: Floats, lens: CentralLens) -> Floats | None:
+        """Returns where the corners (8, 2) of its box in space are, pixels as boxes have them.
+
+        None without a pose, and where the lens does not see all of them.
+
+        Args:
+            corners_m: in the object's frame (8, 3).
+            lens: through which they are seen.
+        """
+        points = None if self.pose is None else self.pose.apply(corners_m)
+        if points is None or not lens.sees(points).all():
+            return None
+        return lens.project(points) + PIXEL_CENTRE
+
+
+def predict_poses(
+    detector: LoadedDetector,
+    rgb: NDArray[np.uint8],
+    lens: CentralLens,
+    *,
+    score_floor: float = SCORE_FLOOR,
+) -> tuple[Placed, ...]:
+    """Returns what lies in an image and how, surest first.
+
+    Args:
+        detector: trained with poses.
+        rgb: (height, width, 3) uint8.
+        lens: through which the image was taken.
+        score_floor: less sure ones are left out.
+
+    Raises:
+        UsageError: the detector finds no poses.
+    """
+    check_poses(detector)
+    placed = []
+    for detection, corners in predict_with_corners(detector, rgb, score_floor=score_floor):
+        assert corners is not None  # of all that a detector with objects finds
+        known = detector.card.objects[detection.category]
+        placed.append(Placed(detection, solve_pose(corners, known.corners_m(), lens)))
+    return tuple(placed)
+
+
+def check_poses(detector: LoadedDetector) -> None:
+    """Refuses a detector that finds no poses.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if not detector.card.objects:
+        raise UsageError(
+            "the weights find boxes alone. Train them with poses = true in the recipe's [train]."
+        )
+
+
+def solve_pose(corners: Corners, corners_m: Floats, lens: CentralLens) -> Pose | None:
+    """Returns the pose that explains where corners are seen; None where none does.
+
+    It starts with SQPnP (Terzakis and Lourakis 2020) on the corners that agree, by RANSAC, and ends at
+    the least of a robust sum over all of them of residuals, each over its corner's spread: what the
+    detector is not sure of counts little, and a corner that is far off does not pull the others with it.
+    Both see the corners in a plane before a camera that is turned to their middle: any lens will do.
+
+    Args:
+        corners: as they are seen.
+        corners_m: in the object's frame (8, 3).
+        lens: through which they are.
+    """
+    pixels = corners.places - PIXEL_CENTRE
+    met = np.asarray(np.isfinite(pixels).all(axis=1))
+    met[met] = lens.meets(pixels[met])
+    if met.sum() < LEAST_CORNERS:
+        return None
+    rays = lens.unproject(pixels[met])
+    if (rays @ rays.mean(axis=0)).min() < _WIDEST * np.linalg.norm(rays.mean(axis=0)):
+        return None
+    ahead, plane = seen_ahead(rays)
+    sizes = [np.linalg.norm(np.ptp(places, axis=0)) for places in (pixels[met], plane)]
+    if not min(sizes) > 0:
+        return None
+    found = _fitted(corners_m[met], plane, corners.spreads_px[met] * sizes[1] / sizes[0])
+    if found is None:
+        return None
+    back = ahead.inv()
+    return Pose(quaternion(back * found[0]), vec3(back.apply(found[1])))
+
+
+def _fitted(points_m: Floats, plane: Floats, spreads: Floats) -> tuple[Rotation, Floats] | None:
+    """Returns where points (n, 3) are nearest to places (n, 2) in the plane z = 1, over spreads (n,)."""
+    agreed, turn, shift, _ = cv2.solvePnPRansac(
+        points_m,
+        plane,
+        np.eye(3),
+        None,
+        reprojectionError=_AGREED * float(np.median(spreads)),
+        flags=cv2.SOLVEPNP_SQPNP,
+    )
+    if not agreed:
+        _, turn, shift = cv2.solvePnP(points_m, plane, np.eye(3), None, flags=cv2.SOLVEPNP_SQPNP)
+    start, first = Rotation.from_rotvec(turn.ravel()), shift.ravel()
+    begun = start.apply(points_m) + first
+    if not _is_before(begun):
+        return None
+
+    def moved(step: Floats) -> tuple[Rotation, Floats]:
+        return Rotation.from_rotvec(step[:3]) * start, first + step[3:]
+
+    def residuals(step: Floats) -> Floats:
+        rotation, position = moved(step)
+        seen = rotation.apply(points_m) + position
+        off = seen[:, :2] / np.maximum(seen[:, 2:], _NEAREST * begun[:, 2].min()) - plane
+        return np.asarray(off / spreads[:, None]).ravel()
+
+    found = moved(
+        least_squares(residuals, np.zeros(6), loss="cauchy", x_scale="jac", ftol=_SETTLED).x
+    )
+    return found if _is_before(found[0].apply(points_m) + found[1]) else None
+
+
+def _is_before(points_m: Floats) -> bool:
+    return bool(np.isfinite(points_m).all() and (points_m[:, 2] > 0).all())

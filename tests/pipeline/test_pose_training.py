@@ -1,0 +1,110 @@
+"""From meshes to scored poses, by the commands that people type: render, train, export, bench."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import trimesh
+
+from sim2cam.cli.main import main
+from sim2cam.dataset.captures import read_captures
+
+pytestmark = pytest.mark.slow
+
+SIDES = np.array([(230, 40, 40), (30, 60, 220), (240, 220, 40), (40, 190, 70), (250, 250, 250),
+                  (230, 90, 220)])  # fmt: skip
+RECIPE = """\
+base = "objects"
+name = "bricks"
+[assets]
+folder = "assets"
+[render]
+width = 96
+height = 96
+views = 2
+[domain.layout]
+object_count = 1
+distractor_count = 0
+surface = "table"
+[domain.view]
+object_px = 210.0
+aim_radius = 0.0
+[domain.lens]
+k1 = 0.0
+k2 = 0.0
+p1 = 0.0
+p2 = 0.0
+[train]
+poses = true
+flips = false
+steps = 360
+batch = 4
+crop_px = 96
+scale_range = [1.0, 1.0]
+quarter_turns = false
+free_turns = false
+photometric = false
+learning_rate = 3e-3
+ema_decay = 0.95
+"""
+
+
+def brick():
+    """A brick of 60 x 40 x 30 mm, each side of its own colour."""
+    box = trimesh.creation.box((0.06, 0.04, 0.03))
+    side = 2 * np.abs(box.face_normals).argmax(axis=1) + (box.face_normals.sum(axis=1) > 0)
+    return trimesh.Trimesh(
+        box.vertices[box.faces].reshape(-1, 3),
+        np.arange(36).reshape(-1, 3),
+        vertex_colors=SIDES[side].repeat(3, axis=0),
+        process=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, opengl):
+    """A folder with a recipe, and renders of it, as a data set of ours and as one of BOP."""
+    root = tmp_path_factory.mktemp("bricks")
+    (root / "assets").mkdir()
+    brick().export(root / "assets/brick.ply")
+    (root / "bricks.toml").write_text(RECIPE)
+    run("render", root / "bricks.toml", "--out", root / "sim", "--count", 6, "--workers", 1)
+    run("export", root / "sim", "--out", root / "bop", "--format", "bop")
+    return root
+
+
+def run(*words):
+    assert main([*map(str, words), "-q"]) == 0
+
+
+@pytest.fixture(scope="module")
+def weights(place):
+    before = torch.get_num_threads()
+    run("train", place / "bricks.toml", "--data", place / "sim", "--out", place / "run",
+        "--workers", 1)  # fmt: skip
+    yield place / "run/weights.safetensors"
+    torch.set_num_threads(before)
+
+
+def test_a_few_pictures_are_learned_by_heart(place, weights, capsys):
+    command = ("bench", weights, "--captures", place / "bop", "--poses", place / "poses.csv")
+    run(*command, "--workers", 1, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["poses"]["images"] == 6
+    assert found["poses"]["all"]["add"]["value"] >= 0.5
+    assert found["ap50"]["value"] > 0.8
+
+
+def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, capsys):
+    run("predict", weights, place / "sim", "--score", "0.3", "--workers", 1)
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    apart = []
+    for sample, line in zip(read_captures(place / "sim").samples, lines, strict=True):
+        (truth,) = sample.objects
+        poses = [d["pose"] for d in line["detections"] if d["pose"] is not None]
+        off = [np.subtract(p["position_m"], truth.pose.position_m) for p in poses]
+        apart.append(min((float(np.linalg.norm(o)) for o in off), default=1.0))
+    assert np.median(apart) < 0.008
