@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +27,8 @@ class DetectorGraph(nn.Module):
 
     def __init__(self, detector: LoadedDetector) -> None:
         super().__init__()
-        self.network: Detector = detector.network
+        self.network: Detector = copy.deepcopy(detector.network)
+        self.network.corners = None  # poses are found by more than tensors
         self.scale = detector.card.magnification
         self.margin = detector.card.box_margin
 
