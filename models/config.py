@@ -105,6 +105,9 @@ class TrainConfig:
             raise UsageError(f"min_visible must be 0 to 1, not {self.min_visible}")
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
+        self._check_mix()
+
+    def _check_mix(self) -> None:
         if bool(self.first_weights) != bool(self.mix_steps):
             raise UsageError(
                 "first_weights say how data sets are mixed at the first step, and mix_steps in how many "

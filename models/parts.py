@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,17 @@ def _check_weights(parts: Parts, config: TrainConfig) -> None:
             raise UsageError(f"the weight of {dataset.root} must be above 0, not {weight}")
     if not any(weight for _, weight in parts):
         raise UsageError("the weights must not all be 0: nothing is left to train on in the end.")
+
+
+def begun_with(plain: Dataset, parts: Parts, config: TrainConfig) -> tuple[Parts, TrainConfig]:
+    """Returns parts and settings of the same training, begun with plain scenes.
+
+    Their share falls from all of the crops to none in the first third of the steps, which of the
+    shares that were tried was the best one on photos (docs/decisions/0035-plain-scenes-first.md).
+    """
+    first = (0.0,) * len(parts) + (1.0,)
+    begun = replace(config, first_weights=first, mix_steps=max(1, config.steps // 3))
+    return (*parts, (plain, 0.0)), begun
 
 
 def shares_at(step: int, parts: Parts, config: TrainConfig) -> NDArray[np.float64]:

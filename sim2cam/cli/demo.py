@@ -74,7 +74,7 @@ def _clear(out: Path, overwrite: bool) -> None:
         raise OutputError(
             out, "is not empty. Add --overwrite to start anew, or choose another --out."
         )
-    parts = {"sim", "adapted", "translator", "detector", "demo.json", "report.html"}
+    parts = {"sim", "plain", "adapted", "translator", "detector", "demo.json", "report.html"}
     strangers = sorted(p.name for p in out.iterdir() if p.name.removesuffix(".part") not in parts)
     if strangers:
         raise OutputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
+from sim2cam.models.parts import begun_with
 from sim2cam.models.prediction import load_detector
 from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.tuning import tune_weights
@@ -36,9 +38,10 @@ from sim2cam.render.rasterizer import rasterizer
 from sim2cam.training.device import use_threads
 
 RECIPE = "dice-demo"
+PLAIN_RECIPE = "dice-fixed"
 STANDIN = SHIPPED / "standin"
-PICTURES = 240
-TINY_PICTURES = 130  # where there is no OpenGL, in about as many minutes
+PICTURES, PLAIN_PICTURES = 240, 60
+TINY_PICTURES, TINY_PLAIN_PICTURES = 100, 40  # without OpenGL, in about as many minutes
 TRANSLATED = 64
 RESULT = "demo.json"
 
@@ -106,10 +109,13 @@ def run_demo(
     use_threads(workers)
     stages: list[Stage] = []
     with _timed(stages, "generate"):
-        sim = generate(
-            recipe, root / "sim", count=_pictures(), seed=seed, workers=workers,
-            resume=False, overwrite=False, progress=progress("generate"),
+        make = functools.partial(
+            generate, seed=seed, workers=workers, resume=False, overwrite=False,
+            progress=progress("generate"),
         )  # fmt: skip
+        pictures, plain_pictures = _counts()
+        sim = make(recipe, root / "sim", count=pictures)
+        plain = make(load_recipe(PLAIN_RECIPE), root / "plain", count=plain_pictures)
     parts = [(sim, 1.0)]
     certification = Certification(recipe.adapt.certificate)
     if len(sets.style.samples) >= MIN_CAPTURES:
@@ -129,9 +135,8 @@ def run_demo(
         if certificate.kept:
             parts.append((read_dataset(root / "adapted"), 1.0))
     with _timed(stages, "train"):
-        train_detector(
-            tuple(parts), recipe.train, root / "detector", progress=_by_step(progress("train"))
-        )
+        mix, config = begun_with(plain, tuple(parts), recipe.train)
+        train_detector(mix, config, root / "detector", progress=_by_step(progress("train")))
     with _timed(stages, "bench"):
         if sets.dev is not None:
             tune_weights(root / "detector" / WEIGHTS, sets.dev)
@@ -183,8 +188,10 @@ def demo_captures(path: Path | None) -> CaptureSets:
     return split_captures(STANDIN, origin="stand-in") if path is None else split_captures(path)
 
 
-def _pictures() -> int:
-    return TINY_PICTURES if rasterizer().name.startswith("tiny") else PICTURES
+def _counts() -> tuple[int, int]:
+    """Returns how many pictures and plain pictures are rendered."""
+    is_tiny = rasterizer().name.startswith("tiny")
+    return (TINY_PICTURES, TINY_PLAIN_PICTURES) if is_tiny else (PICTURES, PLAIN_PICTURES)
 
 
 def _bench_both(
@@ -219,9 +226,10 @@ def _write_result(
             "their certificate and were not trained on; adapted/certificate.json says why."
         )
         notes += [f"Translator: {warning}" for warning in read_ending(root / "translator").warnings]
-    if _pictures() < PICTURES:
+    pictures, _ = _counts()
+    if pictures < PICTURES:
         notes.append(
-            f"No OpenGL here: pybullet's TinyRenderer drew, and {_pictures()} pictures instead of "
+            f"No OpenGL here: pybullet's TinyRenderer drew, and {pictures} pictures instead of "
             f"{PICTURES}, as it is slower."
         )
     if captures is None:

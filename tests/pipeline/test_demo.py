@@ -24,6 +24,7 @@ def short(monkeypatch):
     )
     monkeypatch.setattr(demo, "load_recipe", lambda _name: small)
     monkeypatch.setattr(demo, "PICTURES", 6)
+    monkeypatch.setattr(demo, "PLAIN_PICTURES", 2)
     monkeypatch.setattr(demo, "TRANSLATED", 4)
 
 
