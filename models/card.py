@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from sim2cam import __version__
-from sim2cam.errors import CheckpointError, did_you_mean
+from sim2cam.errors import CheckpointError, UsageError, did_you_mean
+from sim2cam.models.confidence import Scaling
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
+
+
+@dataclass(frozen=True)
+class NoveltyLimit:
+    """From where on a picture is called unlike what was trained on.
+
+    Attributes:
+        distance: of ``novelty.distance``; further pictures are unlike.
+        false_alarms: share of familiar pictures, at most, that lie beyond it.
+        pictures: how many it was measured on.
+        measured_on: what these are: of the data trained on, but held out, or development captures.
+        tile_px: side of the training crops.
+    """
+
+    distance: float
+    false_alarms: float
+    pictures: int
+    measured_on: Literal["held-out pictures", "development captures"]
+    tile_px: int
+
+    def __post_init__(self) -> None:
+        """Refuses limits that pictures cannot be held against.
+
+        Raises:
+            UsageError: naming the value.
+        """
+        for name in ("distance", "tile_px"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"novelty.{name} must be above 0, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -29,6 +60,12 @@ class DetectorCard:
         magnification: images are enlarged by this before the network, chosen on development images.
         box_margin: boxes are widened on each side by this share of their own side, because people
             draw boxes looser than masks are; measured on development images.
+        scaling: what calibrates confidences, measured on development images or held-out pictures; None
+            where it was not.
+        sizes_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
+            to the 5 % largest; None where unknown.
+        novelty: from where on a picture is unlike what was trained on; None where not measured. What
+            it is held against stands beside the weights.
         kind, format: what the file is.
         version: of sim2cam.
         stored_as: type of the floating-point tensors in the file.
@@ -45,6 +82,9 @@ class DetectorCard:
     metrics: dict[str, Any] = field(default_factory=dict)
     magnification: float = 1.0
     box_margin: float = 0.0
+    scaling: Scaling | None = None
+    sizes_px: tuple[float, float] | None = None
+    novelty: NoveltyLimit | None = None
     kind: Literal["sim2cam detector"] = "sim2cam detector"
     format: Literal[1] = 1
     version: str = __version__
@@ -67,7 +107,7 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
 
     Raises:
         CheckpointError: not a detector's card, a key missing or of the wrong type, or an unknown
-            architecture.
+            architecture, or a scaling that cannot be.
     """
     read = read_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
@@ -75,4 +115,21 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
         raise CheckpointError(path, f"architecture '{read.architecture}' is not known. {hint}")
     if not read.categories or len(set(read.categories)) != len(read.categories):
         raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
+    if read.scaling is not None:
+        _check_scaling(path, read.scaling, read.categories)
     return read
+
+
+def _check_scaling(path: Path, scaling: Scaling, categories: tuple[str, ...]) -> None:
+    if not 0 < scaling.temperature < math.inf:
+        raise CheckpointError(
+            path, f"scaling.temperature must be above 0, not {scaling.temperature}."
+        )
+    if set(scaling.offsets) != set(categories):
+        raise CheckpointError(
+            path,
+            f"scaling.offsets are of {', '.join(scaling.offsets)}, but must be of each category: "
+            f"{', '.join(categories)}.",
+        )
+    if not all(map(math.isfinite, scaling.offsets.values())):
+        raise CheckpointError(path, f"scaling.offsets must be finite, not {scaling.offsets}.")

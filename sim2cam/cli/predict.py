@@ -6,10 +6,10 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -19,6 +19,9 @@ from sim2cam.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from sim2cam.measure.detection import Detection
+    from sim2cam.models.prediction import Prediction
 
 _QUALITY = 92
 
@@ -35,6 +38,8 @@ class Predict:
     """Folder for the pictures with what was found drawn in."""
     score: float = 0.5
     """Leave out what the detector is less sure of, 0 to 1."""
+    abstain: bool = False
+    """Leave out what is found in pictures that are unlike those trained on."""
     limit: int | None = None
     """Stop after so many pictures."""
     device: str = "cpu"
@@ -46,7 +51,8 @@ class Predict:
     def execute(self) -> None:
         """Predicts; JSON lines go to stdout."""
         from sim2cam import images
-        from sim2cam.models.prediction import load_detector, predict
+        from sim2cam.models.prediction import load_detector, look
+        from sim2cam.models.sizes import longer_side, size_fit
         from sim2cam.report.overlay import draw_detections
         from sim2cam.training.device import use_threads
 
@@ -57,20 +63,44 @@ class Predict:
             check_empty(self.out)
         use_threads(self.workers)
         detector = load_detector(self.weights, device=self.device)
-        count = 0
+        if self.abstain and detector.card.novelty is None:
+            raise UsageError(
+                f"--abstain: {self.weights} does not hold what pictures it was trained on. Train again, "
+                "or leave --abstain out."
+            )
+        count, unlike = 0, 0
+        sides_px: list[float] = []
         for name, rgb in itertools.islice(_pictures(self.what), self.limit):
-            found = predict(detector, rgb, score_floor=self.score)
-            line = {"image": name, "detections": [asdict(d) for d in found]}
-            sys.stdout.write(json.dumps(line) + "\n")
+            seen = look(detector, rgb, score_floor=self.score)
+            abstains = self.abstain and seen.is_unlike
+            found = () if abstains else seen.detections
+            sys.stdout.write(json.dumps(_line(name, seen, found, abstains=abstains)) + "\n")
             sys.stdout.flush()  # a program may be waiting for it
             count += 1
+            unlike += seen.is_unlike
+            sides_px += [longer_side(d.box_xyxy) * detector.card.magnification for d in found]
             if self.out is not None:
                 drawn = draw_detections(rgb, found, detector.card.categories)
                 suffix = "" if name.lower().endswith(".jpg") else ".jpg"
                 path = self.out / f"{name}{suffix}"
                 images.write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
         where = "" if self.out is None else f", drawn in {self.out}"
-        self.talk.console().say(f"{count} pictures{where}")
+        console = self.talk.console()
+        are = "not measured" if detector.card.novelty is None else unlike
+        console.say(f"{count} pictures{where}; unlike those trained on: {are}")
+        fit = size_fit(sides_px, detector.card.sizes_px)
+        if fit is not None and fit.warning is not None:
+            console.say(fit.warning)
+
+
+def _line(
+    name: str, seen: Prediction, found: Sequence[Detection], *, abstains: bool
+) -> dict[str, Any]:
+    """Returns what is said of a picture; of its novelty, where that is measured."""
+    line: dict[str, Any] = {"image": name, "detections": [asdict(d) for d in found]}
+    if seen.novelty is not None:
+        line |= {"novelty": seen.novelty, "unlike": seen.is_unlike, "abstained": abstains}
+    return line
 
 
 def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:

@@ -1,0 +1,187 @@
+"""train measures when not to trust a detector; bench reports it, and predict abstains."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sim2cam import images
+from sim2cam.cli.main import main
+from sim2cam.models import trust
+from sim2cam.models.prediction import load_detector
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
+
+SHIPPED = str(SHIPPED_WEIGHTS / "dice.safetensors")
+
+
+@pytest.fixture(scope="module")
+def train(sim):
+    """A function that trains on renders in two steps, and returns the weights."""
+
+    def run(out, *more, recipe_steps=2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(trust, "CROPS", 32)
+            flags = ["--steps", str(recipe_steps), "--workers", "1", *map(str, more)]
+            assert main(["train", "dice", "--data", str(sim.root), "--out", str(out), *flags]) == 0
+        return out / "weights.safetensors"
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def weights(train, tmp_path_factory):
+    return train(tmp_path_factory.mktemp("trusted") / "run", "--held-out", "0.85", "-q")
+
+
+@pytest.fixture
+def noise(tmp_path):
+    rgb = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
+    images.write_bytes(tmp_path / "noise.png", images.encode_png(rgb))
+    return tmp_path / "noise.png"
+
+
+def test_held_out_scenes_are_not_trained_on_and_set_the_limit(weights):
+    card = load_detector(weights).card
+    assert card.data[0].images == 4  # of 24: two of 12 scenes, each in two views
+    assert card.novelty.pictures == 20
+    assert card.novelty.measured_on == "held-out pictures"
+    assert card.novelty.tile_px == card.config["crop_px"]
+
+
+def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, capsys):
+    card = load_detector(train(tmp_path / "run")).card
+    assert card.data[0].images == 24
+    assert card.novelty is None
+    assert (
+        "0.05 of the scenes are 0 pictures, fewer than 19: all are trained on."
+        in capsys.readouterr().err
+    )
+
+
+def test_development_captures_take_the_place_of_held_out_pictures(train, coco, tmp_path, capsys):
+    card = load_detector(train(tmp_path / "run", "--dev", coco, "--held-out", "0.85")).card
+    assert card.data[0].images == 24
+    assert (card.novelty.measured_on, card.novelty.pictures) == ("development captures", 24)
+    assert "fewer than" not in capsys.readouterr().err
+
+
+def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, capsys):
+    out = tmp_path / "bench.json"
+    flags = ["--captures", str(coco), "--workers", "1"]
+    assert main(["bench", str(weights), *flags, "--json", "--out", str(out)]) == 0
+    found = json.loads(capsys.readouterr().out)["trust"]
+    assert json.loads(out.read_text())["trust"] == found
+    low, high = found["calibration"]["ece"]["ci95"]
+    assert 0 <= low <= found["calibration"]["ece"]["value"] <= high
+    assert sum(n for *_, n in found["calibration"]["bins"]) > 0
+    assert found["unlike"]["false_alarms"] == 0.05
+    assert found["unlike"]["value"] <= 2 / 24  # most set the limit themselves
+    assert found["sizes"]["objects"] > 24
+    images_said = json.loads(out.read_text())["images"]
+    assert sum(one["novelty"] > 1 for one in images_said) == round(24 * found["unlike"]["value"])
+    assert main(["bench", str(weights), *flags]) == 0
+    said = capsys.readouterr().out
+    assert "expected calibration error: 0." in said
+    assert ", of familiar ones at most 0.05" in said
+
+
+def test_weights_that_know_nothing_say_so(coco, noise, capsys):
+    flags = ["--captures", str(coco), "--limit", "3", "--workers", "1"]
+    assert main(["bench", SHIPPED, *flags]) == 0
+    said = capsys.readouterr()
+    assert "unlike what was trained on: not measured" in said.out
+    assert "before calibration" not in said.out
+    assert main(["bench", SHIPPED, *flags, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["trust"]
+    assert (found["uncalibrated"], found["unlike"], found["sizes"]) == (None, None, None)
+    assert main(["predict", SHIPPED, str(noise), "--workers", "1"]) == 0
+    said = capsys.readouterr()
+    assert set(json.loads(said.out)) == {"image", "detections"}
+    assert "1 pictures; unlike those trained on: not measured" in said.err
+    assert main(["predict", SHIPPED, str(noise), "--abstain"]) == 2
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .endswith(
+            f"--abstain: {SHIPPED} does not hold what pictures it was trained on. Train again, or leave "
+            "--abstain out."
+        )
+    )
+
+
+def test_predict_marks_what_is_unlike_and_abstains(weights, sim, noise, capsys):
+    flags = ["--workers", "1", "--score", "0"]
+    assert main(["predict", str(weights), str(noise), *flags]) == 0
+    said = capsys.readouterr()
+    marked = json.loads(said.out)
+    assert marked["unlike"]
+    assert marked["novelty"] > 1
+    assert not marked["abstained"]
+    assert marked["detections"]
+    assert "1 pictures; unlike those trained on: 1" in said.err
+    assert main(["predict", str(weights), str(noise), *flags, "--abstain"]) == 0
+    left_out = json.loads(capsys.readouterr().out)
+    assert left_out == marked | {"detections": [], "abstained": True}
+    assert main(["predict", str(weights), str(sim.root), *flags, "--abstain"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert all(bool(line["detections"]) != line["unlike"] for line in lines)
+    assert sum(line["unlike"] for line in lines) <= 3
+
+
+def test_objects_of_other_sizes_are_warned_of(weights, coco, tmp_path, capsys):
+    card = weights.with_suffix(".json")
+    other = tmp_path / "weights.safetensors"
+    other.write_bytes(weights.read_bytes())
+    other.with_suffix(".json").write_text(
+        json.dumps(json.loads(card.read_text()) | {"sizes_px": [500.0, 600.0]})
+    )
+    flags = ["--captures", str(coco), "--limit", "2", "--workers", "1"]
+    assert main(["bench", str(other), *flags]) == 0
+    assert "objects are smaller and 0% larger than those trained on" in capsys.readouterr().err
+    assert main(["bench", str(weights), *flags]) == 0
+    assert "than those trained on" not in capsys.readouterr().err
+    flags = ["--limit", "1", "--workers", "1", "--score", "0"]
+    assert main(["predict", str(other), str(coco), *flags]) == 0
+    assert "than those trained on" in capsys.readouterr().err
+
+
+def test_detections_of_others_have_a_calibration_error(coco, weights, tmp_path, capsys):
+    out = tmp_path / "found.json"
+    flags = ["--captures", str(coco), "--workers", "1", "--json"]
+    assert main(["bench", str(weights), *flags, "--out", str(out)]) == 0
+    ours = json.loads(capsys.readouterr().out)["trust"]
+    assert main(["bench", str(out), *flags]) == 0
+    found = json.loads(capsys.readouterr().out)["trust"]
+    assert found["calibration"] == ours["calibration"]
+    assert found["unlike"] is None
+
+
+def test_captures_without_labels_get_the_scores_that_need_none(weights, coco, tmp_path, capsys):
+    photos = coco.parent / "images"
+    flags = ["--captures", str(photos if photos.is_dir() else coco.parent), "--workers", "1"]
+    out = tmp_path / "found.json"
+    assert main(["bench", SHIPPED, *flags, "--json", "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert found == json.loads(out.read_text())
+    assert found["images"] == 24
+    assert found["selection"]["detections"] > 5
+    assert 0 <= found["selection"]["entropy"] <= 1
+    assert 0 <= found["selection"]["diversity"] <= 1
+    assert found["unlike"] is None
+    assert "has no labels: nothing tells whether what was found is right." in said.err
+    assert main(["bench", str(weights), *flags]) == 0
+    said = capsys.readouterr().out
+    assert "selection scores: not measured, next to nothing was found" in said
+    assert ", of familiar ones at most 0.05" in said
+    assert main(["bench", SHIPPED, *flags, "--map", "a=b"]) == 2
+    assert "--map and --ignore are for labels, and" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("share", ["1", "-0.1", "nan"])
+def test_shares_that_cannot_be_held_out(share, capsys):
+    arguments = ["train", "dice", "--data", "a", "--out", "x", f"--held-out={share}"]
+    assert main(arguments) == 2
+    assert (
+        f"--held-out must be 0 or more and below 1, not {float(share)}" in capsys.readouterr().err
+    )
