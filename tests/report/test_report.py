@@ -92,7 +92,7 @@ def test_confidences_that_were_not_measured(tmp_path, read_page):
     row = ScoreRow("weights that ship", "real", score())
     report = RunReport("demo", "real", {}, (), (row,))
     text = read_page(write_report(report, tmp_path / "report.html")).text
-    assert re.search(r"0\.975 0\.950–0\.990 not measured", text)
+    assert re.search(r"0\.975\s+0\.950–0\.990\s+not measured", text)
 
 
 def test_a_run_of_which_nothing_ran(tmp_path, read_page):
