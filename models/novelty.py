@@ -107,8 +107,9 @@ def distance(familiar: Familiar, features: Tensor, tile_px: int) -> float:
         tile_px: side of the training crops.
     """
     cells = tile_px / STRIDE_PX
-    grid = [max(1, round(side / cells)) for side in features.shape[1:]]
-    means = functional.adaptive_avg_pool2d(features[None].float().cpu(), grid)[0].flatten(1).T
+    rows, columns = (max(1, round(side / cells)) for side in features.shape[1:])
+    tiles = functional.adaptive_avg_pool2d(features[None].float().cpu(), (rows, columns))
+    means = tiles[0].flatten(1).T
     white = (means - familiar.mean) @ familiar.whitening.T
     return float(white.square().mean().sqrt())
 

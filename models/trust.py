@@ -95,10 +95,10 @@ def with_trust(
     """
     limit = NoveltyLimit(1.0, FALSE_ALARMS, len(pictures.samples), source, tile_px)
     card = replace(detector.card, scaling=None, novelty=limit)
-    as_trained = (
-        {} if source == "development captures" else {"magnification": 1.0, "box_margin": 0.0}
-    )
-    seen = look_at_dataset(replace(detector, card=replace(card, **as_trained)), pictures)
+    as_used = card
+    if source == "held-out pictures":
+        as_used = replace(card, magnification=1.0, box_margin=0.0)
+    seen = look_at_dataset(replace(detector, card=as_used), pictures)
     found = confidences_of(pictures, {name: one.detections for name, one in seen.items()})
     distances = [one.novelty for one in seen.values() if one.novelty is not None]
     card = replace(

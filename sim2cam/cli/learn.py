@@ -238,8 +238,8 @@ class Train:
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
         dev = None if self.dev is None else read_captures(self.dev)
-        sets, pictures, source = self._trusted_pictures(sets, dev, config.seed)
-        parts = tuple(zip(sets, shares, strict=True))
+        learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
+        parts = tuple(zip(learned, shares, strict=True))
         clear_run(self.out, self.folder)
         train_detector(
             parts,

@@ -123,9 +123,9 @@ def calibration_of(found: Confidences, rng: np.random.Generator) -> Calibration 
     bins = np.array_split(np.argsort(scores, kind="stable"), min(BINS, len(scores)))
     gaps, number = np.zeros((2, found.n_images, len(bins)))  # sums over an image's detections
     for column, members in enumerate(bins):
-        place = (images[members], column)
-        np.add.at(gaps, place, scores[members] - right[members])
-        np.add.at(number, place, 1)
+        gap = scores[members] - right[members]
+        gaps[:, column] = np.bincount(images[members], gap, found.n_images)
+        number[:, column] = np.bincount(images[members], minlength=found.n_images)
     counts = resampled_counts(found.n_images, DRAWS, rng)
     drawn = (counts @ number).sum(axis=1)
     apart = np.abs(counts @ gaps).sum(axis=1)
