@@ -3,7 +3,8 @@
     python benchmarks/make_weights.py [--work DIR] [--threads N]
 
 The data are those of the ladder's arm "+ translated" (``benchmarks/dice.py``), made in the same
-folder. The development photos choose magnification and box margin; their scores go into the card.
+folder. The development photos choose magnification and box margin, and tell when not to trust it; their
+scores go into the card.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sim2cam.dataset.reader import read_dataset
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import save_detector
 from sim2cam.models.training import TrainProgress, train_detector
+from sim2cam.models.trust import training_crops, with_trust
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
 from sim2cam.pipeline.ladder import prepare_data
@@ -53,10 +55,13 @@ def main(arguments: Arguments) -> None:
     run = arguments.work / "runs" / "shipped"
     trained = train_detector(parts, CONFIG, run, resume=True, progress=_tell)
     dev = read_captures(dice_folder() / "dev.json")
-    detector = tuned(trained, dev)
+    familiar = training_crops(trained, parts, CONFIG)
+    detector = replace(tuned(trained, dev), familiar=familiar)
+    detector = with_trust(detector, dev, "development captures", CONFIG.crop_px)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"
-    save_detector(path, detector.network.state_dict(), replace(detector.card, metrics=metrics))
+    card = replace(detector.card, metrics=metrics)
+    save_detector(path, detector.network.state_dict(), card, familiar)
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
 
 

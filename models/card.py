@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from sim2cam import __version__
 from sim2cam.dataset.known_objects import KnownObject
-from sim2cam.errors import CheckpointError, did_you_mean
+from sim2cam.errors import CheckpointError, UsageError, did_you_mean
+from sim2cam.models.confidence import Scaling
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
+
+
+@dataclass(frozen=True)
+class NoveltyLimit:
+    """From where on a picture is called unlike what was trained on.
+
+    Attributes:
+        distance: of ``novelty.distance``; further pictures are unlike.
+        false_alarms: share of familiar pictures, at most, that lie beyond it.
+        pictures: how many it was measured on.
+        measured_on: what these are: of the data trained on, but held out, or development captures.
+        tile_px: side of the training crops.
+    """
+
+    distance: float
+    false_alarms: float
+    pictures: int
+    measured_on: Literal["held-out pictures", "development captures"]
+    tile_px: int
+
+    def __post_init__(self) -> None:
+        """Refuses limits that pictures cannot be held against.
+
+        Raises:
+            UsageError: naming the value.
+        """
+        for name in ("distance", "tile_px"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"novelty.{name} must be above 0, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -31,6 +62,12 @@ class DetectorCard:
         box_margin: boxes are widened on each side by this share of their own side, because people
             draw boxes looser than masks are; measured on development images.
         objects: by category, those whose poses it finds; empty of one that finds none.
+        scaling: what calibrates confidences, measured on development images or held-out pictures; None
+            where it was not.
+        sizes_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
+            to the 5 % largest; None where unknown.
+        novelty: from where on a picture is unlike what was trained on; None where not measured. What
+            it is held against stands beside the weights.
         kind, format: what the file is.
         version: of sim2cam.
         stored_as: type of the floating-point tensors in the file.
@@ -48,6 +85,9 @@ class DetectorCard:
     magnification: float = 1.0
     box_margin: float = 0.0
     objects: dict[str, KnownObject] = field(default_factory=dict)
+    scaling: Scaling | None = None
+    sizes_px: tuple[float, float] | None = None
+    novelty: NoveltyLimit | None = None
     kind: Literal["sim2cam detector"] = "sim2cam detector"
     format: Literal[1] = 1
     version: str = __version__
@@ -70,7 +110,7 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
 
     Raises:
         CheckpointError: not a detector's card, a key missing or of the wrong type, an unknown
-            architecture, or objects that are not those of the categories.
+            architecture, a scaling that cannot be, or objects that are not those of the categories.
     """
     read = read_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
@@ -84,4 +124,21 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
             f"objects are {', '.join(read.objects)}, but categories {', '.join(read.categories)}. "
             "Copy both files again.",
         )
+    if read.scaling is not None:
+        _check_scaling(path, read.scaling, read.categories)
     return read
+
+
+def _check_scaling(path: Path, scaling: Scaling, categories: tuple[str, ...]) -> None:
+    if not 0 < scaling.temperature < math.inf:
+        raise CheckpointError(
+            path, f"scaling.temperature must be above 0, not {scaling.temperature}."
+        )
+    if set(scaling.offsets) != set(categories):
+        raise CheckpointError(
+            path,
+            f"scaling.offsets are of {', '.join(scaling.offsets)}, but must be of each category: "
+            f"{', '.join(categories)}.",
+        )
+    if not all(map(math.isfinite, scaling.offsets.values())):
+        raise CheckpointError(path, f"scaling.offsets must be finite, not {scaling.offsets}.")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sim2cam.models.confidence import scaled, slopes_and_offsets
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector
 from sim2cam.models.prediction import DUPLICATE_IOU, PAD_TO_PX, LoadedDetector
 from sim2cam.training.onnx import write_onnx
@@ -25,12 +26,16 @@ class DetectorGraph(nn.Module):
     where that one goes for the same reason. Scores of such boxes are 0.
     """
 
+    scaling: Tensor | None
+
     def __init__(self, detector: LoadedDetector) -> None:
         super().__init__()
         self.network: Detector = copy.deepcopy(detector.network)
         self.network.corners = None  # poses are found by more than tensors
         self.scale = detector.card.magnification
         self.margin = detector.card.box_margin
+        scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
+        self.register_buffer("scaling", scaling, persistent=False)
 
     def forward(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns boxes (SURE, 4) in pixels, scores (SURE,), surest first, and labels (SURE,).
@@ -43,7 +48,10 @@ class DetectorGraph(nn.Module):
         heat = maps.heat[0].sigmoid()  # (h, w)
         peak = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
         probability, label = maps.classes[0].softmax(0).max(0)
-        score = torch.where(peak, (heat * probability).sqrt(), torch.zeros_like(heat))
+        score = (heat * probability).sqrt()
+        if self.scaling is not None:
+            score = scaled(score, self.scaling[label])
+        score = torch.where(peak, score, torch.zeros_like(heat))
         best, where = score.flatten().topk(SURE)
         across = torch.arange(heat.shape[1]).expand(heat.shape[0], -1).flatten()[where]
         down = torch.arange(heat.shape[0])[:, None].expand(-1, heat.shape[1]).flatten()[where]

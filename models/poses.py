@@ -15,12 +15,7 @@ from sim2cam.geometry.central import CentralLens, seen_ahead
 from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.measure.detection import Detection
 from sim2cam.models.pictures import PIXEL_CENTRE
-from sim2cam.models.prediction import (
-    SCORE_FLOOR,
-    Corners,
-    LoadedDetector,
-    predict_with_corners,
-)
+from sim2cam.models.prediction import Corners, LoadedDetector, Prediction, look
 
 Floats = NDArray[np.float64]
 
@@ -59,11 +54,7 @@ class Placed:
 
 
 def predict_poses(
-    detector: LoadedDetector,
-    rgb: NDArray[np.uint8],
-    lens: CentralLens,
-    *,
-    score_floor: float = SCORE_FLOOR,
+    detector: LoadedDetector, rgb: NDArray[np.uint8], lens: CentralLens
 ) -> tuple[Placed, ...]:
     """Returns what lies in an image and how, surest first.
 
@@ -71,18 +62,27 @@ def predict_poses(
         detector: trained with poses.
         rgb: (height, width, 3) uint8.
         lens: through which the image was taken.
-        score_floor: less sure ones are left out.
 
     Raises:
         UsageError: the detector finds no poses.
     """
     check_poses(detector)
-    placed = []
-    for detection, corners in predict_with_corners(detector, rgb, score_floor=score_floor):
-        assert corners is not None  # of all that a detector with objects finds
-        known = detector.card.objects[detection.category]
-        placed.append(Placed(detection, solve_pose(corners, known.corners_m(), lens)))
-    return tuple(placed)
+    return placed_in(look(detector, rgb), detector, lens)
+
+
+def placed_in(seen: Prediction, detector: LoadedDetector, lens: CentralLens) -> tuple[Placed, ...]:
+    """Returns what was seen in an image, with its poses.
+
+    Args:
+        seen: by the detector, in an image taken through the lens.
+        detector: trained with poses.
+        lens: of the image.
+    """
+    assert seen.corners is not None  # of all that a detector with objects finds
+    return tuple(
+        Placed(one, solve_pose(corners, detector.card.objects[one.category].corners_m(), lens))
+        for one, corners in zip(seen.detections, seen.corners, strict=True)
+    )
 
 
 def check_poses(detector: LoadedDetector) -> None:

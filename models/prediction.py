@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +20,16 @@ from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection
 from sim2cam.models.card import DetectorCard, card_from_json
+from sim2cam.models.confidence import scaled, slopes_and_offsets
+from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, corner_places
+from sim2cam.models.novelty import Familiar, distance, neck_features, take_familiar
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
-SCORE_FLOOR = 0.05  # enough for a precision-recall curve; users choose a higher one
+SCORE_FLOOR = (
+    0.05  # before calibration: enough for a precision-recall curve; users choose a higher one
+)
 MAX_DETECTIONS = 300
 DUPLICATE_IOU = 0.6
 PAD_TO_PX = 32
@@ -36,10 +42,12 @@ class LoadedDetector:
     Attributes:
         network: in evaluation mode, on its device.
         card: what it is.
+        familiar: what its training crops look like; None where not measured.
     """
 
     network: Detector
     card: DetectorCard
+    familiar: Familiar | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +63,27 @@ class Corners:
 
     places: NDArray[np.float64]
     spreads_px: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a detector says of an image.
+
+    Attributes:
+        detections: what lies in it, surest first.
+        novelty: how unlike what the detector was trained on it is, over the limit of its card; None
+            where not measured.
+        corners: of the box in space of each detection; None without poses.
+    """
+
+    detections: tuple[Detection, ...]
+    novelty: float | None
+    corners: tuple[Corners, ...] | None = None
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the image is beyond the limit, so that what is said of it may be worth nothing."""
+        return self.novelty is not None and self.novelty > 1
 
 
 class Decoded(NamedTuple):
@@ -82,78 +111,107 @@ def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
     """
     tensors, words = load_weights(path)
     card = card_from_json(card_path(path), words)
+    familiar = None
+    if card.novelty is not None:
+        channels = ARCHITECTURES[card.architecture].head_channels
+        tensors, familiar = take_familiar(path, tensors, channels)
     network = Detector(
         card.architecture, len(card.categories), torch.Generator(), poses=bool(card.objects)
     )
     fill_network(path, network, tensors)
     network.eval().to(find_device(device))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return LoadedDetector(network, card)
+    return LoadedDetector(network, card, familiar)
 
 
-def save_detector(path: Path, tensors: Mapping[str, Tensor], card: DetectorCard) -> None:
+def save_detector(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    card: DetectorCard,
+    familiar: Familiar | None = None,
+) -> None:
     """Writes weights, in half precision, and their card.
+
+    Args:
+        path: the weights file; the card lies beside it.
+        tensors: of the network.
+        card: what it is.
+        familiar: what its training crops look like, where the card has a limit for it.
 
     Raises:
         CheckpointError: the name does not end in ``.safetensors``.
         OutputError: the folder cannot be written.
     """
-    save_weights(path, tensors, card.to_json())
+    more = {} if familiar is None else familiar.tensors()
+    save_weights(path, {**tensors, **more}, card.to_json())
 
 
 def predict(
     detector: LoadedDetector,
     rgb: NDArray[np.uint8],
     *,
-    score_floor: float = SCORE_FLOOR,
+    score_floor: float | None = None,
     scale: float | None = None,
 ) -> tuple[Detection, ...]:
-    """Returns what lies in an image of any size, surest first.
+    """Returns what lies in an image of any size, surest first; arguments are those of ``look``."""
+    return look(detector, rgb, score_floor=score_floor, scale=scale).detections
+
+
+def look(
+    detector: LoadedDetector,
+    rgb: NDArray[np.uint8],
+    *,
+    score_floor: float | None = None,
+    scale: float | None = None,
+) -> Prediction:
+    """Returns what lies in an image of any size, and how unlike what was trained on the image is.
 
     Args:
         detector: from ``load_detector``.
         rgb: (height, width, 3) uint8.
-        score_floor: less sure ones are left out.
+        score_floor: less sure ones are left out; when None, those below ``SCORE_FLOOR`` before
+            calibration, which keeps the order of those of one category.
         scale: magnification before the network, for objects of other sizes than it was trained on;
             the card's when None.
     """
-    found = predict_with_corners(detector, rgb, score_floor=score_floor, scale=scale)
-    return tuple(detection for detection, _ in found)
+    card = detector.card
+    height, width = rgb.shape[:2]
+    scale = card.magnification if scale is None else scale
+    maps, features = maps_of(detector, rgb, scale)
+    said = decode(maps, score_floor, slopes_and_offsets(card.scaling, card.categories))
+    boxes = _widened(said.boxes.numpy().astype(np.float64) / scale, card.box_margin)
+    boxes = boxes.clip(0, (width, height, width, height))
+    kept = _without_duplicates(boxes)
+    detections = tuple(
+        Detection(
+            category=card.categories[int(said.categories[i])],
+            box_xyxy=(
+                float(boxes[i][0]),
+                float(boxes[i][1]),
+                float(boxes[i][2]),
+                float(boxes[i][3]),
+            ),
+            score=float(said.scores[i]),
+        )
+        for i in kept
+    )
+    corners = None
+    if said.corners is not None:
+        corners = tuple(_corners(said.corners[i], scale) for i in kept)
+    return Prediction(detections, novelty_of(detector, features), corners)
 
 
-def predict_with_corners(
-    detector: LoadedDetector,
-    rgb: NDArray[np.uint8],
-    *,
-    score_floor: float = SCORE_FLOOR,
-    scale: float | None = None,
-) -> tuple[tuple[Detection, Corners | None], ...]:
-    """Returns what ``predict`` does, with the corners of each object; None without poses.
+def novelty_of(detector: LoadedDetector, features: Tensor | None) -> float | None:
+    """Returns how unlike what a detector was trained on an image is, over the limit of its card.
 
     Args:
-        detector, rgb, score_floor, scale: as for ``predict``.
+        detector: from ``load_detector``.
+        features: of the image, from ``maps_of``.
     """
-    height, width = rgb.shape[:2]
-    scale = detector.card.magnification if scale is None else scale
-    decoded = decode(_run(detector.network, _scaled(rgb, scale)), score_floor)
-    boxes = _widened(decoded.boxes.numpy().astype(np.float64) / scale, detector.card.box_margin)
-    boxes = boxes.clip(0, (width, height, width, height))
-    return tuple(
-        (
-            Detection(
-                category=detector.card.categories[int(decoded.categories[i])],
-                box_xyxy=(
-                    float(boxes[i][0]),
-                    float(boxes[i][1]),
-                    float(boxes[i][2]),
-                    float(boxes[i][3]),
-                ),
-                score=float(decoded.scores[i]),
-            ),
-            None if decoded.corners is None else _corners(decoded.corners[i], scale),
-        )
-        for i in _without_duplicates(boxes)
-    )
+    limit = detector.card.novelty
+    if limit is None or detector.familiar is None or features is None:
+        return None
+    return distance(detector.familiar, features, limit.tile_px) / limit.distance
 
 
 def _corners(said: Tensor, scale: float) -> Corners:
@@ -165,7 +223,7 @@ def predict_dataset(
     detector: LoadedDetector,
     dataset: Dataset,
     *,
-    score_floor: float = SCORE_FLOOR,
+    score_floor: float | None = None,
     scale: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, tuple[Detection, ...]]:
@@ -180,27 +238,57 @@ def predict_dataset(
     Raises:
         InputError: an image cannot be read.
     """
-    found = {}
+    seen = look_at_dataset(
+        detector, dataset, score_floor=score_floor, scale=scale, progress=progress
+    )
+    return {name: prediction.detections for name, prediction in seen.items()}
+
+
+def look_at_dataset(
+    detector: LoadedDetector,
+    dataset: Dataset,
+    *,
+    score_floor: float | None = None,
+    scale: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Prediction]:
+    """Returns what ``look`` says of every image of a data set, by the sample's name.
+
+    Its arguments and errors are those of ``predict_dataset``.
+    """
+    seen = {}
     for done, sample in enumerate(dataset.samples, 1):
-        found[sample.name] = predict(
+        seen[sample.name] = look(
             detector, read_rgb(sample.rgb), score_floor=score_floor, scale=scale
         )
         if progress is not None:
             progress(done, len(dataset.samples))
-    return found
+    return seen
 
 
-def decode(maps: Maps, score_floor: float) -> Decoded:
+def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None = None) -> Decoded:
     """Returns what lies at the peaks of the maps of one image.
 
-    A score is the geometric mean of the probabilities of there being an object and of its category.
+    A score is the geometric mean of the probabilities of there being an object and of its category,
+    calibrated where that is known how.
+
+    Args:
+        maps: of one image.
+        score_floor: as for ``look``.
+        scaling: slopes and offsets of logits, for each category (c, 2); scores stay when None.
     """
     heat = maps.heat[0].float().sigmoid()  # (h, w)
     peak = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
     probability, category = maps.classes[0].float().softmax(0).max(0)  # (h, w) each
-    scores = torch.where(peak, (heat * probability).sqrt(), torch.zeros_like(heat)).flatten()
+    scores = (heat * probability).sqrt()
+    least = SCORE_FLOOR if score_floor is None else min(SCORE_FLOOR, score_floor)
+    is_found = peak & (scores >= least)
+    if scaling is not None:
+        scores = scaled(scores, scaling.to(scores.device)[category])
+    scores = torch.where(is_found, scores, torch.zeros_like(heat)).flatten()
     best, where = scores.topk(min(MAX_DETECTIONS, scores.numel()))
-    where, best = where[best >= score_floor], best[best >= score_floor]
+    kept = is_found.flatten()[where] if score_floor is None else best >= score_floor
+    where, best = where[kept], best[kept]
     columns = heat.shape[1]
     centre = torch.stack([where % columns, where // columns], 1) * STRIDE_PX + STRIDE_PX / 2
     log_sides = maps.log_sides[0].float().flatten(1)[:, where].T  # (n, 4)
@@ -216,7 +304,20 @@ def decode(maps: Maps, score_floor: float) -> Decoded:
 
 
 @torch.inference_mode()
-def _run(network: Detector, rgb: NDArray[np.uint8]) -> Maps:
+def maps_of(
+    detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float
+) -> tuple[Maps, Tensor | None]:
+    """Returns the maps of an image, and the features (c, h/4, w/4) that its novelty is measured by.
+
+    The latter is None where no novelty is known.
+
+    Args:
+        detector: from ``load_detector``.
+        rgb: (height, width, 3) uint8.
+        scale: magnification before the network.
+    """
+    rgb = _scaled(rgb, scale)
+    network = detector.network
     height, width = rgb.shape[:2]
     device = network.mean.device
     image = torch.from_numpy(np.array(rgb)).to(device).permute(2, 0, 1)[None]
@@ -224,12 +325,16 @@ def _run(network: Detector, rgb: NDArray[np.uint8]) -> Maps:
         memory_format=torch.channels_last
     )
     padded[:, :, :height, :width] = image
-    with autocast(device):
+    tap: AbstractContextManager[list[Tensor]] = nullcontext([])
+    if detector.familiar is not None:
+        tap = neck_features(network)
+    with autocast(device), tap as seen:
         maps = network(padded)
     rows, columns = -(-height // STRIDE_PX), -(-width // STRIDE_PX)
     corners = None if maps.corners is None else maps.corners[..., :rows, :columns]
     heat, log_sides, classes = (values[..., :rows, :columns] for values in maps[:3])
-    return Maps(heat, log_sides, classes, corners)
+    inside = Maps(heat, log_sides, classes, corners)
+    return inside, seen[0][0, :, :rows, :columns] if seen else None
 
 
 def _rounded_up(side: int) -> int:

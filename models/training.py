@@ -21,6 +21,7 @@ from sim2cam.models.detector import Detector
 from sim2cam.models.losses import TargetTensors, detector_losses
 from sim2cam.models.parts import Parts, check_parts, part_records, shares_at
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
+from sim2cam.models.sizes import trained_sizes
 from sim2cam.seeds import integer_seed
 from sim2cam.training.checkpoint import (
     Checkpoint,
@@ -100,7 +101,7 @@ def train_detector(
     run = _Run(config, len(categories), place)
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
         run.restore(checkpoint)
-    make = _batch_maker(parts, categories, objects, config).make
+    make = batch_maker(parts, categories, objects, config).make
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
     record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
@@ -117,7 +118,13 @@ def train_detector(
         if progress is not None:
             progress(line)
     card = DetectorCard(
-        config.architecture, categories, run.step, asdict(config), records, objects=objects
+        config.architecture,
+        categories,
+        run.step,
+        asdict(config),
+        records,
+        objects=objects,
+        sizes_px=trained_sizes(parts, config),
     )
     save_detector(run_dir / WEIGHTS, run.average.state, card)
     return load_detector(run_dir / WEIGHTS, device=device)
@@ -202,12 +209,20 @@ def _identity(
     return {"config": decisive, "categories": categories, "data": parts}
 
 
-def _batch_maker(
+def batch_maker(
     parts: Parts,
     categories: tuple[str, ...],
     objects: Mapping[str, KnownObject],
     config: TrainConfig,
 ) -> BatchMaker:
+    """Returns what makes the batches of a training.
+
+    Args:
+        parts: labelled data sets with their weights.
+        categories: names in the order of class indices.
+        objects: by category, those whose poses are learned; none where none are.
+        config: how crops are drawn.
+    """
     rules = CropRules(
         crop_px=config.crop_px,
         scale_range=config.scale_range,

@@ -48,7 +48,7 @@ def tune_weights(path: Path, dev: Dataset) -> LoadedDetector:
         CheckpointError, OutputError: the file cannot be read or written.
     """
     detector = tuned(load_detector(path), dev)
-    save_detector(path, detector.network.state_dict(), detector.card)
+    save_detector(path, detector.network.state_dict(), detector.card, detector.familiar)
     return detector
 
 

@@ -16,11 +16,13 @@ from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
+    from sim2cam.measure.bootstrap import Estimate
     from sim2cam.measure.poses import PoseScore
     from sim2cam.measure.slices import Slice
     from sim2cam.models.prediction import LoadedDetector
-    from sim2cam.pipeline.bench import BenchResult, Comparison
+    from sim2cam.pipeline.bench import BenchResult, Comparison, UnlabelledResult
     from sim2cam.pipeline.poses import PoseBench
+    from sim2cam.pipeline.trust import Trust
 
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
 _POSE_METRICS = {
@@ -40,7 +42,8 @@ class Bench:
     poses as BOP has them since 2019 (.csv)."""
     captures: Path
     """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset. In one of
-    BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too."""
+    BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too. Of
+    captures without labels, weights get the scores that need none."""
     out: Path | None = None
     """File (.json) for the scores, and of detections the errors in every image and themselves."""
     poses: Path | None = None
@@ -122,6 +125,10 @@ class Bench:
         console = self.talk.console()
         poses = None if self.poses is None else self._find_poses(self.poses, console)
         captures = read_scored(self.captures).take(self.limit)
+        is_labelled = any(sample.objects is not None for sample in captures.samples)
+        if self.weights.suffix == ".safetensors" and captures.samples and not is_labelled:
+            self._judge_unlabelled(captures, console)
+            return
         if self.weights.suffix == ".json":
             found = read_predictions(self.weights, captures, self.captures)
             result = score_predictions(captures, found)
@@ -130,14 +137,39 @@ class Bench:
         slices = slice_errors(result.captures, result.predictions)
         if self.out is not None:
             write_bench(result, slices, self.out)
+        if result.trust.sizes is not None and result.trust.sizes.warning is not None:
+            console.say(result.trust.sizes.warning)
         if self.talk.json:
-            scores = result.score.to_json() | {"slices": [s.to_json() for s in slices]}
-            console.result(scores | ({} if poses is None else {"poses": poses.to_json()}))
+            facts = {"trust": result.trust.to_json(), "slices": [s.to_json() for s in slices]}
+            facts |= {} if poses is None else {"poses": poses.to_json()}
+            console.result(result.score.to_json() | facts)
         else:
             console.table(score_table({self.weights.name: result.score}))
+            console.table(_trust_words(result.trust))
             console.table(_slice_table(slices))
             if poses is not None:
                 console.table("\n" + _pose_table(poses.score))
+
+    def _judge_unlabelled(self, captures: Dataset, console: Console) -> None:
+        """Says what there is to say of a detector without labels."""
+        from sim2cam.dataset.writer import write_json
+        from sim2cam.pipeline.bench import bench_unlabelled
+
+        if self.map or self.ignore:
+            raise UsageError(f"--map and --ignore are for labels, and {self.captures} has none.")
+        found = bench_unlabelled(
+            self._detector(), captures, progress=console.progress("predicting")
+        )
+        console.say(
+            f"{self.captures} has no labels: nothing tells whether what was found is right. The scores "
+            "below rank detectors of one kind, and may be wrong."
+        )
+        if self.out is not None:
+            write_json(self.out, found.to_json())
+        if self.talk.json:
+            console.result(found.to_json())
+        else:
+            console.table(_unlabelled_words(found))
 
     def _bench(self, captures: Dataset, console: Console) -> BenchResult:
         from sim2cam.pipeline.bench import bench
@@ -198,7 +230,7 @@ def score_table(scores: dict[str, Any]) -> str:
     lines = [head]
     for label, score in scores.items():
         cells = [getattr(score, name) for name in _METRICS]
-        texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
+        texts = map(_with_interval, cells)
         lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
     return "\n".join(lines)
 
@@ -213,19 +245,54 @@ def _pose_table(score: PoseScore) -> str:
     lines = [f"{'':<{width}}{'number':>8}" + "".join(f"  {t:>20}" for t in shown.values())]
     for name, number, row in rows:
         cells = [row[metric] for metric in shown]
-        texts = [f"{c.value:.3f} ({c.ci95[0]:.3f}-{c.ci95[1]:.3f})" for c in cells]
+        texts = map(_with_interval, cells)
         lines.append(f"{name:<{width}}{number:>8}" + "".join(f"  {t:>20}" for t in texts))
     return "\n".join(lines)
+
+
+def _trust_words(trust: Trust) -> str:
+    """Returns a line on confidences and one on how many captures are unlike what was trained on."""
+    calibration, before, unlike = trust.calibration, trust.uncalibrated, trust.unlike
+    off = "not measured: confidences are not 0 to 1, or none is sure enough"
+    if calibration is not None:
+        off = f"{_with_interval(calibration.error)}, by chance at most {calibration.by_chance:.3f}"
+        off += f"; before calibration {_with_interval(before.error)}" if before else ""
+    return f"\nexpected calibration error: {off}\n{_unlike_words(unlike, trust.false_alarms)}"
+
+
+def _unlike_words(unlike: Estimate | None, false_alarms: float | None) -> str:
+    others = "not measured"
+    if unlike is not None:
+        others = f"{_with_interval(unlike)}, of familiar ones at most {false_alarms:g}"
+    return f"unlike what was trained on: {others}"
+
+
+def _unlabelled_words(found: UnlabelledResult) -> str:
+    """Returns the scores of a detector on captures without labels, a line each."""
+    lines = [f"images: {found.images}", _unlike_words(found.unlike, found.false_alarms)]
+    if found.selection is None:
+        return "\n".join([*lines, "selection scores: not measured, next to nothing was found"])
+    s = found.selection
+    return "\n".join(
+        [
+            *lines,
+            f"entropy: {s.entropy:.3f} (of {s.detections} detections; lower is surer)",
+            f"diversity: {s.diversity:.3f} (0 where all is called the same)",
+            f"neighbourhood density: {s.density:.3f} nats (higher where detections group)",
+        ]
+    )
+
+
+def _with_interval(found: Estimate) -> str:
+    return f"{found.value:.3f} ({found.ci95[0]:.3f}-{found.ci95[1]:.3f})"
 
 
 def _slice_table(slices: Sequence[Slice]) -> str:
     """Returns a line for each kind of objects: how many are right, something else, missed."""
     lines = [f"\n{'objects':<30}{'number':>8}{'right':>24}{'wrong':>8}{'missed':>8}"]
     for one in slices:
-        low, high = one.right.ci95
-        right = f"{one.right.value:.3f} ({low:.3f}-{high:.3f})"
         lines.append(
-            f"{one.about + ' ' + one.value:<30}{one.objects:>8}{right:>24}"
+            f"{one.about + ' ' + one.value:<30}{one.objects:>8}{_with_interval(one.right):>24}"
             f"{one.wrong_category:>8.3f}{one.missed:>8.3f}"
         )
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sim2cam.adapt.selection import Ending
     from sim2cam.adapt.store import PlainMethod
     from sim2cam.adapt.translator.config import TranslatorConfig
+    from sim2cam.dataset.sample import Dataset
+    from sim2cam.models.trust import Source
 
 
 @dataclass(frozen=True)
@@ -230,8 +232,12 @@ class Train:
     limit: int | None = None
     """Read only so many samples of each data set."""
     dev: Path | None = None
-    """Labelled captures that choose the magnification of images and the margin of boxes; they are
-    not trained on."""
+    """Labelled captures that choose the magnification of images and the margin of boxes, and tell how
+    far confidences are to be trusted; they are not trained on."""
+    held_out: float = 0.05
+    """Share of the scenes that is not trained on, where fewer than 19 pictures are given as --dev: they
+    tell how far confidences are to be trusted and which pictures are unlike. None where that is fewer
+    than 19."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
@@ -243,6 +249,7 @@ class Train:
         """Trains."""
         from sim2cam.dataset.captures import read_captures
         from sim2cam.models.training import WEIGHTS, train_detector
+        from sim2cam.models.trust import measure_trust
         from sim2cam.models.tuning import tune_weights
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.training.device import use_threads
@@ -251,6 +258,8 @@ class Train:
             raise UsageError(
                 f"--weights has {len(self.weights)} numbers for {len(self.data)} data sets; give one each."
             )
+        if not 0 <= self.held_out < 1:
+            raise UsageError(f"--held-out must be 0 or more and below 1, not {self.held_out}")
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         use_threads(self.workers)
@@ -264,9 +273,11 @@ class Train:
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
         dev = None if self.dev is None else read_captures(self.dev)
+        learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
+        parts = tuple(zip(learned, shares, strict=True))
         clear_run(self.out, self.folder)
         train_detector(
-            tuple(zip(sets, shares, strict=True)),
+            parts,
             config,
             self.out,
             resume=self.folder.resume,
@@ -275,7 +286,31 @@ class Train:
         )
         if dev is not None:
             tune_weights(self.out / WEIGHTS, dev)
+        if pictures is not None:
+            measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
+
+    def _trusted_pictures(
+        self, sets: Sequence[Dataset], dev: Dataset | None, seed: int
+    ) -> tuple[Sequence[Dataset], Dataset | None, Source]:
+        """Returns what is trained on, the pictures that tell when to trust what comes of it, and what
+        these are.
+        """
+        from sim2cam.dataset.algebra import set_aside
+        from sim2cam.models.novelty import LEAST_PICTURES
+        from sim2cam.seeds import stream
+
+        if dev is not None and len(dev.samples) >= LEAST_PICTURES:
+            return sets, dev, "development captures"
+        kept, aside = set_aside(sets, self.held_out, stream(seed, "held out"))
+        if len(aside.samples) >= LEAST_PICTURES:
+            return kept, aside, "held-out pictures"
+        self.talk.console().say(
+            f"{self.held_out:g} of the scenes are {len(aside.samples)} pictures, fewer than "
+            f"{LEAST_PICTURES}: all are trained on. How far confidences are to be trusted, and which "
+            "pictures are unlike those trained on, is not measured."
+        )
+        return sets, None, "held-out pictures"
 
 
 def clear_run(run_dir: Path, folder: Folder) -> None:

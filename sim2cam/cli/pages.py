@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.adapt.adversarial import read_metrics as read_translator_metrics
+from sim2cam.dataset.sample import Origin
 from sim2cam.models.training import read_metrics as read_detector_metrics
+from sim2cam.pipeline.bench import BenchResult
 from sim2cam.pipeline.demo import DemoResult, read_parts
 from sim2cam.report.examples import choose_examples, picture_rows
 from sim2cam.report.report import write_report
@@ -59,12 +61,16 @@ def _facts(result: DemoResult) -> dict[str, str]:
 
 
 def _scores(result: DemoResult) -> tuple[ScoreRow, ...]:
-    shipped = result.shipped.score if result.shipped else None
-    origin = result.captures_origin
     return (
-        ScoreRow("trained in this run", origin, result.trained.score),
-        ScoreRow("weights that ship", origin, shipped),
+        _score_row("trained in this run", result.captures_origin, result.trained),
+        _score_row("weights that ship", result.captures_origin, result.shipped),
     )
+
+
+def _score_row(label: str, origin: Origin, found: BenchResult | None) -> ScoreRow:
+    if found is None:
+        return ScoreRow(label, origin, None)
+    return ScoreRow(label, origin, found.score, found.trust.calibration, found.trust.uncalibrated)
 
 
 def _curves(root: Path) -> tuple[Curves, ...]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sim2cam.geometry.lens import Lens
     from sim2cam.measure.detection import Detection
-    from sim2cam.models.prediction import LoadedDetector
+    from sim2cam.models.prediction import LoadedDetector, Prediction
 
 _QUALITY = 92
 
@@ -45,6 +45,8 @@ class Predict:
     """File (camera.json) of calibrate, whose lens took the pictures; data sets know theirs."""
     score: float = 0.5
     """Leave out what the detector is less sure of, 0 to 1."""
+    abstain: bool = False
+    """Leave out what is found in pictures that are unlike those trained on."""
     limit: int | None = None
     """Stop after so many pictures."""
     device: str = "cpu"
@@ -57,7 +59,8 @@ class Predict:
         """Predicts; JSON lines go to stdout."""
         from sim2cam import images
         from sim2cam.models.poses import check_poses
-        from sim2cam.models.prediction import load_detector
+        from sim2cam.models.prediction import load_detector, look
+        from sim2cam.models.sizes import longer_side, size_fit
         from sim2cam.report.overlay import draw_detections
         from sim2cam.training.device import use_threads
 
@@ -68,17 +71,30 @@ class Predict:
             check_empty(self.out)
         use_threads(self.workers)
         detector = load_detector(self.weights, device=self.device)
+        if self.abstain and detector.card.novelty is None:
+            raise UsageError(
+                f"--abstain: {self.weights} does not hold what pictures it was trained on. Train again, "
+                "or leave --abstain out."
+            )
         pictures = _pictures(self.what)
         if self.camera is not None:
             check_poses(detector)
             pictures = _through(self.camera, pictures)
-        count = unplaced = 0
+        count = unlike = unplaced = 0
+        sides_px: list[float] = []
         for name, rgb, lens in itertools.islice(pictures, self.limit):
-            found, lines = self._look(detector, rgb, lens)
-            sys.stdout.write(json.dumps({"image": name, "detections": lines}) + "\n")
+            seen = look(detector, rgb, score_floor=self.score)
+            found, lines = _told(detector, seen, lens)
+            abstains = self.abstain and seen.is_unlike
+            if abstains:
+                found, lines = [], []
+            sys.stdout.write(json.dumps(_line(name, seen, lines, abstains=abstains)) + "\n")
             sys.stdout.flush()  # a program may be waiting for it
             count += 1
+            unlike += seen.is_unlike
             unplaced += bool(detector.card.objects) and lens is None
+            magnification = detector.card.magnification
+            sides_px += [longer_side(one.box_xyxy) * magnification for one, _ in found]
             if self.out is not None:
                 drawn = draw_detections(rgb, found, detector.card.categories)
                 suffix = "" if name.lower().endswith(".jpg") else ".jpg"
@@ -86,29 +102,42 @@ class Predict:
                 images.write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
         where = "" if self.out is None else f", drawn in {self.out}"
         console = self.talk.console()
-        console.say(f"{count} pictures{where}")
+        are = "not measured" if detector.card.novelty is None else unlike
+        console.say(f"{count} pictures{where}; unlike those trained on: {are}")
         if unplaced:
             console.say(
                 f"{unplaced} have no poses, as their lens is not known. Name it with --camera."
             )
+        fit = size_fit(sides_px, detector.card.sizes_px)
+        if fit is not None and fit.warning is not None:
+            console.say(fit.warning)
 
-    def _look(
-        self, detector: LoadedDetector, rgb: NDArray[np.uint8], lens: Lens | None
-    ) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
-        """Returns what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
-        from sim2cam.models.poses import predict_poses
-        from sim2cam.models.prediction import predict
 
-        objects = detector.card.objects
-        if lens is None or not objects:
-            found = predict(detector, rgb, score_floor=self.score)
-            return [(one, None) for one in found], [asdict(one) for one in found]
-        placed = predict_poses(detector, rgb, lens, score_floor=self.score)
-        known = [objects[one.detection.category].corners_m() for one in placed]
-        return [
-            (one.detection, one.seen_corners(corners_m, lens))
-            for one, corners_m in zip(placed, known, strict=True)
-        ], [asdict(one.detection) | {"pose": one.pose and asdict(one.pose)} for one in placed]
+def _told(
+    detector: LoadedDetector, seen: Prediction, lens: Lens | None
+) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
+    """Returns what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
+    from sim2cam.models.poses import placed_in
+
+    objects = detector.card.objects
+    if lens is None or not objects:
+        return [(one, None) for one in seen.detections], [asdict(one) for one in seen.detections]
+    placed = placed_in(seen, detector, lens)
+    known = [objects[one.detection.category].corners_m() for one in placed]
+    return [
+        (one.detection, one.seen_corners(corners_m, lens))
+        for one, corners_m in zip(placed, known, strict=True)
+    ], [asdict(one.detection) | {"pose": one.pose and asdict(one.pose)} for one in placed]
+
+
+def _line(
+    name: str, seen: Prediction, lines: list[dict[str, Any]], *, abstains: bool
+) -> dict[str, Any]:
+    """Returns what is said of a picture; of its novelty, where that is measured."""
+    line: dict[str, Any] = {"image": name, "detections": lines}
+    if seen.novelty is not None:
+        line |= {"novelty": seen.novelty, "unlike": seen.is_unlike, "abstained": abstains}
+    return line
 
 
 def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:

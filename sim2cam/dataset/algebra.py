@@ -45,6 +45,40 @@ def split(
     return found
 
 
+def set_aside(
+    datasets: Sequence[Dataset], share: float, rng: np.random.Generator
+) -> tuple[tuple[Dataset, ...], Dataset]:
+    """Returns the data sets without a share of their scenes, and these scenes as one data set.
+
+    A scene goes with its translations, so nothing of it stays behind.
+
+    Args:
+        datasets: whole, at least one.
+        share: of all scenes, 0 or more and below 1; rounded down to whole scenes.
+        rng: decides which scenes.
+
+    Raises:
+        UsageError: nothing of a data set is left.
+    """
+    scenes = _scenes(datasets)
+    total = len(set(scenes))  # they are numbered from 0
+    drawn = set(rng.permutation(total)[: int(share * total)].tolist())
+    is_aside = iter([scene in drawn for scene in scenes])
+    kept = tuple(
+        replace(dataset, samples=tuple(s for s in dataset.samples if not next(is_aside)))
+        for dataset in datasets
+    )
+    for dataset, rest in zip(datasets, kept, strict=True):
+        if dataset.samples and not rest.samples:
+            raise UsageError(
+                f"to set aside {share:g} of all scenes leaves nothing of {dataset.root}. Set aside "
+                "less, or add pictures."
+            )
+    whole = merge(datasets)
+    aside = (s for s, scene in zip(whole.samples, scenes, strict=True) if scene in drawn)
+    return kept, replace(whole, samples=tuple(aside))
+
+
 def merge(datasets: Sequence[Dataset]) -> Dataset:
     """Returns several data sets as one, with the folder of the first for a root.
 

@@ -75,6 +75,16 @@ def estimate(value: float, resampled: NDArray[np.float64]) -> Estimate:
     return Estimate(value, _interval(resampled))
 
 
+def reflected_estimate(value: float, resampled: NDArray[np.float64]) -> Estimate:
+    """Returns a number that is 0 or more with the basic bootstrap interval (Davison and Hinkley 1997).
+
+    For what noise makes larger, as distances are: it makes resamples (draws,) larger again, so the
+    interval reaches as far below the value as they lie above it. NaNs are left out.
+    """
+    low, high = _interval(resampled)
+    return Estimate(value, (max(0.0, min(value, 2 * value - high)), max(value, 2 * value - low)))
+
+
 def difference(
     first: float,
     second: float,

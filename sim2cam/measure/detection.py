@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xyxy_to_xywh
 from sim2cam.measure.bootstrap import Difference, Estimate, difference, estimate, resampled_counts
-from sim2cam.measure.matching import IOU_THRESHOLDS, LEAST_VISIBLE, CategoryMatches, match
+from sim2cam.measure.matching import (
+    IOU_THRESHOLDS,
+    LEAST_VISIBLE,
+    CategoryMatches,
+    ImageMatches,
+    match,
+)
 
 DRAWS = 1000
 _ALL = range(len(IOU_THRESHOLDS))
@@ -143,9 +149,10 @@ class MatchedRun:
         _check(dataset, predictions)
         self.n_images = len(dataset.samples)
         self._categories = {
-            name: _match_category(dataset, predictions, name) for name in dataset.categories
+            name: CategoryMatches(category_matches(dataset, predictions, name))
+            for name in dataset.categories
         }
-        self._agnostic = _match_category(dataset, predictions, None)
+        self._agnostic = CategoryMatches(category_matches(dataset, predictions, None))
 
     def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Returns ``ap ap50 ap75 agnostic_ap50`` and ``ap50/NAME``, (draws,); NaN if undefined.
@@ -259,10 +266,10 @@ def _check(dataset: LabelledImages, predictions: Predictions) -> None:
                 )
 
 
-def _match_category(
+def category_matches(
     dataset: LabelledImages, predictions: Predictions, category: str | None
-) -> CategoryMatches:
-    """Returns the matches of one category; of all taken as one when None."""
+) -> list[ImageMatches]:
+    """Returns the matches of one category in every image; of all taken as one when None."""
     images = []
     for sample in dataset.samples:
         found = [d for d in predictions[sample.name] if category in (None, d.category)]
@@ -276,7 +283,7 @@ def _match_category(
                 np.array([o.is_crowd for o in truth], np.bool_),
             )
         )
-    return CategoryMatches(images)
+    return images
 
 
 def _boxes(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:

@@ -23,9 +23,18 @@ from sim2cam.measure.detection import (
     mean_estimate,
     resampled_scores,
 )
+from sim2cam.measure.selection import SelectionScores
 from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
-from sim2cam.models.prediction import LoadedDetector, predict_dataset
+from sim2cam.models.prediction import LoadedDetector, look_at_dataset
+from sim2cam.models.selection import look_without_labels
+from sim2cam.pipeline.trust import (
+    Trust,
+    trust_in_detections,
+    trust_in_detector,
+    unlike_json,
+    unlike_share,
+)
 from sim2cam.seeds import stream
 
 COMPARED = ("ap", "ap50", "ap75", "agnostic_ap50")
@@ -40,11 +49,13 @@ class BenchResult:
         captures: the labelled images it was scored on.
         predictions: by the image's name.
         score: with 95 % intervals over images.
+        trust: how far what it says is to be trusted.
     """
 
     captures: Dataset
     predictions: Mapping[str, tuple[Detection, ...]]
     score: DetectionScore
+    trust: Trust
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,59 @@ def bench(
         InputError: a category that the detector does not know, or captures without labels.
     """
     matched = match_categories(captures, detector.card.categories, renamed or {}, ignore_unmatched)
-    return score_predictions(matched, predict_dataset(detector, matched, progress=progress))
+    seen = look_at_dataset(detector, matched, progress=progress)
+    predictions = {name: one.detections for name, one in seen.items()}
+    score = evaluate(matched, predictions, rng=stream(0, "bench"))
+    return BenchResult(matched, predictions, score, trust_in_detector(matched, detector.card, seen))
+
+
+@dataclass(frozen=True)
+class UnlabelledResult:
+    """What a detector says of captures without labels.
+
+    Attributes:
+        images: how many captures there are.
+        selection: scores by which detectors may be chosen; None where it found next to nothing.
+        unlike: share of the captures that are unlike what it was trained on; None where not measured.
+        false_alarms: that share, at most, among familiar pictures; None where not measured.
+    """
+
+    images: int
+    selection: SelectionScores | None
+    unlike: Estimate | None
+    false_alarms: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values."""
+        unlike = unlike_json(self.unlike, self.false_alarms)
+        selection = self.selection.to_json() if self.selection else None
+        return {"images": self.images, "selection": selection, "unlike": unlike}
+
+
+def bench_unlabelled(
+    detector: LoadedDetector,
+    captures: Dataset,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> UnlabelledResult:
+    """Returns what a detector says of captures that nobody labelled.
+
+    Args:
+        detector: from ``load_detector``.
+        captures: at least one image.
+        progress: is told how many images of how many are done.
+
+    Raises:
+        InputError: an image cannot be read.
+    """
+    found = look_without_labels(detector, captures, progress=progress)
+    limit = detector.card.novelty
+    return UnlabelledResult(
+        len(captures.samples),
+        found.selection,
+        unlike_share(found.novelty),
+        limit.false_alarms if limit else None,
+    )
 
 
 def score_predictions(
@@ -105,19 +168,23 @@ def score_predictions(
         InputError: captures without labels, or detections that are not of them.
     """
     score = evaluate(captures, predictions, rng=stream(0, "bench"))
-    return BenchResult(captures, predictions, score)
+    return BenchResult(captures, predictions, score, trust_in_detections(captures, predictions))
 
 
 def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> None:
-    """Writes scores, how objects of a kind fare, what is wrong in every image, and the detections.
+    """Writes scores, how far they are to be trusted, how objects of a kind fare, what is wrong in every
+    image and how unlike those trained on it is, and the detections.
 
     Raises:
         OutputError: the file cannot be written.
     """
+    novelty = result.trust.novelty or {}
+    errors = count_errors(result.captures, result.predictions)
     facts = {
         "scores": result.score.to_json(),
+        "trust": result.trust.to_json(),
         "slices": [s.to_json() for s in slices],
-        "images": [asdict(e) for e in count_errors(result.captures, result.predictions)],
+        "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         DETECTIONS: predictions_to_json(result.predictions),
     }
     write_json(path, facts)

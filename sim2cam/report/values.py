@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import ObjectLabel, Origin
+from sim2cam.measure.calibration import Calibration
 from sim2cam.measure.detection import Detection, DetectionScore
 
 Rgb = NDArray[np.uint8]
@@ -65,11 +66,15 @@ class ScoreRow:
         label: which detector, as ``trained in this run``.
         origin: how the scored images were made.
         score: None when it was not run.
+        calibration: of its confidences; None when it was not run, or where they are not 0 to 1.
+        uncalibrated: as it would be without the scaling of its card; None without one.
     """
 
     label: str
     origin: Origin
     score: DetectionScore | None
+    calibration: Calibration | None = None
+    uncalibrated: Calibration | None = None
 
 
 @dataclass(frozen=True)

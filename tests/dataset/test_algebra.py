@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.dataset.algebra import merge, split
+from sim2cam.dataset.algebra import merge, set_aside, split
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import UsageError
@@ -105,3 +105,49 @@ def test_one_is_left_alone_and_none_is_refused(native):
     assert merge([one]) is one
     with pytest.raises(UsageError, match="no data set to merge"):
         merge([])
+
+
+def test_what_is_set_aside_is_a_share_of_whole_scenes(many):
+    (kept,), aside = set_aside([many], 0.12, rng())
+    assert len({s.scene_index for s in aside.samples}) == 2  # of 20, rounded down
+    assert len(aside.samples) == 4
+    assert not {s.scene_index for s in kept.samples} & {s.scene_index for s in aside.samples}
+    assert [s for s in many.samples if s in kept.samples] == list(kept.samples)
+    assert {s.name for s in (*kept.samples, *aside.samples)} == {s.name for s in many.samples}
+    assert set_aside([many], 0.12, rng())[1] == aside
+    assert set_aside([many], 0.12, np.random.default_rng(1))[1] != aside
+
+
+def test_translations_are_set_aside_with_their_scene(many):
+    translated = replace(
+        many,
+        samples=tuple(
+            replace(s, digest=f"t{s.name}", parent=s.digest, scene_index=99 - s.scene_index)
+            for s in many.samples[:30]
+        ),
+    )
+    (first, second), aside = set_aside([many, translated], 0.5, rng())
+    assert aside.samples
+    digests = {s.digest for s in first.samples}
+    assert all(s.parent in digests for s in second.samples)
+    parents = {s.parent or s.digest for s in aside.samples}
+    assert not parents & digests
+    assert len(first.samples) + len(second.samples) + len(aside.samples) == 70
+
+
+def test_nothing_set_aside_is_everything_kept(many):
+    kept, aside = set_aside([many], 0.0, rng())
+    assert kept == (many,)
+    assert aside.samples == ()
+
+
+def test_a_data_set_of_which_nothing_is_left(many):
+    single = replace(many, samples=tuple(replace(s, scene_index=0) for s in many.samples[:1]))
+    with pytest.raises(UsageError) as caught:
+        set_aside(
+            [many, replace(single, samples=(replace(single.samples[0], digest="x"),))], 0.99, rng()
+        )
+    assert str(caught.value) == (
+        f"to set aside 0.99 of all scenes leaves nothing of {many.root}. Set aside less, or add "
+        "pictures."
+    )

@@ -3,7 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from sim2cam.measure.bootstrap import difference, estimate, holm, resampled_counts
+from sim2cam.measure.bootstrap import (
+    difference,
+    estimate,
+    holm,
+    reflected_estimate,
+    resampled_counts,
+)
 
 
 def test_every_resample_has_as_many_images():
@@ -27,6 +33,14 @@ def test_interval_covers_the_mean_of_a_normal_sample_as_often_as_it_says():
 def test_estimate_leaves_undefined_resamples_out():
     assert estimate(0.5, np.array([np.nan, 0.4, np.nan, 0.4])).ci95 == (0.4, 0.4)
     assert all(math.isnan(end) for end in estimate(0.5, np.array([np.nan])).ci95)
+
+
+def test_a_reflected_interval_turns_resamples_around_the_value():
+    resampled = np.linspace(0.5, 0.7, 10_001)  # all above the value: noise makes it larger
+    low, high = reflected_estimate(0.55, resampled).ci95
+    assert (low, high) == pytest.approx((0.405, 0.595), abs=1e-3)
+    assert reflected_estimate(0.1, resampled).ci95[0] == 0  # it is no less
+    assert reflected_estimate(0.1, resampled).ci95[1] == 0.1  # and holds the value
 
 
 def test_json_form_of_an_estimate():

@@ -1,6 +1,7 @@
 """ONNX files of detectors and translators compute what their networks do."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.models import export
+from sim2cam.models.confidence import Scaling
 from sim2cam.models.export import SURE, export_detector
 from sim2cam.models.prediction import load_detector, predict
 from sim2cam.pipeline.recipe import SHIPPED
@@ -37,8 +39,10 @@ def run(path, **inputs):
     return session.run(None, inputs)
 
 
-def test_an_exported_detector_finds_what_predict_finds(tmp_path):
+@pytest.mark.parametrize("scaling", [None, Scaling(0.5, dict.fromkeys("123456", 0.4))])
+def test_an_exported_detector_finds_what_predict_finds(scaling, tmp_path):
     detector = load_detector(WEIGHTS)
+    detector = replace(detector, card=replace(detector.card, scaling=scaling))
     path = tmp_path / "dice.onnx"
     export_detector(detector, path)
     photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]

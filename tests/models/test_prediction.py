@@ -14,9 +14,9 @@ from sim2cam.models.prediction import (
     LoadedDetector,
     decode,
     load_detector,
+    look,
     predict,
     predict_dataset,
-    predict_with_corners,
     save_detector,
 )
 
@@ -207,7 +207,8 @@ def test_corners_come_in_the_pixels_of_the_image_and_of_the_category_that_was_fo
     corners[0, 1, :, 2, row, column] = -1.0
     said = LoadedDetector(Says(maps._replace(corners=corners)), CARD)
     rgb = np.zeros((80, 100, 3), np.uint8)
-    ((found, seen),) = predict_with_corners(said, rgb, scale=magnification)
+    prediction = look(said, rgb, scale=magnification)
+    (found,), (seen,) = prediction.detections, prediction.corners
     assert found == predict(said, rgb, scale=magnification)[0]
     assert found.category == "2"
     assert seen.places == pytest.approx(places / magnification, abs=1e-3)

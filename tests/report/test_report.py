@@ -8,6 +8,7 @@ import pytest
 
 from sim2cam.errors import OutputError
 from sim2cam.measure.bootstrap import Estimate
+from sim2cam.measure.calibration import Calibration
 from sim2cam.measure.detection import Detection, DetectionScore
 from sim2cam.report.report import write_report
 from sim2cam.report.values import (
@@ -45,7 +46,13 @@ def full(origin, label, text="t"):
         facts={"command": f"sim2cam demo {text}", "renderer": "egl"},
         stages=(Stage("generate", 65.0, text), Stage("translate", None)),
         scores=(
-            ScoreRow("trained in this run", origin, score(categories=("a", text))),
+            ScoreRow(
+                "trained in this run",
+                origin,
+                score(categories=("a", text)),
+                Calibration(Estimate(0.041, (0.012, 0.067)), 0.03, ()),
+                Calibration(Estimate(0.153, (0.140, 0.171)), 0.03, ()),
+            ),
             ScoreRow("weights that ship", origin, None),
         ),
         pictures=(PictureRow(GREY, GREY, GREY),),
@@ -64,6 +71,7 @@ def test_the_page_says_what_ran(tmp_path, label, read_page):
     assert path == tmp_path / "new" / "report.html"
     for said in (
         "50 real captures", "0.842", "0.800–0.880", "0.975", "0.610 –", "1 min 05 s",
+        "0.041 0.012–0.067", "before calibration 0.153 0.140–0.171",
         "sim2cam demo t", "egl", "trained in this run", "weights that ship", "sim adapted real",
     ):  # fmt: skip
         assert said in text
@@ -78,6 +86,13 @@ def test_a_stand_in_is_never_called_real(tmp_path, label, read_page):
     without_pictures = re.sub(r"data:image/jpeg;base64,[^\"]*", "", source)
     assert not re.search(r"\breal\b", without_pictures, re.IGNORECASE)
     assert "50 stand-in captures" in read_page(path).text
+
+
+def test_confidences_that_were_not_measured(tmp_path, read_page):
+    row = ScoreRow("weights that ship", "real", score())
+    report = RunReport("demo", "real", {}, (), (row,))
+    text = read_page(write_report(report, tmp_path / "report.html")).text
+    assert re.search(r"0\.975\s+0\.950–0\.990\s+not measured", text)
 
 
 def test_a_run_of_which_nothing_ran(tmp_path, read_page):

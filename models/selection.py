@@ -1,0 +1,70 @@
+"""What a detector says of captures without labels, by which detectors may be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from sim2cam.dataset.sample import Dataset
+from sim2cam.images import read_rgb
+from sim2cam.measure.selection import SelectionScores, selection_scores
+from sim2cam.models.detector import Maps
+from sim2cam.models.prediction import LoadedDetector, maps_of, novelty_of
+
+SURE_HEAT = 0.5
+"""Probability of an object's centre from which on a place counts, whatever lies there."""
+
+
+@dataclass(frozen=True)
+class WithoutLabels:
+    """What a detector says of captures without labels.
+
+    Attributes:
+        selection: scores of its probabilities of categories; None where it found next to nothing.
+        novelty: of each image, by its name, as ``Prediction`` has it; empty where not measured.
+    """
+
+    selection: SelectionScores | None
+    novelty: dict[str, float]
+
+
+def look_without_labels(
+    detector: LoadedDetector,
+    captures: Dataset,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> WithoutLabels:
+    """Returns what a detector says of captures, of which no labels are needed.
+
+    Args:
+        detector: from ``load_detector``.
+        captures: at least one image; labels are not looked at.
+        progress: is told how many images of how many are done.
+
+    Raises:
+        InputError: an image cannot be read.
+    """
+    votes, novelty = [], {}
+    for done, sample in enumerate(captures.samples, 1):
+        maps, features = maps_of(detector, read_rgb(sample.rgb), detector.card.magnification)
+        votes.append(category_probabilities(maps))
+        away = novelty_of(detector, features)
+        if away is not None:
+            novelty[sample.name] = away
+        if progress is not None:
+            progress(done, len(captures.samples))
+    return WithoutLabels(selection_scores(np.concatenate(votes)), novelty)
+
+
+def category_probabilities(maps: Maps) -> NDArray[np.float64]:
+    """Returns the probabilities (n, c) of categories at the sure peaks of one image."""
+    heat = maps.heat[0].float().sigmoid()
+    highest = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0]
+    is_object = (heat == highest) & (heat >= SURE_HEAT)
+    probabilities: torch.Tensor = maps.classes[0].float().softmax(0)[:, is_object].T
+    return probabilities.double().cpu().numpy()

@@ -1,0 +1,109 @@
+"""When a detector is not to be trusted: measured after its training; its weights stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from sim2cam.dataset.sample import Dataset
+from sim2cam.measure.calibration import confidences_of
+from sim2cam.models.card import NoveltyLimit
+from sim2cam.models.confidence import fitted_scaling
+from sim2cam.models.config import TrainConfig
+from sim2cam.models.novelty import FALSE_ALARMS, Familiar, crop_features, familiar_of, limit_of
+from sim2cam.models.parts import Parts
+from sim2cam.models.prediction import (
+    LoadedDetector,
+    load_detector,
+    look_at_dataset,
+    save_detector,
+)
+from sim2cam.models.training import batch_maker
+
+CROPS = 512
+"""Training crops that pictures are held against, at least."""
+
+Source = Literal["held-out pictures", "development captures"]
+
+
+def measure_trust(
+    path: Path,
+    parts: Parts,
+    config: TrainConfig,
+    pictures: Dataset,
+    source: Source,
+    *,
+    device: str = "cpu",
+) -> LoadedDetector:
+    """Returns the detector of a weights file with calibrated confidences and a limit of novelty; file
+    and card hold what that takes.
+
+    Args:
+        path: the weights file.
+        parts: what it was trained on.
+        config: of the training.
+        pictures: labelled, none of them trained on, at least ``novelty.LEAST_PICTURES``.
+        source: what these are. Held-out pictures are looked at as they are, development captures with
+            the card's magnification and margin.
+        device: ``cpu``, ``cuda`` or ``cuda:i``.
+
+    Raises:
+        InputError: a picture cannot be read.
+        CheckpointError, OutputError: the file cannot be read or written.
+        UsageError, BackendError: there is no such device.
+    """
+    detector = load_detector(path, device=device)
+    familiar = training_crops(detector, parts, config)
+    trusted = with_trust(replace(detector, familiar=familiar), pictures, source, config.crop_px)
+    save_detector(path, trusted.network.state_dict(), trusted.card, familiar)
+    return trusted
+
+
+def training_crops(detector: LoadedDetector, parts: Parts, config: TrainConfig) -> Familiar:
+    """Returns what training crops look like: those of the steps that would have come next.
+
+    Args:
+        detector: after its training.
+        parts: what it was trained on.
+        config: of the training.
+
+    Raises:
+        InputError: a picture cannot be read.
+    """
+    make = batch_maker(parts, detector.card.categories, {}, config).make
+    steps = range(config.steps, config.steps - (-CROPS // config.batch))
+    return familiar_of(
+        torch.cat([crop_features(detector.network, make(step).rgb) for step in steps])
+    )
+
+
+def with_trust(
+    detector: LoadedDetector, pictures: Dataset, source: Source, tile_px: int
+) -> LoadedDetector:
+    """Returns the detector with the scaling of confidences and the limit of novelty that pictures tell.
+
+    Args:
+        detector: what its card says of both is replaced; it has ``familiar``.
+        pictures, source: as ``measure_trust`` has them.
+        tile_px: side of the training crops.
+
+    Raises:
+        InputError: a picture cannot be read.
+    """
+    limit = NoveltyLimit(1.0, FALSE_ALARMS, len(pictures.samples), source, tile_px)
+    card = replace(detector.card, scaling=None, novelty=limit)
+    as_used = card
+    if source == "held-out pictures":
+        as_used = replace(card, magnification=1.0, box_margin=0.0)
+    seen = look_at_dataset(replace(detector, card=as_used), pictures)
+    found = confidences_of(pictures, {name: one.detections for name, one in seen.items()})
+    distances = [one.novelty for one in seen.values() if one.novelty is not None]
+    card = replace(
+        card,
+        scaling=fitted_scaling(found, card.categories),
+        novelty=replace(limit, distance=limit_of(distances)),
+    )
+    return replace(detector, card=card)

@@ -1,0 +1,132 @@
+"""Distances against scipy's, limits against the rate that they promise."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import mahalanobis
+
+from sim2cam.errors import CheckpointError
+from sim2cam.models.detector import Detector
+from sim2cam.models.novelty import (
+    FALSE_ALARMS,
+    LEAST_PICTURES,
+    Familiar,
+    crop_features,
+    distance,
+    familiar_of,
+    limit_of,
+    neck_features,
+    take_familiar,
+)
+
+CHANNELS = 5
+
+
+@pytest.fixture
+def crops():
+    """Features of crops that hang together, one of which never fires."""
+    rng = np.random.default_rng(0)
+    mixed = rng.normal(1.0, 1.0, (600, CHANNELS)) @ rng.normal(0, 1, (CHANNELS, CHANNELS))
+    mixed[:, -1] = 0
+    return torch.tensor(mixed, dtype=torch.float32)
+
+
+def even(feature, side=32):
+    """A picture of one tile in which every cell has the same features."""
+    return torch.tensor(feature, dtype=torch.float32)[:, None, None].expand(-1, side, side)
+
+
+def test_the_distance_is_that_of_mahalanobis(crops):
+    spread = np.cov(crops.numpy().T, bias=True)
+    spread += 0.01 * spread.diagonal().mean() * np.eye(CHANNELS)
+    familiar, mean = familiar_of(crops), crops.numpy().mean(axis=0)
+    for feature in np.random.default_rng(1).normal(0, 2, (5, CHANNELS)):
+        expected = mahalanobis(feature, mean, np.linalg.inv(spread)) / np.sqrt(CHANNELS)
+        assert distance(familiar, even(feature), 128) == pytest.approx(expected, rel=5e-3)
+
+
+def test_crops_are_about_1_away_and_their_mean_0(crops):
+    familiar = familiar_of(crops)
+    away = [distance(familiar, even(feature), 128) for feature in crops.numpy()]
+    # one of the channels never fires, and the ridge takes a little
+    assert np.mean(np.square(away)) == pytest.approx((CHANNELS - 1) / CHANNELS, rel=0.05)
+    assert distance(familiar, even(crops.numpy().mean(axis=0)), 128) == pytest.approx(0, abs=2e-3)
+
+
+def test_a_channel_that_never_fired_and_now_does_is_far_away(crops):
+    feature = crops.numpy().mean(axis=0)
+    feature[-1] = 2.0  # less than others vary by
+    assert distance(familiar_of(crops), even(feature), 128) > 4
+
+
+def test_tiles_are_judged_each_for_itself(crops):
+    familiar = familiar_of(crops)
+    first, second = crops[:2].numpy()
+    both = torch.cat([even(first), even(second)], dim=2)  # 32 x 64 cells: two tiles of 128 px
+    squares = [distance(familiar, even(f), 128) ** 2 for f in (first, second)]
+    assert distance(familiar, both, 128) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
+    as_one = distance(familiar, even((first + second) / 2), 256)
+    assert distance(familiar, both, 256) == pytest.approx(as_one, rel=1e-4)
+    assert distance(familiar, even(first, side=3), 128) == pytest.approx(
+        squares[0] ** 0.5, rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("n", [LEAST_PICTURES, 40, 100])
+def test_the_limit_keeps_to_its_rate_of_false_alarms(n):
+    rng, rates = np.random.default_rng(n), []
+    for _ in range(2000):
+        drawn = rng.gamma(3.0, size=n + 1)
+        rates.append(drawn[-1] > limit_of(drawn[:-1]))
+    assert np.mean(rates) <= FALSE_ALARMS + 0.015
+    assert np.mean(rates) >= FALSE_ALARMS - 0.03
+
+
+def test_the_least_number_of_pictures_has_its_furthest_for_a_limit():
+    assert LEAST_PICTURES == 19
+    assert limit_of(range(LEAST_PICTURES)) == LEAST_PICTURES - 1
+    assert limit_of(range(39)) == 37
+
+
+def test_features_are_those_that_the_heads_read_and_nothing_stays_attached():
+    network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    rgb = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
+    read = []
+    network.where.register_forward_pre_hook(lambda _module, given: read.append(given[0]))
+    found = crop_features(network, rgb)
+    assert found.numpy() == pytest.approx(read[0].mean(dim=(2, 3)).numpy())
+    with pytest.raises(RuntimeError), neck_features(network) as seen:
+        network(torch.zeros(1, 4, 64, 64))
+    assert seen == []
+    assert not network.merge_4._forward_hooks
+
+
+def test_tensors_go_into_a_file_and_come_back(crops, tmp_path):
+    familiar = familiar_of(crops)
+    rest, found = take_familiar(tmp_path, {"x": torch.ones(1)} | familiar.tensors(), CHANNELS)
+    assert list(rest) == ["x"]
+    assert torch.equal(found.mean, familiar.mean)
+    assert torch.equal(found.whitening, familiar.whitening)
+    for value in familiar.tensors().values():
+        assert torch.equal(value, value.half().float())  # as it is stored
+
+
+BAD = [
+    ("mean", None, "tensor familiar.mean is missing, which its card asks for."),
+    ("whitening", None, "tensor familiar.whitening is missing, which its card asks for."),
+    ("mean", torch.zeros(3), "tensor familiar.mean has the shape (3,), but its card asks for (5,)."),
+    ("whitening", torch.zeros(5, 4),
+     "tensor familiar.whitening has the shape (5, 4), but its card asks for (5, 5)."),
+    ("mean", torch.full((5,), float("inf")),
+     "tensor familiar.mean holds values that are not finite."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "problem"), BAD)
+def test_tensors_that_do_not_fit_are_refused(name, value, problem, tmp_path):
+    tensors = Familiar(torch.zeros(CHANNELS), torch.eye(CHANNELS)).tensors()
+    tensors[f"familiar.{name}"] = value
+    given = {key: found for key, found in tensors.items() if found is not None}
+    with pytest.raises(CheckpointError) as caught:
+        take_familiar(tmp_path / "w.safetensors", given, CHANNELS)
+    assert str(caught.value) == f"{tmp_path / 'w.safetensors'}: {problem}"
