@@ -120,7 +120,7 @@ def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     told = capsys.readouterr()
     assert (
         told.err
-        == "1 pictures\n1 have no poses, as their lens is not known. Name it with --camera.\n"
+        == "1 pictures; unlike those trained on: not measured\n1 have no poses, as their lens is not known. Name it with --camera.\n"
     )
     bare = [{k: v for k, v in d.items() if k != "pose"} for d in line["detections"]]
     assert json.loads(told.out)["detections"] == bare
