@@ -32,8 +32,8 @@ def test_renders_are_told_from_captures_until_the_camera_takes_its_last_step(sim
     (steps,) = gap_ladders([SMALL], captures, count=14, seed=9, workers=1, progress=quiet)
     assert [step.step for step in steps] == [RAW, *STEPS]
     raw, last = steps[0], steps[-1]
-    assert raw.aspects["detail"].p_value < 0.05
-    assert last.aspects["detail"].p_value > 0.05
+    assert raw.aspects["detail"].p_value < 0.1  # of 14 pictures
+    assert last.aspects["detail"].p_value > 0.1
     assert last.gap.sliced.value < raw.gap.sliced.value
     assert last.gap.auc.value < 0.8
 

@@ -6,6 +6,7 @@ context would disturb the first.
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -34,8 +35,9 @@ class Context:
     platform: Any
 
 
+@functools.cache
 def open_context(name: PlatformName) -> Context:
-    """Returns this process's context.
+    """Returns this process's context, of which there is one: a second would take what the first draws.
 
     Raises:
         BackendError: the platform's library or driver is missing, or the process already draws
