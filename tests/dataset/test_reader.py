@@ -25,7 +25,7 @@ def test_what_was_written_is_read(native, tiny):
         assert sample.lens == made.facts["lens"]
         assert (sample.width, sample.height) == (made.width, made.height)
         assert (sample.scene_index, sample.origin) == (index // 2, "sim")
-        assert sample.rgb.read_bytes() == made.jpeg
+        assert sample.rgb.read_bytes() == made.picture
         assert sample.parent is None
 
 
@@ -195,7 +195,7 @@ def with_more(sample):
     return replace(
         sample,
         objects=(replace(first, amodal_mask=RunLengths.of(mask), keypoints=points), second),
-        right=sample.jpeg,
+        right=sample.picture,
         facts={
             **sample.facts,
             "occlusions": (Occlusion(2, 1, 48),),
@@ -213,7 +213,7 @@ def test_labels_beyond_boxes_and_the_right_eye_are_read(tmp_path, tiny):
         assert sample.occlusions == (Occlusion(2, 1, 48),)
         assert (sample.depth_unit_m, sample.baseline_m) == (0.0005, 0.03)
         assert sample.right == root / f"shards/{index // 2:06d}/right/{index:06d}.jpg"
-        assert sample.right.read_bytes() == made.jpeg
+        assert sample.right.read_bytes() == made.picture
 
 
 def test_a_translated_sample_has_them_but_no_right_eye(tmp_path, tiny):

@@ -87,7 +87,7 @@ def test_a_blurred_body_is_transparent_on_both_sides_of_its_edge():
 
 @pytest.mark.parametrize(
     ("aperture_m", "focus_m", "most"),
-    [(0.02, 0.46, 0.33), (0.02, 0.25, 0.3), (0.03, 0.33, 0.45)],
+    [(0.02, 0.46, 0.33), (0.02, 0.25, 0.3), (0.03, 0.33, 0.5)],
     ids=["far", "near", "mid"],
 )
 def test_it_is_what_many_points_of_an_aperture_see(make, egl, aperture_m, focus_m, most):
