@@ -45,7 +45,7 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.rasterizer import rasterizer
 
 RESULTS = Path(__file__).parent / "results"
-RECIPE = Path(__file__).with_name("render.toml")
+RECIPE, FULL = (Path(__file__).with_name(f"{name}.toml") for name in ("render", "render-full"))
 TABLETOPS = {"ten": 10, "fifty": 50}
 POSES = 8
 """Different frames of a tabletop; then they begin again."""
@@ -83,7 +83,7 @@ def main(arguments: Arguments) -> None:
     steps = measure_steps(recipe, arguments.scenes)
     floor = measure_floor(recipe, steps["steps"])
     tell("end to end")
-    end_to_end = measure_end_to_end(RECIPE, arguments.pictures, arguments.repeats)
+    end_to_end = measure_end_to_end(RECIPE, FULL, arguments.pictures, arguments.repeats)
     results = {
         "environment": machine_facts(arguments),
         "load": [*load, os.getloadavg()[0]],
@@ -173,7 +173,9 @@ def aims(results: dict[str, Any]) -> list[dict[str, str]]:
     smooth = ours["all channels, 4 samples, one hard light"]
     pyrender = cpu["pyrender"].get("RGB, depth")
     cycles = cpu["Blender Cycles, 16 samples"].get("RGB, depth, ids")
-    two = results["end_to_end"]["workers"]["2"]["pictures_per_s"]["value"]
+    end_to_end = results["end_to_end"]
+    two = end_to_end["workers"]["2"]["pictures_per_s"]["value"]
+    full = end_to_end["full"]["pictures_per_s"]["value"]
     rows = [
         (f"all channels, one hard light, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
         (
@@ -192,7 +194,8 @@ def aims(results: dict[str, Any]) -> list[dict[str, str]]:
             f"{_ratio(cycles, plain)}; {_ratio(cycles, smooth)}",
         ),
         ("detection set, pictures a second, 2 workers", "at least 8", f"{two:.1f}"),
-        ("2 workers over 1", "at least 1.9", f"{results['end_to_end']['scaling']:.2f}"),
+        ("all channels, pictures a second, 2 workers", "at least 2.5", f"{full:.1f}"),
+        ("2 workers over 1", "at least 1.9", f"{end_to_end['scaling']:.2f}"),
     ]
     return [dict(zip(("what", "aim", "measured"), row, strict=True)) for row in rows]
 

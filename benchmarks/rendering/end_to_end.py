@@ -15,7 +15,7 @@ from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 WORKERS = (1, 2)
 
 
-def measure_end_to_end(recipe: Path, pictures: int, repeats: int) -> dict[str, Any]:
+def measure_end_to_end(recipe: Path, full: Path, pictures: int, repeats: int) -> dict[str, Any]:
     """Returns what ``sim2cam render`` makes a second, with one worker and with two.
 
     A short run of one shard a worker goes before each long one. It warms up, and what the long one
@@ -23,6 +23,7 @@ def measure_end_to_end(recipe: Path, pictures: int, repeats: int) -> dict[str, A
 
     Args:
         recipe: of the pictures.
+        full: of pictures with all channels, made by two workers.
         pictures: of a long run.
         repeats: of both runs.
     """
@@ -32,6 +33,7 @@ def measure_end_to_end(recipe: Path, pictures: int, repeats: int) -> dict[str, A
         "pictures": pictures,
         "workers": {str(workers): facts for workers, facts in found.items()},
         "scaling": two / one,
+        "full": _measure(full, 2, pictures, repeats),
     }
 
 
