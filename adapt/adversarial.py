@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sim2cam.adapt.contest import Contest, Contestant
+from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.selection import (
     Candidate,
     Ending,
@@ -23,6 +24,7 @@ from sim2cam.adapt.selection import (
 )
 from sim2cam.adapt.symptoms import symptoms
 from sim2cam.adapt.translation import Jury
+from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.training.checkpoint import (
@@ -62,19 +64,6 @@ class TranslatorProgress:
     scalars: dict[str, float]
     step_s: float
     warnings: list[str] = field(default_factory=list)
-
-
-class Training(Protocol):
-    """What settings of every training say of how long and on how much it trains."""
-
-    @property
-    def steps(self) -> int: ...
-    @property
-    def batch(self) -> int: ...
-    @property
-    def patch_px(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
 
 
 class Game(Contestant, Protocol):
@@ -277,12 +266,14 @@ def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
     return read_record(run_dir, TranslatorProgress)
 
 
-def contest_of(sim: Dataset, real: Dataset, training: Training, jury: Jury) -> Contest:
+def contest_of(
+    sim: Dataset, real: Dataset, config: TranslatorConfig | ReferenceConfig, jury: Jury
+) -> Contest:
     """Returns the contest of a training's candidates; its ``parts`` say what is trained on.
 
     Args:
         sim, real: renders and captures.
-        training: the settings.
+        config: of the training.
         jury: that translations are judged by.
 
     Raises:
@@ -292,12 +283,12 @@ def contest_of(sim: Dataset, real: Dataset, training: Training, jury: Jury) -> C
     parts = parts_of(
         sim,
         real,
-        steps=training.steps,
-        pixels=training.batch * training.patch_px**2,
+        steps=config.steps,
+        pixels=config.batch * config.patch_px**2,
         line_steps=LINE_STEPS,
         judges=len(jury.judges),
     )
-    return Contest(parts, jury, training.seed)
+    return Contest(parts, jury, config.seed)
 
 
 def _check_images(sim: Dataset, real: Dataset) -> None:

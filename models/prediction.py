@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
@@ -302,9 +301,7 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
 
 
 @torch.inference_mode()
-def maps_of(
-    detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float
-) -> tuple[Maps, Tensor]:
+def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> tuple[Maps, Tensor]:
     """Returns the maps of an image, and the features (c, h/4, w/4) that they are read from.
 
     Args:

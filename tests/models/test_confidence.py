@@ -9,11 +9,11 @@ from sim2cam.measure.calibration import Confidences, calibration_of
 from sim2cam.models.confidence import (
     MIN_EACH,
     Scaling,
+    before_calibration,
+    calibrated,
     fitted_scaling,
     platt,
-    calibrated,
     slopes_and_offsets,
-    before_calibration,
 )
 
 

@@ -92,7 +92,8 @@ def test_features_are_those_that_the_heads_read():
     rgb = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
     read = []
     network.where.register_forward_pre_hook(lambda _module, given: read.append(given[0]))
-    network(torch.from_numpy(rgb).permute(0, 3, 1, 2))
+    with torch.inference_mode():
+        network(torch.from_numpy(rgb).permute(0, 3, 1, 2))
     found = crop_features(network, rgb)
     assert found.numpy() == pytest.approx(read[0].mean(dim=(2, 3)).numpy())
 
