@@ -13,8 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from sim2cam.adapt.contest import Contest, Contestant
-from sim2cam.adapt.selection import Candidate, Ending, Selection, best_of, selection_of
+from sim2cam.adapt.reference.config import ReferenceConfig
+from sim2cam.adapt.selection import (
+    Candidate,
+    Ending,
+    Selection,
+    best_of,
+    parts_of,
+    selection_of,
+)
 from sim2cam.adapt.symptoms import symptoms
+from sim2cam.adapt.translation import Jury
+from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.training.checkpoint import (
@@ -256,12 +266,32 @@ def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
     return read_record(run_dir, TranslatorProgress)
 
 
-def check_images(sim: Dataset, real: Dataset) -> None:
-    """Refuses too few images.
+def contest_of(
+    sim: Dataset, real: Dataset, config: TranslatorConfig | ReferenceConfig, jury: Jury
+) -> Contest:
+    """Returns the contest of a training's candidates; its ``parts`` say what is trained on.
+
+    Args:
+        sim, real: renders and captures.
+        config: of the training.
+        jury: that translations are judged by.
 
     Raises:
-        InputError: no renders, or fewer than ``MIN_CAPTURES`` captures.
+        InputError: no renders, fewer than ``MIN_CAPTURES`` captures, or one that cannot be read.
     """
+    _check_images(sim, real)
+    parts = parts_of(
+        sim,
+        real,
+        steps=config.steps,
+        pixels=config.batch * config.patch_px**2,
+        line_steps=LINE_STEPS,
+        judges=len(jury.judges),
+    )
+    return Contest(parts, jury, config.seed)
+
+
+def _check_images(sim: Dataset, real: Dataset) -> None:
     if not sim.samples:
         raise InputError(sim.root, "no renders to train on. Render some first.")
     if len(real.samples) < MIN_CAPTURES:

@@ -3,7 +3,7 @@
     python benchmarks/make_weights.py [--work DIR] [--threads N]
 
 The data are those of the ladder's arm "+ translated" (``benchmarks/dice.py``), made in the same
-folder. The development photos choose magnification and box margin, and tell when not to trust it; their
+folder; the training begins with its renders without randomization. The development photos choose magnification and box margin, and tell when not to trust it; their
 scores go into the card.
 """
 
@@ -23,17 +23,17 @@ from scoring_log import dice_folder
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.parts import begun_with
 from sim2cam.models.prediction import save_detector
 from sim2cam.models.training import TrainProgress, train_detector
 from sim2cam.models.trust import training_crops, with_trust
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
-from sim2cam.pipeline.ladder import prepare_data
+from sim2cam.pipeline.ladder import FIXED, RANDOMIZED, TRANSLATED, Arm, prepare_data
 from sim2cam.training.device import use_threads
 
-ARM = "+ translated"
 CONFIG = TrainConfig(steps=6000)
-SHARES = {"randomized": 2.0, "translated": 1.0}  # of the crops
+SHARES = {RANDOMIZED: 2.0, TRANSLATED: 1.0}  # of the crops
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,17 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Renders, translates, trains, tunes and writes weights and card."""
-    arms = tuple(arm for arm in PLAN.arms if arm.name == ARM)
-    prepare_data(replace(PLAN, arms=arms), splits(), arguments.work, workers=arguments.threads)
+    arm = Arm("weights that ship", (*SHARES, FIXED))
+    prepare_data(replace(PLAN, arms=(arm,)), splits(), arguments.work, workers=arguments.threads)
     use_threads(arguments.threads)
-    parts = tuple((read_dataset(arguments.work / name), SHARES[name]) for name in arms[0].data)
+    mix = tuple((read_dataset(arguments.work / name), share) for name, share in SHARES.items())
+    parts, config = begun_with(read_dataset(arguments.work / FIXED), mix, CONFIG)
     run = arguments.work / "runs" / "shipped"
-    trained = train_detector(parts, CONFIG, run, resume=True, progress=_tell)
+    trained = train_detector(parts, config, run, resume=True, progress=_tell)
     dev = read_captures(dice_folder() / "dev.json")
-    familiar = training_crops(trained, parts, CONFIG)
+    familiar = training_crops(trained, parts, config)
     detector = replace(tuned(trained, dev), familiar=familiar)
-    detector = with_trust(detector, dev, "development captures", CONFIG.crop_px)
+    detector = with_trust(detector, dev, "development captures", config.crop_px)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"
     card = replace(detector.card, metrics=metrics)

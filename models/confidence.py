@@ -92,7 +92,7 @@ def slopes_and_offsets(scaling: Scaling | None, categories: Sequence[str]) -> Te
     return torch.tensor(rows, dtype=torch.float32)
 
 
-def scaled(scores: Tensor, rows: Tensor) -> Tensor:
+def calibrated(scores: Tensor, rows: Tensor) -> Tensor:
     """Returns calibrated scores.
 
     Args:
@@ -102,8 +102,8 @@ def scaled(scores: Tensor, rows: Tensor) -> Tensor:
     return torch.sigmoid(torch.logit(scores) * rows[..., 0] + rows[..., 1])
 
 
-def unscaled(found: Confidences, scaling: Scaling) -> Confidences:
-    """Returns the same detections with the scores that they had before ``scaled``."""
+def before_calibration(found: Confidences, scaling: Scaling) -> Confidences:
+    """Returns the same detections with the scores that they had before ``calibrated``."""
     offsets = np.array([scaling.offsets[name] for name in found.categories], np.float64)
     before = (_logits(found.scores) - offsets) * scaling.temperature
     return replace(found, scores=expit(before))

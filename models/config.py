@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim2cam.errors import UsageError, did_you_mean
@@ -48,6 +50,8 @@ class TrainConfig:
         quarter_turns, free_turns, flips: as ``CropRules`` has them.
         min_visible: objects less visible than this are neither learned nor unlearned.
         photometric: whether colours, sharpness and noise are varied.
+        amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
+            then no crop is turned freely.
         poses: whether poses are learned too, which takes objects that are all alike.
         learning_rate: at its highest, after the warm-up; it falls to 1 % along a cosine.
         warmup_steps: rising linearly.
@@ -72,6 +76,7 @@ class TrainConfig:
     flips: bool = True
     min_visible: float = 0.5
     photometric: bool = True
+    amodal: bool = False
     poses: bool = False
     learning_rate: float = 2e-3
     warmup_steps: int = 100
@@ -117,3 +122,11 @@ class TrainConfig:
             raise UsageError(
                 f"first_weights must be 0 or more, and one above 0, not {self.first_weights}"
             )
+
+
+def trained_magnification(scale_range: Sequence[float]) -> float:
+    """Returns the magnification at which images are as crops of a training were: 1 where that is among
+    those drawn, else their middle.
+    """
+    low, high = scale_range
+    return 1.0 if low <= 1 <= high else round(math.sqrt(low * high), 3)

@@ -84,21 +84,33 @@ class Detector(nn.Module):
 
     def forward(self, rgb: Tensor) -> Maps:
         """Returns the maps of images (n, 3, h, w), RGB, 0 to 255, in floats or bytes."""
+        return self.read(self.features(rgb))
+
+    def features(self, rgb: Tensor) -> Tensor:
+        """Returns what the heads read (n, c, h/4, w/4) of images as ``forward`` takes them."""
         image = (rgb - self.mean) / self.std
         fine, middle, coarse = self.trunk(image)
         x = self.lateral[1](middle) + _doubled(self.lateral[2](coarse))
         x = self.lateral[0](fine) + _doubled(self.merge_8(x))
-        x = self.merge_4(x)
-        where = self.where(x)
-        log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
-        return Maps(where[:, 0], log_sides, self.what(x), self._corners_of(x))
+        return cast("Tensor", self.merge_4(x))
 
-    def _corners_of(self, x: Tensor) -> Tensor | None:
+    def read(self, features: Tensor) -> Maps:
+        """Returns the maps that the heads make of ``features``."""
+        where = self.where(features)
+        log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
+        return Maps(where[:, 0], log_sides, self.what(features), self._corners_of(features))
+
+    def _corners_of(self, features: Tensor) -> Tensor | None:
         if self.corners is None:
             return None
         # bfloat16 has steps of half a pixel at the corner of an object of 100
-        with torch.autocast(x.device.type, enabled=False):
-            return cast("Tensor", self.corners(x.float()))
+        with torch.autocast(features.device.type, enabled=False):
+            return cast("Tensor", self.corners(features.float()))
+
+
+def is_peak(heat: Tensor) -> Tensor:
+    """Returns where no neighbour of a cell is hotter, in a map of one image (h, w)."""
+    return functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
 
 
 def corner_places(

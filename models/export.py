@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.confidence import scaled, slopes_and_offsets
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector
+from sim2cam.models.confidence import calibrated, slopes_and_offsets
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
 from sim2cam.models.prediction import DUPLICATE_IOU, PAD_TO_PX, LoadedDetector
 from sim2cam.training.onnx import write_onnx
 
@@ -46,12 +46,11 @@ class DetectorGraph(nn.Module):
         height, width = rgb.shape[1], rgb.shape[2]
         maps = self.network(self._padded(rgb.permute(0, 3, 1, 2).float()))
         heat = maps.heat[0].sigmoid()  # (h, w)
-        peak = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
         probability, label = maps.classes[0].softmax(0).max(0)
         score = (heat * probability).sqrt()
         if self.scaling is not None:
-            score = scaled(score, self.scaling[label])
-        score = torch.where(peak, score, torch.zeros_like(heat))
+            score = calibrated(score, self.scaling[label])
+        score = torch.where(is_peak(heat), score, torch.zeros_like(heat))
         best, where = score.flatten().topk(SURE)
         across = torch.arange(heat.shape[1]).expand(heat.shape[0], -1).flatten()[where]
         down = torch.arange(heat.shape[0])[:, None].expand(-1, heat.shape[1]).flatten()[where]

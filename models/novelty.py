@@ -9,15 +9,14 @@ classes, as a picture has none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from sim2cam.errors import CheckpointError
@@ -125,25 +124,8 @@ def limit_of(distances: Sequence[float]) -> float:
     return float(np.sort(np.array(distances))[rank - 1])
 
 
-@contextmanager
-def neck_features(network: Detector) -> Iterator[list[Tensor]]:
-    """Yields a list that gets the features (n, c, h/4, w/4) of every batch that the network sees."""
-    seen: list[Tensor] = []
-
-    def keep(_module: nn.Module, _given: tuple[Tensor, ...], features: Tensor) -> None:
-        seen.append(features)
-
-    handle = network.merge_4.register_forward_hook(keep)
-    try:
-        yield seen
-    finally:
-        handle.remove()
-
-
 @torch.inference_mode()
 def crop_features(network: Detector, rgb: NDArray[np.uint8]) -> Tensor:
     """Returns the mean features (n, c) of crops (n, h, w, 3), RGB."""
     images = torch.from_numpy(rgb).to(network.mean.device).permute(0, 3, 1, 2)
-    with neck_features(network) as seen:
-        network(images)
-    return seen[0].float().mean(dim=(2, 3)).cpu()
+    return network.features(images).float().mean(dim=(2, 3)).cpu()

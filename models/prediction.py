@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,23 +12,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection
 from sim2cam.models.card import DetectorCard, card_from_json
-from sim2cam.models.confidence import scaled, slopes_and_offsets
+from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, corner_places
-from sim2cam.models.novelty import Familiar, distance, neck_features, take_familiar
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, corner_places, is_peak
+from sim2cam.models.novelty import Familiar, distance, take_familiar
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
-SCORE_FLOOR = (
-    0.05  # before calibration: enough for a precision-recall curve; users choose a higher one
-)
+SCORE_FLOOR = 0.05
+"""Before calibration; enough for a precision-recall curve. Users choose a higher one."""
+
 MAX_DETECTIONS = 300
 DUPLICATE_IOU = 0.6
 PAD_TO_PX = 32
@@ -78,7 +76,7 @@ class Prediction:
 
     detections: tuple[Detection, ...]
     novelty: float | None
-    corners: tuple[Corners, ...] | None = None
+    corners: tuple[Corners, ...] | None
 
     @property
     def is_unlike(self) -> bool:
@@ -201,7 +199,7 @@ def look(
     return Prediction(detections, novelty_of(detector, features), corners)
 
 
-def novelty_of(detector: LoadedDetector, features: Tensor | None) -> float | None:
+def novelty_of(detector: LoadedDetector, features: Tensor) -> float | None:
     """Returns how unlike what a detector was trained on an image is, over the limit of its card.
 
     Args:
@@ -209,7 +207,7 @@ def novelty_of(detector: LoadedDetector, features: Tensor | None) -> float | Non
         features: of the image, from ``maps_of``.
     """
     limit = detector.card.novelty
-    if limit is None or detector.familiar is None or features is None:
+    if limit is None or detector.familiar is None:
         return None
     return distance(detector.familiar, features, limit.tile_px) / limit.distance
 
@@ -278,13 +276,12 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
         scaling: slopes and offsets of logits, for each category (c, 2); scores stay when None.
     """
     heat = maps.heat[0].float().sigmoid()  # (h, w)
-    peak = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
     probability, category = maps.classes[0].float().softmax(0).max(0)  # (h, w) each
     scores = (heat * probability).sqrt()
     least = SCORE_FLOOR if score_floor is None else min(SCORE_FLOOR, score_floor)
-    is_found = peak & (scores >= least)
+    is_found = is_peak(heat) & (scores >= least)
     if scaling is not None:
-        scores = scaled(scores, scaling.to(scores.device)[category])
+        scores = calibrated(scores, scaling.to(scores.device)[category])
     scores = torch.where(is_found, scores, torch.zeros_like(heat)).flatten()
     best, where = scores.topk(min(MAX_DETECTIONS, scores.numel()))
     kept = is_found.flatten()[where] if score_floor is None else best >= score_floor
@@ -304,12 +301,8 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
 
 
 @torch.inference_mode()
-def maps_of(
-    detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float
-) -> tuple[Maps, Tensor | None]:
-    """Returns the maps of an image, and the features (c, h/4, w/4) that its novelty is measured by.
-
-    The latter is None where no novelty is known.
+def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> tuple[Maps, Tensor]:
+    """Returns the maps of an image, and the features (c, h/4, w/4) that they are read from.
 
     Args:
         detector: from ``load_detector``.
@@ -325,16 +318,13 @@ def maps_of(
         memory_format=torch.channels_last
     )
     padded[:, :, :height, :width] = image
-    tap: AbstractContextManager[list[Tensor]] = nullcontext([])
-    if detector.familiar is not None:
-        tap = neck_features(network)
-    with autocast(device), tap as seen:
-        maps = network(padded)
+    with autocast(device):
+        features = network.features(padded)
+        maps = network.read(features)
     rows, columns = -(-height // STRIDE_PX), -(-width // STRIDE_PX)
     corners = None if maps.corners is None else maps.corners[..., :rows, :columns]
     heat, log_sides, classes = (values[..., :rows, :columns] for values in maps[:3])
-    inside = Maps(heat, log_sides, classes, corners)
-    return inside, seen[0][0, :, :rows, :columns] if seen else None
+    return Maps(heat, log_sides, classes, corners), features[0, :, :rows, :columns]
 
 
 def _rounded_up(side: int) -> int:

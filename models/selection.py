@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.images import read_rgb
 from sim2cam.measure.selection import SelectionScores, selection_scores
-from sim2cam.models.detector import Maps
+from sim2cam.models.detector import Maps, is_peak
 from sim2cam.models.prediction import LoadedDetector, maps_of, novelty_of
 
 SURE_HEAT = 0.5
@@ -64,7 +63,6 @@ def look_without_labels(
 def category_probabilities(maps: Maps) -> NDArray[np.float64]:
     """Returns the probabilities (n, c) of categories at the sure peaks of one image."""
     heat = maps.heat[0].float().sigmoid()
-    highest = functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0]
-    is_object = (heat == highest) & (heat >= SURE_HEAT)
+    is_object = is_peak(heat) & (heat >= SURE_HEAT)
     probabilities: torch.Tensor = maps.classes[0].float().softmax(0)[:, is_object].T
     return probabilities.double().cpu().numpy()

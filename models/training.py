@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sim2cam.dataset.known_objects import KnownObject, known_objects, turned_corners
 from sim2cam.models.batches import Batch, BatchMaker, made_ahead
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.config import TrainConfig
+from sim2cam.models.config import TrainConfig, trained_magnification
 from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import Detector
 from sim2cam.models.losses import TargetTensors, detector_losses
@@ -123,6 +123,7 @@ def train_detector(
         run.step,
         asdict(config),
         records,
+        magnification=trained_magnification(config.scale_range),
         objects=objects,
         sizes_px=trained_sizes(parts, config),
     )
@@ -241,6 +242,7 @@ def batch_maker(
         seed=config.seed,
         cache_bytes=config.cache_bytes,
         corners_m=turned_corners(objects[name] for name in categories) if objects else None,
+        amodal=config.amodal,
     )
 
 

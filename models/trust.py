@@ -12,7 +12,7 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.measure.calibration import confidences_of
 from sim2cam.models.card import NoveltyLimit
 from sim2cam.models.confidence import fitted_scaling
-from sim2cam.models.config import TrainConfig
+from sim2cam.models.config import TrainConfig, trained_magnification
 from sim2cam.models.novelty import FALSE_ALARMS, Familiar, crop_features, familiar_of, limit_of
 from sim2cam.models.parts import Parts
 from sim2cam.models.prediction import (
@@ -46,7 +46,7 @@ def measure_trust(
         parts: what it was trained on.
         config: of the training.
         pictures: labelled, none of them trained on, at least ``novelty.LEAST_PICTURES``.
-        source: what these are. Held-out pictures are looked at as they are, development captures with
+        source: what these are. Held-out pictures are looked at as crops were, development captures with
             the card's magnification and margin.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
 
@@ -97,7 +97,9 @@ def with_trust(
     card = replace(detector.card, scaling=None, novelty=limit)
     as_used = card
     if source == "held-out pictures":
-        as_used = replace(card, magnification=1.0, box_margin=0.0)
+        as_used = replace(
+            card, magnification=trained_magnification(card.config["scale_range"]), box_margin=0.0
+        )
     seen = look_at_dataset(replace(detector, card=as_used), pictures)
     found = confidences_of(pictures, {name: one.detections for name, one in seen.items()})
     distances = [one.novelty for one in seen.values() if one.novelty is not None]

@@ -11,6 +11,7 @@ import numpy as np
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.measure.detection import Detection, evaluate
+from sim2cam.models.config import trained_magnification
 from sim2cam.models.prediction import LoadedDetector, load_detector, predict_dataset, save_detector
 from sim2cam.seeds import stream
 
@@ -24,8 +25,8 @@ def tuned(detector: LoadedDetector, dev: Dataset) -> LoadedDetector:
     """Returns the detector with the box margin measured and the magnification chosen on images.
 
     The margin is what brings the median side of found boxes to that of the labels, because people
-    draw boxes looser than masks are. The magnification is the one of ``MAGNIFICATIONS`` with the
-    best AP50.
+    draw boxes looser than masks are. The magnification is the one with the best AP50
+    of ``MAGNIFICATIONS``, over that of the training.
 
     Args:
         detector: what its card says of both is replaced.
@@ -34,9 +35,10 @@ def tuned(detector: LoadedDetector, dev: Dataset) -> LoadedDetector:
     Raises:
         InputError: the images have no labels, or none of an object.
     """
-    plain = _with(detector, 1.0, 0.0)
+    trained = trained_magnification(detector.card.config["scale_range"])
+    plain = _with(detector, trained, 0.0)
     margin = measured_margin(predict_dataset(plain, dev), dev)
-    candidates = [_with(detector, magnification, margin) for magnification in MAGNIFICATIONS]
+    candidates = [_with(detector, trained * more, margin) for more in MAGNIFICATIONS]
     return max(candidates, key=lambda candidate: _ap50(candidate, dev))
 
 

@@ -7,16 +7,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sim2cam.adapt.adversarial import LINE_STEPS, TranslatorProgress, check_images, play
+from sim2cam.adapt.adversarial import TranslatorProgress, contest_of, play
 from sim2cam.adapt.card import images_record
-from sim2cam.adapt.contest import Contest
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
-from sim2cam.adapt.selection import parts_of
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.dataset.sample import Dataset
 from sim2cam.training.device import find_device
@@ -60,19 +58,10 @@ def train_reference(
         UsageError, BackendError: there is no such device.
         Sim2CamError: a loss is no longer finite.
     """
-    check_images(sim, real)
+    contest = contest_of(sim, real, config, jury)
     place = find_device(device)
     card = ReferenceCard(method, config.steps, config, images_record(sim), images_record(real))
-    pixels = config.batch * config.patch_px**2
-    parts = parts_of(
-        sim,
-        real,
-        steps=config.steps,
-        pixels=pixels,
-        line_steps=LINE_STEPS,
-        judges=len(jury.judges),
-    )
-    pairs = PatchPairs(parts.sim, parts.real, config)
+    pairs = PatchPairs(contest.parts.sim, contest.parts.real, config)
     game = (
         CycleGan(config, pairs, place)
         if method == "cyclegan"
@@ -83,7 +72,7 @@ def train_reference(
         _identity(card),
         config.steps,
         run_dir,
-        Contest(parts, jury, config.seed),
+        contest,
         cure="Choose another --seed",
         resume=resume,
         progress=progress,

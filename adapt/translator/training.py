@@ -13,17 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.adversarial import (
-    LINE_STEPS,
     Groups,
     TranslatorProgress,
-    check_images,
+    contest_of,
     play,
     player_state,
     restore_player,
 )
 from sim2cam.adapt.card import images_record
-from sim2cam.adapt.contest import Contest
-from sim2cam.adapt.selection import parts_of
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard
@@ -80,22 +77,13 @@ def train_translator(
         UsageError, BackendError: there is no such device.
         Sim2CamError: the loss is no longer finite.
     """
-    check_images(sim, real)
+    contest = contest_of(sim, real, config, jury)
     place = find_device(device)
     buffers = buffers_of(sim) if config.use_buffers else ()
     card = TranslatorCard(config.steps, buffers, config, images_record(sim), images_record(real))
-    pixels = config.batch * config.patch_px**2
-    parts = parts_of(
-        sim,
-        real,
-        steps=config.steps,
-        pixels=pixels,
-        line_steps=LINE_STEPS,
-        judges=len(jury.judges),
-    )
     sources = (
-        PatchSource(parts.sim, buffers=buffers, cache_bytes=config.cache_bytes),
-        PatchSource(parts.real, buffers=(), cache_bytes=config.cache_bytes),
+        PatchSource(contest.parts.sim, buffers=buffers, cache_bytes=config.cache_bytes),
+        PatchSource(contest.parts.real, buffers=(), cache_bytes=config.cache_bytes),
     )
     game = ResidualGame(config, buffers, sources, place)
     played = play(
@@ -103,7 +91,7 @@ def train_translator(
         _identity(card),
         config.steps,
         run_dir,
-        Contest(parts, jury, config.seed),
+        contest,
         cure="Lower learning_rate_generator and learning_rate_discriminator",
         resume=resume,
         progress=progress,

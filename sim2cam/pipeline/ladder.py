@@ -242,10 +242,12 @@ def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
         return None
     facts: dict[str, Any] = json.loads(path.read_text())
     wanted = {"arm": arm.name, "config": json.loads(json.dumps(asdict(plan.config)))}
+    before = json.loads(json.dumps(asdict(TrainConfig())))  # of settings that came later
+    found = {"arm": facts.get("arm"), "config": before | facts.get("config", {})}
     for key, value in wanted.items():
-        if facts.get(key) != value:
+        if found[key] != value:
             raise InputError(
-                path, f"{key} is {facts.get(key)}, not {value}. Remove it to run it again."
+                path, f"{key} is {found[key]}, not {value}. Remove it to run it again."
             )
     return facts
 

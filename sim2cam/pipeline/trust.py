@@ -12,7 +12,7 @@ from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.calibration import Calibration, calibration_of, confidences_of
 from sim2cam.measure.detection import Detection
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.confidence import unscaled
+from sim2cam.models.confidence import before_calibration
 from sim2cam.models.prediction import Prediction
 from sim2cam.models.sizes import SizeFit, longer_side, size_fit
 from sim2cam.seeds import stream
@@ -71,7 +71,7 @@ def trust_in_detector(
     found = confidences_of(captures, {name: one.detections for name, one in seen.items()})
     uncalibrated = None
     if card.scaling is not None:
-        before = unscaled(found, card.scaling)
+        before = before_calibration(found, card.scaling)
         # the same resamples, so that both are compared on the same images
         uncalibrated = calibration_of(before, stream(0, "calibration"))
     novelty = {name: one.novelty for name, one in seen.items() if one.novelty is not None}

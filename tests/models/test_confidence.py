@@ -9,11 +9,11 @@ from sim2cam.measure.calibration import Confidences, calibration_of
 from sim2cam.models.confidence import (
     MIN_EACH,
     Scaling,
+    before_calibration,
+    calibrated,
     fitted_scaling,
     platt,
-    scaled,
     slopes_and_offsets,
-    unscaled,
 )
 
 
@@ -77,7 +77,7 @@ def test_an_offset_is_right_on_average():
     scaling = fitted_scaling(found, ("low", "high"))
     rows = slopes_and_offsets(scaling, ("low", "high"))
     for number, (scores, right) in enumerate((low, high)):
-        after = scaled(torch.tensor(scores, dtype=torch.float32), rows[number])
+        after = calibrated(torch.tensor(scores, dtype=torch.float32), rows[number])
         assert float(after.mean()) == pytest.approx(right.mean(), abs=1e-3)
 
 
@@ -92,7 +92,7 @@ def test_scaling_mends_detections_that_it_was_not_fitted_on():
     scaling = fitted_scaling(confidences(("a", *planted(3.0, -0.5))), ("a",))
     scores, right = planted(3.0, -0.5, seed=7)
     rows = slopes_and_offsets(scaling, ("a",))[0]
-    after = scaled(torch.tensor(scores), rows).numpy()
+    after = calibrated(torch.tensor(scores), rows).numpy()
     rng = np.random.default_rng(0)
     before, mended = (calibration_of(confidences(("a", s, right)), rng) for s in (scores, after))
     assert before.error.value > 0.1 > before.by_chance
@@ -102,17 +102,17 @@ def test_scaling_mends_detections_that_it_was_not_fitted_on():
 def test_scaling_keeps_the_order_and_can_be_undone():
     scores = torch.linspace(0, 1, 101)
     rows = slopes_and_offsets(Scaling(2.5, {"a": 0.7}), ("a",))[0]
-    after = scaled(scores, rows)
+    after = calibrated(scores, rows)
     assert (after.diff() > 0).all()
     assert after[[0, 50, 100]].tolist() == pytest.approx([0, expit(0.7), 1])
-    same = scaled(scores, slopes_and_offsets(Scaling(1.0, {"a": 0.0}), ("a",))[0])
+    same = calibrated(scores, slopes_and_offsets(Scaling(1.0, {"a": 0.0}), ("a",))[0])
     assert same.numpy() == pytest.approx(scores.numpy(), abs=1e-6)
     scaling = Scaling(2.5, {"a": 0.7, "b": -1.0})
     names = np.array(["a", "b"] * 50 + ["a"])
     every = slopes_and_offsets(scaling, ("a", "b"))[torch.arange(101) % 2]
-    mixed = scaled(scores, every).double().numpy()
+    mixed = calibrated(scores, every).double().numpy()
     found = Confidences(mixed, mixed > 0.5, names, np.zeros(101, np.int64), 1)
-    assert unscaled(found, scaling).scores == pytest.approx(scores.numpy(), abs=1e-3)
+    assert before_calibration(found, scaling).scores == pytest.approx(scores.numpy(), abs=1e-3)
 
 
 def test_rows_stand_in_the_order_of_the_categories():

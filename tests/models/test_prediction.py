@@ -61,9 +61,12 @@ class Says(torch.nn.Module):
         self.maps = maps
         self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
 
-    def forward(self, rgb):
+    def features(self, rgb):
         assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
-        rows, columns = rgb.shape[2] // STRIDE_PX, rgb.shape[3] // STRIDE_PX
+        return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
+
+    def read(self, features):
+        rows, columns = features.shape[2:]
         return Maps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
 
 
