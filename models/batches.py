@@ -41,7 +41,7 @@ class BatchMaker:
         photometric: whether looks are varied.
         seed: the run's seed.
         cache_bytes: budget of decoded images.
-        corners_m, amodal: as ``read_picture`` takes them.
+        corners_m: as ``read_picture`` takes them.
     """
 
     def __init__(
@@ -56,12 +56,11 @@ class BatchMaker:
         seed: int,
         cache_bytes: int,
         corners_m: NDArray[np.float64] | None = None,
-        amodal: bool = False,
     ) -> None:
         self._shares = shares
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
         samples = [dataset.samples for dataset, _ in parts]
-        self._store = PictureStore(samples, categories, cache_bytes, corners_m, amodal=amodal)
+        self._store = PictureStore(samples, categories, cache_bytes, corners_m)
         self._rules = rules
         self._batch = batch
         self._seed = seed

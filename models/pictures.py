@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sim2cam.dataset.channels import read
 from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.geometry.boxes import Box
 from sim2cam.images import read_rgb
 
 Floats = NDArray[np.float64]
@@ -49,11 +48,7 @@ class Picture:
 
 
 def read_picture(
-    sample: Sample,
-    categories: Sequence[str],
-    corners_m: Floats | None = None,
-    *,
-    amodal: bool = False,
+    sample: Sample, categories: Sequence[str], corners_m: Floats | None = None
 ) -> Picture:
     """Returns a labelled sample as crops need it.
 
@@ -62,7 +57,6 @@ def read_picture(
         categories: names in the order of class indices.
         corners_m: of the object of every category, the corners of its box in its own frame after
             each turn that leaves it as it is (c, s, 8, 3); None without poses.
-        amodal: outlines are those of boxes of whole objects, where labels have them.
 
     Raises:
         InputError: an image cannot be read, or is not of the size that its labels are for.
@@ -76,11 +70,11 @@ def read_picture(
             f"{sample.width}x{sample.height}.",
         )
     ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
-    hulls = [None if ids is None or amodal else _hull(label, ids) for label in objects]
+    hulls = [None if ids is None else _hull(label, ids) for label in objects]
     return Picture(
         rgb=rgb,
         outlines=tuple(
-            _corners(_box(label, amodal=amodal)) if hull is None else hull
+            _corners(label) if hull is None else hull
             for label, hull in zip(objects, hulls, strict=True)
         ),
         categories=np.array([categories.index(o.category) for o in objects], np.int64),
@@ -100,7 +94,7 @@ class PictureStore:
         parts: the samples of each part.
         categories: names in the order of class indices.
         budget_bytes: decoded images beyond this are decoded at every use.
-        corners_m, amodal: as ``read_picture`` takes them.
+        corners_m: as ``read_picture`` takes them.
     """
 
     def __init__(
@@ -109,14 +103,11 @@ class PictureStore:
         categories: Sequence[str],
         budget_bytes: int,
         corners_m: Floats | None = None,
-        *,
-        amodal: bool = False,
     ) -> None:
         self._parts = parts
         self._categories = categories
         self._left = budget_bytes
         self._corners_m = corners_m
-        self._amodal = amodal
         self._kept: dict[tuple[int, int], Picture] = {}
         self._lock = threading.Lock()
 
@@ -130,9 +121,7 @@ class PictureStore:
         kept = self._kept.get(key)
         if kept is not None:
             return kept
-        picture = read_picture(
-            self._parts[part][number], self._categories, self._corners_m, amodal=self._amodal
-        )
+        picture = read_picture(self._parts[part][number], self._categories, self._corners_m)
         size = picture.rgb.nbytes + (0 if picture.corners is None else picture.corners.nbytes)
         with self._lock:
             if key not in self._kept and size <= self._left:
@@ -141,12 +130,8 @@ class PictureStore:
         return picture
 
 
-def _box(label: ObjectLabel, *, amodal: bool) -> Box:
-    return (label.box_amodal_xyxy if amodal else None) or label.box_xyxy
-
-
-def _corners(box_xyxy: Box) -> NDArray[np.float64]:
-    x0, y0, x1, y1 = box_xyxy
+def _corners(label: ObjectLabel) -> NDArray[np.float64]:
+    x0, y0, x1, y1 = label.box_xyxy
     return np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], np.float64)
 
 
