@@ -18,7 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS, dice_folder, log_scoring
+from scoring_log import RESULTS, log_scoring, real_folder
 
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.writer import write_json
@@ -94,7 +94,7 @@ def main(arguments: Arguments) -> None:
 def splits() -> CaptureSets:
     """Returns the splits of the real dice."""
     names = ("style", "test", "dev", "train")
-    return CaptureSets(*(read_captures(dice_folder() / f"{name}.json") for name in names))
+    return CaptureSets(*(read_captures(real_folder("dice") / f"{name}.json") for name in names))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from scoring_log import RESULTS, dice_folder
+from scoring_log import RESULTS, real_folder
 
 from sim2cam.adapt.calibrate.calibrate import calibrate
 from sim2cam.adapt.calibrate.camera_fit import write_camera
@@ -42,7 +42,7 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Measures the gap of both recipes."""
-    captures = read_captures(dice_folder() / "dev.json")
+    captures = read_captures(real_folder("dice") / "dev.json")
     recipes = {"as drawn": load_recipe("dice"), "fitted": fitted_recipe()}
     ladders = gap_ladders(
         list(recipes.values()),
@@ -73,7 +73,7 @@ def main(arguments: Arguments) -> None:
 
 def fitted_recipe() -> Recipe:
     """Returns dice as the camera of the style photos would see them."""
-    fit = calibrate(dice_folder() / "style.json", None, stream(SEED, "calibrate"))
+    fit = calibrate(real_folder("dice") / "style.json", None, stream(SEED, "calibrate"))
     with tempfile.TemporaryDirectory() as folder:
         write_camera(Path(folder) / "camera.json", fit)
         recipe = Path(folder) / "dice-fitted.toml"

@@ -18,7 +18,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
 from dice import PLAN, splits
-from scoring_log import dice_folder
+from scoring_log import real_folder
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
@@ -55,7 +55,7 @@ def main(arguments: Arguments) -> None:
     parts, config = begun_with(read_dataset(arguments.work / FIXED), mix, CONFIG)
     run = arguments.work / "runs" / "shipped"
     trained = train_detector(parts, config, run, resume=True, progress=_tell)
-    dev = read_captures(dice_folder() / "dev.json")
+    dev = read_captures(real_folder("dice") / "dev.json")
     familiar = training_crops(trained, parts, config)
     detector = replace(tuned(trained, dev), familiar=familiar)
     detector = with_trust(detector, dev, "development captures", config.crop_px)

@@ -50,6 +50,7 @@ UNCHANGED = (
     ("dice", "halves of a day", "photos of dice, first and second half of a day"),
     ("dice", "other day", "photos of dice, one day and the other"),
 )
+POSES = {"ar_mssd": "AR of MSSD", "ar_mspd": "AR of MSPD", "add_or_s": "ADD(-S), 10 %"}
 SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, any face"}
 
 
@@ -82,6 +83,35 @@ def shipped_table(results: dict[str, Any] | None) -> str:
         found = (results or {}).get(split)
         cells = [_score(found[key]) if found else "not run" for key in SCORES]
         lines.append(f"| {name} | {' | '.join(cells)} | {found['images'] if found else 0} |")
+    return "\n".join(lines)
+
+
+def lmo_table(results: dict[str, Any] | None) -> str:
+    """Returns how well LM-O is read, over all and by object, as a Markdown table.
+
+    Args:
+        results: the content of ``lmo.json``, None when it is not there.
+    """
+    lines = [
+        f"| | instances | AP50, box | {' | '.join(POSES.values())} |",
+        f"|---|---|---|{'---|' * len(POSES)}",
+    ]
+    if not results:
+        return "\n".join([*lines, f"| not run |{' |' * (2 + len(POSES))}"])
+    scores = results["scores"]
+    poses = scores["poses"]
+    rows = {"all": (sum(poses["instances"].values()), scores["ap50"], poses["mean"])}
+    for name, found in poses["objects"].items():
+        rows[name] = (poses["instances"][name], scores["category_ap50"][name], found)
+    for name, (number, boxes, found) in rows.items():
+        cells = [_score(boxes), *(_score(found[metric]) for metric in POSES)]
+        lines.append(f"| {name} | {number:,} | {' | '.join(cells)} |")
+    lines.append("")
+    lines.append(
+        f"Boxes of all: AP {_score(scores['ap'])}, AP75 {_score(scores['ap75'])}. "
+        f"{results['pictures']:,} renders, {results['training']['steps']:,} steps of "
+        f"`{results['training']['architecture']}`, weights of {results['weights_bytes'] / 1e6:.1f} MB."
+    )
     return "\n".join(lines)
 
 
@@ -444,6 +474,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "adapt": ("adapt.json", adapt_table),
         "certificate": ("certificate.json", certificate_table),
         "gap": ("gap.json", gap_table),
+        "lmo": ("lmo.json", lmo_table),
         "worlds": ("worlds.json", worlds_table),
         "drift": ("drift.json", drift_table),
         "render-steps": ("render.json", render_steps_table),

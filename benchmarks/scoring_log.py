@@ -19,13 +19,13 @@ def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
         log.write(json.dumps(line) + "\n")
 
 
-def dice_folder() -> Path:
-    """Returns where the real dice captures lie, ``$SIM2CAM_REAL/dice``.
+def real_folder(name: str) -> Path:
+    """Returns where real captures lie, ``$SIM2CAM_REAL/NAME``.
 
     Raises:
         SystemExit: the variable is not set.
     """
     folder = os.environ.get("SIM2CAM_REAL")
     if not folder:
-        raise SystemExit("set SIM2CAM_REAL to the folder that holds dice/")
-    return Path(folder) / "dice"
+        raise SystemExit(f"set SIM2CAM_REAL to the folder that holds {name}/")
+    return Path(folder) / name

@@ -11,7 +11,7 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from scoring_log import RESULTS, dice_folder, log_scoring
+from scoring_log import RESULTS, log_scoring, real_folder
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.writer import write_json
@@ -23,7 +23,7 @@ from sim2cam.pipeline.environment import environment_facts
 def main() -> None:
     """Scores, writes and prints."""
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
-    captures = dice_folder()
+    captures = real_folder("dice")
     scores = {
         split: bench(detector, read_captures(captures / f"{split}.json")).score.to_json()
         for split in ("dev", "test")

@@ -11,7 +11,7 @@ from sim2cam import __version__
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError, UsageError, did_you_mean
 from sim2cam.models.confidence import Scaling
-from sim2cam.models.config import ARCHITECTURES
+from sim2cam.models.config import ARCHITECTURES, trained_magnification
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
@@ -95,6 +95,11 @@ class DetectorCard:
     stride_px: int = STRIDE_PX
     mean_rgb: tuple[float, float, float] = MEAN_RGB
     std_rgb: tuple[float, float, float] = STD_RGB
+
+    @property
+    def trained_magnification(self) -> float:
+        """At which images are as the crops of its training were."""
+        return trained_magnification(self.config.get("scale_range", (1.0, 1.0)))
 
     def to_json(self) -> dict[str, Any]:
         """Returns the card as JSON values."""

@@ -19,7 +19,7 @@ from sim2cam.models.config import TrainConfig, trained_magnification
 from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import Detector
 from sim2cam.models.losses import TargetTensors, detector_losses
-from sim2cam.models.parts import Parts, check_parts, part_records, shares_at
+from sim2cam.models.parts import Parts, as_learned, check_parts, part_records, shares_at
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
 from sim2cam.models.sizes import trained_sizes
 from sim2cam.seeds import integer_seed
@@ -94,6 +94,7 @@ def train_detector(
         Sim2CamError: the loss is no longer finite.
     """
     categories = check_parts(parts, config)
+    parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
     place = find_device(device)
     objects = known_objects([dataset for dataset, _ in parts]) if config.poses else {}
     records = part_records(parts)
@@ -242,7 +243,6 @@ def batch_maker(
         seed=config.seed,
         cache_bytes=config.cache_bytes,
         corners_m=turned_corners(objects[name] for name in categories) if objects else None,
-        amodal=config.amodal,
     )
 
 

@@ -12,9 +12,9 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.measure.calibration import confidences_of
 from sim2cam.models.card import NoveltyLimit
 from sim2cam.models.confidence import fitted_scaling
-from sim2cam.models.config import TrainConfig, trained_magnification
+from sim2cam.models.config import TrainConfig
 from sim2cam.models.novelty import FALSE_ALARMS, Familiar, crop_features, familiar_of, limit_of
-from sim2cam.models.parts import Parts
+from sim2cam.models.parts import Parts, as_learned
 from sim2cam.models.prediction import (
     LoadedDetector,
     load_detector,
@@ -55,6 +55,8 @@ def measure_trust(
         CheckpointError, OutputError: the file cannot be read or written.
         UsageError, BackendError: there is no such device.
     """
+    parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
+    pictures = as_learned(pictures, config)
     detector = load_detector(path, device=device)
     familiar = training_crops(detector, parts, config)
     trusted = with_trust(replace(detector, familiar=familiar), pictures, source, config.crop_px)
@@ -97,9 +99,7 @@ def with_trust(
     card = replace(detector.card, scaling=None, novelty=limit)
     as_used = card
     if source == "held-out pictures":
-        as_used = replace(
-            card, magnification=trained_magnification(card.config["scale_range"]), box_margin=0.0
-        )
+        as_used = replace(card, magnification=card.trained_magnification, box_margin=0.0)
     seen = look_at_dataset(replace(detector, card=as_used), pictures)
     found = confidences_of(pictures, {name: one.detections for name, one in seen.items()})
     distances = [one.novelty for one in seen.values() if one.novelty is not None]

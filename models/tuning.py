@@ -11,7 +11,6 @@ import numpy as np
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.measure.detection import Detection, evaluate
-from sim2cam.models.config import trained_magnification
 from sim2cam.models.prediction import LoadedDetector, load_detector, predict_dataset, save_detector
 from sim2cam.seeds import stream
 
@@ -35,7 +34,7 @@ def tuned(detector: LoadedDetector, dev: Dataset) -> LoadedDetector:
     Raises:
         InputError: the images have no labels, or none of an object.
     """
-    trained = trained_magnification(detector.card.config["scale_range"])
+    trained = detector.card.trained_magnification
     plain = _with(detector, trained, 0.0)
     margin = measured_margin(predict_dataset(plain, dev), dev)
     candidates = [_with(detector, trained * more, margin) for more in MAGNIFICATIONS]

@@ -79,6 +79,21 @@ def set_aside(
     return kept, replace(whole, samples=tuple(aside))
 
 
+def whole_boxes(dataset: Dataset) -> Dataset:
+    """Returns a data set with boxes of whole objects, also where something hides them, of those that
+    have them; ids, which tell what is seen, are left out.
+    """
+    samples = tuple(
+        replace(
+            sample,
+            objects=None if sample.objects is None else tuple(o.whole() for o in sample.objects),
+            channels={name: path for name, path in sample.channels.items() if name != "ids"},
+        )
+        for sample in dataset.samples
+    )
+    return replace(dataset, samples=samples)
+
+
 def merge(datasets: Sequence[Dataset]) -> Dataset:
     """Returns several data sets as one, with the folder of the first for a root.
 

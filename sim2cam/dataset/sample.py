@@ -115,6 +115,10 @@ class ObjectLabel:
     occlusion: Literal[0, 1, 2] | None = None
     truncation: float | None = None
 
+    def whole(self) -> ObjectLabel:
+        """Returns the label with the box of the whole object, where that is known."""
+        return replace(self, box_xyxy=self.box_amodal_xyxy or self.box_xyxy)
+
 
 @dataclass(frozen=True)
 class Moment:

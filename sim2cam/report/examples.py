@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.measure.detection import Predictions
@@ -46,6 +48,8 @@ def picture_rows(
 ) -> tuple[PictureRow, ...]:
     """Returns renders beside their translations and beside captures, spread over the sets.
 
+    Renders that show no object are passed over, unless none does.
+
     Args:
         sim: the renders.
         adapted: their translations; None when nothing was translated.
@@ -55,12 +59,10 @@ def picture_rows(
     Raises:
         InputError: an image cannot be read.
     """
-    if adapted is None:
-        renders, translations = _spread(sim, count), {}
-    else:
-        translations = {s.parent: s for s in adapted.samples}
-        kept = tuple(s for s in sim.samples if s.digest in translations)
-        renders = _spread(Dataset(sim.root, sim.categories, kept), count)
+    translations = {} if adapted is None else {s.parent: s for s in adapted.samples}
+    whole = tuple(s for s in sim.samples if adapted is None or s.digest in translations)
+    shown = tuple(s for s in whole if s.objects)
+    renders = _spread(replace(sim, samples=shown or whole), count)
     photos = _spread(captures, count)
     return tuple(
         PictureRow(

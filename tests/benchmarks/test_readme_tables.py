@@ -54,7 +54,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 def test_without_results_nothing_was_run(tmp_path):
     assert made("README.md", tmp_path).count("not run") == 15 + 6 + 6
-    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 2 + 5 + 1
+    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 1 + 2 + 5 + 1
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
@@ -64,6 +64,27 @@ def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
     cell = "0.500 (0.450–0.551)"
     assert f"| dice, development | {cell} | {cell} | {cell} | 40 |" in lines
     assert "| dice, test | not run | not run | not run | 0 |" in lines
+
+
+def test_each_object_of_lmo_has_a_row(tmp_path):
+    poses = dict.fromkeys(("ar_mssd", "ar_mspd", "add_or_s"), SCORE)
+    scores = {
+        "ap": SCORE, "ap50": SCORE, "ap75": SCORE, "category_ap50": {"ape": SCORE, "cat": SCORE},
+        "poses": {"mean": poses, "objects": {"ape": poses, "cat": poses},
+                  "instances": {"ape": 1187, "cat": 3}},
+    }  # fmt: skip
+    facts = {"pictures": 2000, "weights_bytes": 1.26e6, "scores": scores,
+             "training": {"steps": 5000, "architecture": "small"}}  # fmt: skip
+    (tmp_path / "lmo.json").write_text(json.dumps(facts))
+    text = made("docs/results.md", tmp_path)
+    cells = " | ".join(["0.500 (0.450–0.551)"] * 4)
+    for row in (
+        f"| all | 1,190 | {cells} |",
+        f"| ape | 1,187 | {cells} |",
+        f"| cat | 3 | {cells} |",
+    ):
+        assert row in text
+    assert "2,000 renders, 5,000 steps of `small`, weights of 1.3 MB." in text
 
 
 def test_a_readme_without_markers_is_refused(tmp_path):

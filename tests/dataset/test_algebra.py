@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.dataset.algebra import merge, set_aside, split
+from sim2cam.dataset.algebra import merge, set_aside, split, whole_boxes
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import UsageError
@@ -26,6 +26,19 @@ def many(native):
         replace(sample, name=f"{n}", scene_index=n * 7 % 20, digest=f"{n}") for n in range(40)
     )
     return Dataset(native, ("square", "disc"), samples)
+
+
+def test_whole_boxes_stand_for_those_of_what_is_seen(many):
+    whole, known = (0.0, 1.0, 90.0, 80.0), many.samples[0].objects[0]
+    hidden, unknown = replace(known, box_amodal_xyxy=whole), replace(known, box_amodal_xyxy=None)
+    first, photo, *rest = many.samples
+    samples = (replace(first, objects=(hidden, unknown)), replace(photo, objects=None), *rest)
+    found = whole_boxes(replace(many, samples=samples)).samples
+    assert [o.box_xyxy for o in found[0].objects] == [whole, known.box_xyxy]
+    assert replace(found[0].objects[0], box_xyxy=known.box_xyxy) == hidden
+    assert found[1].objects is None
+    assert "ids" in first.channels
+    assert set(found[0].channels) == set(first.channels) - {"ids"}
 
 
 def test_parts_are_disjoint_whole_and_of_their_size(many):

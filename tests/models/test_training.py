@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError, UsageError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
@@ -102,6 +103,35 @@ def test_card_says_what_was_trained_on_what(make_dataset, tmp_path):
     assert card.data[0].digest != card.data[1].digest
     assert card == load_detector(tmp_path / "run" / "weights.safetensors").card
     assert str(tmp_path) not in (tmp_path / "run" / "weights.json").read_text()
+
+
+def test_boxes_of_whole_objects_are_learned_where_asked(make_dataset, tmp_path):
+    def hidden(dataset):
+        """The data set with objects that go on unseen, as far below as they are high."""
+        return replace(dataset, samples=tuple(
+            replace(s, objects=tuple(replace(o, box_amodal_xyxy=deep(o.box_xyxy)) for o in s.objects))
+            for s in dataset.samples
+        ))  # fmt: skip
+
+    def deep(box):
+        return (*box[:3], 2 * box[3] - box[1])
+
+    config = TrainConfig(
+        steps=120, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
+        quarter_turns=False, free_turns=False, flips=False, amodal=True,
+    )  # fmt: skip
+    detector = train_detector(((hidden(make_dataset(n=12)), 1.0),), config, tmp_path / "run")
+    unseen = hidden(make_dataset("unseen", n=8, seed=99))
+    found = predict_dataset(detector, unseen)
+    ones = torch.ones(1, 8, dtype=torch.int64).numpy()
+    assert MatchedRun(whole_boxes(unseen), found).scores(ones)["agnostic_ap50"][0] > 0.8
+    assert MatchedRun(unseen, found).scores(ones)["agnostic_ap50"][0] < 0.5
+
+
+def test_images_are_magnified_as_crops_were(make_dataset, tmp_path):
+    config = replace(TINY, steps=1, scale_range=(0.4, 0.625))
+    card = train_detector(((make_dataset(), 1.0),), config, tmp_path / "run").card
+    assert card.magnification == card.trained_magnification == 0.5
 
 
 def posed(dataset):

@@ -77,6 +77,21 @@ def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
     assert card.box_margin == pytest.approx(0.125, abs=1e-3)
 
 
+def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, monkeypatch):
+    tried = []
+
+    def predict(detector, images):
+        tried.append(detector.card.magnification)
+        return inset(images, 0.0)
+
+    monkeypatch.setattr(tuning, "predict_dataset", predict)
+    halved = replace(UNTUNED.card, config={"scale_range": (0.4, 0.625)}, magnification=0.7)
+    assert tuned(replace(UNTUNED, card=halved), make_dataset()).card.magnification == 0.5
+    assert tried == [0.5, 0.5, 0.625, 0.75]
+    around = replace(UNTUNED.card, config={"scale_range": (0.5, 1.2)})
+    assert around.trained_magnification == 1.0
+
+
 def test_images_without_labels_cannot_tune(make_dataset, monkeypatch):
     dataset = make_dataset()
     bare = replace(

@@ -88,6 +88,9 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
 
     path = results / "randomized-1.json"
     facts = json.loads(path.read_text())
+    del facts["config"]["mix_steps"]  # as if that setting had come later
+    path.write_text(json.dumps(facts))
+    assert score_ladder(PLAN, captures, results, baseline="randomized") == scores
     facts["data"][0]["digest"] = "of other renders"
     path.write_text(json.dumps(facts))
     with pytest.raises(InputError, match="the seeds of arm 'randomized' were trained on different"):

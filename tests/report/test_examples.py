@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection
 from sim2cam.report.examples import choose_examples, picture_rows
 
@@ -60,3 +61,12 @@ def test_without_a_translation(make_dataset):
     rows = picture_rows(sim, None, sim, count=2)
     assert [row.adapted for row in rows] == [None, None]
     assert (rows[0].sim != rows[1].sim).any()
+
+
+def test_renders_that_show_nothing_are_passed_over(make_dataset, label):
+    one = label("a", (0.0, 0.0, 10.0, 10.0))
+    sim = make_dataset([(), (one,), (), (one,)])
+    rows = picture_rows(sim, None, sim, count=4)
+    assert len(rows) == 2
+    for row, index in zip(rows, (1, 3), strict=True):
+        assert (row.sim == read_rgb(sim.samples[index].rgb)).all()

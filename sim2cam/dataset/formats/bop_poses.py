@@ -34,7 +34,7 @@ from sim2cam.dataset.formats.bop_files import (
     scenes_below,
 )
 from sim2cam.dataset.parsing import read_text
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError
 from sim2cam.measure.matching import LEAST_VISIBLE
 from sim2cam.measure.pose_errors import symmetry_transforms
@@ -198,7 +198,7 @@ def as_scored(root: Path, captures: Dataset) -> Dataset:
         return captures
     folders = {scene.resolve() for scene in scenes}
     samples = tuple(
-        replace(sample, objects=sample.objects and tuple(map(_whole, sample.objects)))
+        replace(sample, objects=sample.objects and tuple(o.whole() for o in sample.objects))
         for sample in captures.samples
         if sample.rgb.parents[1].resolve() in folders and place_of(sample) in wanted
     )
@@ -208,10 +208,6 @@ def as_scored(root: Path, captures: Dataset) -> Dataset:
 def place_of(sample: Sample) -> tuple[int, int]:
     """Returns the numbers of the scene and of the image of a sample of a BOP data set."""
     return scene_number(sample.rgb.parents[1]), int(sample.rgb.stem)
-
-
-def _whole(label: ObjectLabel) -> ObjectLabel:
-    return replace(label, box_xyxy=label.box_amodal_xyxy or label.box_xyxy)
 
 
 def _base_of(root: Path) -> Path:
