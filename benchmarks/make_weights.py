@@ -1,10 +1,10 @@
-"""Makes the weights that ship, from renders and translated renders, without one real label.
+"""Makes the weights that ship, from renders and renders in the colours of photos, without one real label.
 
     python benchmarks/make_weights.py [--work DIR] [--threads N]
 
-The data are those of the ladder's arm "+ translated" (``benchmarks/dice.py``), made in the same
-folder; the training begins with its renders without randomization. The development photos choose magnification and box margin, and tell when not to trust it; their
-scores go into the card.
+The data are those of the ladder's arm "+ transfer" (``benchmarks/dice.py``), made in the same folder;
+the training begins with its renders without randomization. The development photos choose magnification
+and box margin, and tell when not to trust it; their scores go into the card.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sim2cam.models.training import TrainProgress, train_detector
 from sim2cam.models.trust import training_crops, with_trust
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
-from sim2cam.pipeline.ladder import FIXED, RANDOMIZED, TRANSLATED, Arm, prepare_data
+from sim2cam.pipeline.ladder import FIXED, RANDOMIZED, Arm, prepare_data
 from sim2cam.training.device import use_threads
 
 CONFIG = TrainConfig(steps=6000)
-SHARES = {RANDOMIZED: 2.0, TRANSLATED: 1.0}  # of the crops
+SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # of the crops
 
 
 @dataclass(frozen=True)
