@@ -6,6 +6,7 @@ import copy
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,7 +14,7 @@ from torch.nn import functional
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
 from sim2cam.models.prediction import DUPLICATE_IOU, PAD_TO_PX, LoadedDetector
-from sim2cam.training.onnx import write_onnx
+from sim2cam.training.onnx import Outputs, write_onnx
 
 SURE = 100  # detections that the graph returns, however unsure
 _LEAST_PX, _MOST_PX = 64, 8192
@@ -64,7 +65,8 @@ class DetectorGraph(nn.Module):
             for ends in ((low - more) / self.scale, (high + more) / self.scale)
         )
         boxes = torch.cat([low, high], 1)
-        return boxes, best * (1.0 - _is_duplicate(boxes)), label.flatten()[where]
+        kept = best * (1.0 - _is_duplicate(boxes))
+        return boxes * (kept > 0)[:, None], kept, label.flatten()[where] * (kept > 0)
 
     def _padded(self, image: Tensor) -> Tensor:
         """Returns the image (1, 3, h, w), magnified and filled up with the mean colour."""
@@ -72,7 +74,8 @@ class DetectorGraph(nn.Module):
             image = functional.interpolate(
                 image, scale_factor=self.scale, mode="bilinear", recompute_scale_factor=False
             )
-        down, right = -image.shape[2] % PAD_TO_PX, -image.shape[3] % PAD_TO_PX
+        # torch.export knows no remainder of a negative size
+        down, right = (PAD_TO_PX - 1 - (side - 1) % PAD_TO_PX for side in image.shape[2:])
         return functional.pad(image - self.network.mean, (0, right, 0, down)) + self.network.mean
 
 
@@ -96,6 +99,7 @@ def export_detector(detector: LoadedDetector, path: Path) -> None:
         {"rgb": dict(enumerate(shapes, 1))},
         ("boxes", "scores", "labels"),
         {"card": asdict(detector.card)},
+        in_order=_by_place,
     )
 
 
@@ -108,6 +112,12 @@ def _is_duplicate(boxes: Tensor) -> Tensor:
     overlap = shared / (area[:, None] + area - shared).clamp(min=1e-9)
     surer = torch.ones_like(overlap).tril(-1)
     return ((overlap > DUPLICATE_IOU).float() * surer).amax(1)
+
+
+def _by_place(outputs: Outputs) -> Outputs:
+    """Returns boxes, scores and labels from left to right: of two as sure, either may come first."""
+    order = np.lexsort(outputs[0].round(2).T)
+    return [values[order] for values in outputs]
 
 
 def _noise(height: int, width: int) -> Tensor:

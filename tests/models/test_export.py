@@ -39,10 +39,13 @@ def run(path, **inputs):
     return session.run(None, inputs)
 
 
-@pytest.mark.parametrize("scaling", [None, Scaling(0.5, dict.fromkeys("123456", 0.4))])
-def test_an_exported_detector_finds_what_predict_finds(scaling, tmp_path):
+@pytest.mark.parametrize(
+    ("magnification", "scaling"), [(1.5, None), (1.0, Scaling(0.5, dict.fromkeys("123456", 0.4)))]
+)
+def test_an_exported_detector_finds_what_predict_finds(magnification, scaling, tmp_path):
     detector = load_detector(WEIGHTS)
-    detector = replace(detector, card=replace(detector.card, scaling=scaling))
+    card = replace(detector.card, magnification=magnification, scaling=scaling)
+    detector = replace(detector, card=card)
     path = tmp_path / "dice.onnx"
     export_detector(detector, path)
     photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]
