@@ -35,7 +35,7 @@ def file_finish(asset: MeshFile, material: Material) -> Finish:
     unposed = replace(asset, joints=(), keypoints=())
     picture, charts = _picture_of(read_mesh_file(unposed)), _charts_of(unposed)
     _check_shared(asset, charts)
-    new = new_finish(LINEAR[picture], material)
+    new = new_finish(LINEAR[picture].astype(np.float64), material)
     new = replace(new, slopes=relief_slopes(material, charts.points, charts))
     return worn(new, material.wear, charts) if material.wear else new
 

@@ -134,10 +134,22 @@ def _plate_texels(size_m: Vec3, n: int) -> Texels:
     return (size_m[0] / n, size_m[1] / n), np.concatenate([edge_m, edge_m], axis=1)
 
 
-def _plate_panels(asset: Board | Card | Sheet) -> tuple[Panel, ...]:
+def _plate_panels(size_m: Vec3, texels: Texels) -> tuple[Panel, ...]:
     """Returns front and back of a plate."""
-    n = len(ATLASES[asset.kind].texels(asset)[1])
-    return tuple(Panel(0, left, (n, n), asset.size_m[:2]) for left in (0, n))
+    n = len(texels[1])
+    return tuple(Panel(0, left, (n, n), size_m[:2]) for left in (0, n))
+
+
+def _board_panels(board: Board) -> tuple[Panel, ...]:
+    return _plate_panels(board.size_m, _board_texels(board))
+
+
+def _card_panels(card: Card) -> tuple[Panel, ...]:
+    return _plate_panels(card.size_m, _card_texels(card))
+
+
+def _sheet_panels(sheet: Sheet) -> tuple[Panel, ...]:
+    return _plate_panels(sheet.size_m, _sheet_texels(sheet))
 
 
 def _board(board: Board, texture: Texture) -> Maps:
@@ -176,13 +188,13 @@ def _sheet_texels(sheet: Sheet) -> Texels:
 
 ATLASES: dict[str, Atlas] = {
     "die": Atlas(die_maps, die_texels, die_panels, marks=die_marks),
-    "board": Atlas(_board, _board_texels, _plate_panels, marks=_board_marks),
-    "card": Atlas(_card, _card_texels, _plate_panels, marks=_card_marks),
+    "board": Atlas(_board, _board_texels, _board_panels, marks=_board_marks),
+    "card": Atlas(_card, _card_texels, _card_panels, marks=_card_marks),
     "twisty": Atlas(lambda cube, texture: (twisty_map(cube, texture), None)),
     "tin": Atlas(
         lambda tin, texture: (tin_map(tin, texture), None), tin_texels, tin_panels, tin_ends
     ),
     "carton": Atlas(lambda carton, _: (carton_map(carton), None), carton_texels, carton_panels),
-    "sheet": Atlas(lambda sheet, _: (sheet_map(sheet), None), _sheet_texels, _plate_panels),
+    "sheet": Atlas(lambda sheet, _: (sheet_map(sheet), None), _sheet_texels, _sheet_panels),
 }
 """Of assets whose uvs say where in a picture of their own they are, by their ``kind``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -160,7 +159,7 @@ def charts_of(mesh: Mesh, shape: tuple[int, int]) -> Charts:
     off = np.linalg.norm(points - _points(mesh, corners, other, at), axis=1)
     shared = np.zeros(shape, np.uint8)
     shared[row, column] = off > _JUMP * float(np.median(size[solid].max(axis=1)))
-    shared = cv2.morphologyEx(shared, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))  # but for seams
+    wide = cv2.morphologyEx(shared, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))  # but for seams
 
     places = np.zeros((*shape, 3))
     places[row, column] = points
@@ -174,10 +173,10 @@ def charts_of(mesh: Mesh, shape: tuple[int, int]) -> Charts:
     across = np.cross(b - a, c - a)
     area = float(np.linalg.norm(across, axis=1).sum() / 2)
     facing = np.abs(across).argmax(axis=1)[number]
-    return Charts(places, steps, facing, covered, area, float(shared.sum() / max(len(covered), 1)))
+    return Charts(places, steps, facing, covered, area, float(np.sum(wide) / max(len(covered), 1)))
 
 
-def _numbered(corners: Floats, order: Sequence[int], shape: tuple[int, int]) -> Indices:
+def _numbered(corners: Floats, order: Indices, shape: tuple[int, int]) -> Indices:
     """Returns which face covers each texel (h, w), of several the last of the order; -1 none."""
     found = np.full(shape, -1, np.int32)
     fine = np.round(corners * (1 << _SHIFT)).astype(np.int32)

@@ -98,7 +98,9 @@ def test_they_say_what_is_told(domain):
 def test_all_places_can_be_told(domain):
     dice = load_recipe("dice").domain
     dice = replace(dice, decal=domain.decal)
-    with pytest.raises(ValueError, match=r"'domain\.decal\.on' can be 'carton', and no scene has any"):
+    with pytest.raises(
+        ValueError, match=r"'domain\.decal\.on' can be 'carton', and no scene has any"
+    ):
         check_domain(dice, (), [str(n) for n in range(1, 7)])
     stuck = with_group(dice, "decal", on=Choice(("die", "mat")))
     check_domain(stuck, (), [str(n) for n in range(1, 7)])
