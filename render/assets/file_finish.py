@@ -18,11 +18,10 @@ from sim2cam.render.shapes.finish import Finish, new_finish, relief_slopes, worn
 from sim2cam.scene.asset import MeshFile
 from sim2cam.scene.material import Material
 
-_MOST_PX = 1024
+_LEAST_PX, _MOST_PX = 256, 1024  # wear needs some texels, and time for each
 _LEAST_TEXELS = (
     16  # a face: pictures that hold the colours of vertices have four, and are not shrunk
 )
-_LOOK_PX = 256
 _MOST_SHARED = 0.01
 
 
@@ -46,9 +45,9 @@ def check_own_texels(asset: MeshFile) -> None:
     Raises:
         InputError: they do, or the file cannot be read.
     """
-    content = read_mesh_file(replace(asset, joints=(), keypoints=()))
-    if content.colors is not None:
-        _check_shared(asset, charts_of(content.mesh, (_LOOK_PX, _LOOK_PX)))
+    unposed = replace(asset, joints=(), keypoints=())
+    if read_mesh_file(unposed).colors is not None:
+        _check_shared(asset, _charts_of(unposed))
 
 
 def _check_shared(asset: MeshFile, charts: Charts) -> None:
@@ -62,14 +61,17 @@ def _check_shared(asset: MeshFile, charts: Charts) -> None:
 
 
 def _picture_of(content: MeshContent) -> NDArray[np.uint8]:
-    """Returns the picture of a mesh, shrunk to what wear is drawn on."""
+    """Returns the picture of a mesh, as large as wear is drawn."""
     picture = content.colors
     assert picture is not None
     least = _LEAST_TEXELS * len(content.mesh.faces)
-    while max(picture.shape) > _MOST_PX and picture.shape[0] * picture.shape[1] > 4 * least:
+    while max(picture.shape[:2]) > _MOST_PX and picture.shape[0] * picture.shape[1] > 4 * least:
         half = (max(1, picture.shape[1] // 2), max(1, picture.shape[0] // 2))
         picture = np.asarray(cv2.resize(picture, half, interpolation=cv2.INTER_AREA), np.uint8)
-    return picture
+    long, short = max(picture.shape[:2]), min(picture.shape[:2])
+    finer = max(-(-_LEAST_PX // long), -(-2 // short))
+    size = (finer * picture.shape[1], finer * picture.shape[0])
+    return picture if finer <= 1 else np.asarray(cv2.resize(picture, size), np.uint8)
 
 
 @functools.lru_cache(maxsize=4)

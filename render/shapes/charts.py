@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _SHIFT = 4  # bits behind the point that OpenCV draws with
-_FLAT = 1e-9  # squared texels; smaller faces hold none
+_FLAT = 1e-4  # squared texels; smaller faces hold none
 _JUMP = 6.0  # lengths of a texel: neighbours farther apart lie on different charts
 
 
@@ -104,7 +104,8 @@ class Charts:
         facing: (h, w) axis, 0 to 2, that the face looks along most.
         covered: (k, 2) rows and columns of the texels that faces cover.
         area_m2: of all faces.
-        shared: share of the covered texels in which more than one part of the body lies.
+        shared: share of the covered texels in which more than one part of the body lies, or of the body
+            that lies in none of its own.
     """
 
     places_m: Floats
@@ -148,7 +149,16 @@ def charts_of(mesh: Mesh, shape: tuple[int, int]) -> Charts:
         shape: rows and columns of the picture.
     """
     corners = mesh.uvs[mesh.faces] * shape[::-1] - 0.5  # (m, 3, 2); middles of texels are whole
-    solid = np.flatnonzero(np.abs(_doubled_areas(corners)) > _FLAT)
+    has_texels = np.abs(_doubled_areas(corners)) > _FLAT
+    solid = np.flatnonzero(has_texels)
+    a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
+    across = np.cross(b - a, c - a)
+    areas = np.linalg.norm(across, axis=1) / 2
+    area, bare = float(areas.sum()), float(areas[~has_texels].sum() / areas.sum())
+    if not len(solid):
+        nowhere = np.zeros((0, 2), np.int64)
+        flat = np.zeros((*shape, 3)), np.full((*shape, 2), np.inf), np.zeros(shape, np.int64)
+        return Charts(*flat, nowhere, area, bare)
     number, under = (_numbered(corners, order, shape) for order in (solid, solid[::-1]))
     covered = np.argwhere(number >= 0)
     row, column = covered.T
@@ -158,7 +168,7 @@ def charts_of(mesh: Mesh, shape: tuple[int, int]) -> Charts:
     size = _texel_m(mesh, corners)
     off = np.linalg.norm(points - _points(mesh, corners, other, at), axis=1)
     shared = np.zeros(shape, np.uint8)
-    shared[row, column] = off > _JUMP * float(np.median(size[solid].max(axis=1)))
+    shared[row, column] = off > _JUMP * float(np.median(np.abs(size[solid]).max(axis=1)))
     wide = cv2.morphologyEx(shared, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))  # but for seams
 
     places = np.zeros((*shape, 3))
@@ -169,11 +179,10 @@ def charts_of(mesh: Mesh, shape: tuple[int, int]) -> Charts:
     for axis in (1, 0):
         jumps = np.linalg.norm(np.gradient(places, axis=axis), axis=-1)
         steps[..., 1 - axis][jumps > _JUMP / 2 * np.abs(steps[..., 1 - axis])] = np.inf
-    a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
-    across = np.cross(b - a, c - a)
-    area = float(np.linalg.norm(across, axis=1).sum() / 2)
     facing = np.abs(across).argmax(axis=1)[number]
-    return Charts(places, steps, facing, covered, area, float(np.sum(wide) / max(len(covered), 1)))
+    return Charts(
+        places, steps, facing, covered, area, max(bare, float(np.mean(wide[row, column])))
+    )
 
 
 def _numbered(corners: Floats, order: Indices, shape: tuple[int, int]) -> Indices:
