@@ -63,7 +63,7 @@ class Body:
             if not 0 <= decal.side < sides:
                 raise SpecError(
                     f"body '{self.name}', a {self.asset.kind}, has a decal on side {decal.side}. "
-                    f"It has {sides} sides for them."
+                    f"Sides that it has for them: {sides}."
                 )
 
     def course(self) -> Course:

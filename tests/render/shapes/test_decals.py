@@ -278,10 +278,10 @@ def test_what_cannot_be_is_refused(change, message):
 
 def test_bodies_without_sides_of_their_own_take_none(make, body):
     ball = make.body("ball", Sphere(0.02), (0.0, 0.0, 0.02))
-    message = "body 'ball', a sphere, has a decal on side 0. It has 0 sides for them."
+    message = "body 'ball', a sphere, has a decal on side 0. Sides that it has for them: 0."
     with pytest.raises(SpecError, match=re.escape(message)):
         replace(ball, decals=(BLANK,))
-    message = "body 'tin', a tin, has a decal on side 1. It has 1 sides for them."
+    message = "body 'tin', a tin, has a decal on side 1. Sides that it has for them: 1."
     with pytest.raises(SpecError, match=re.escape(message)):
         body("tin", replace(BLANK, side=1))
 
