@@ -150,3 +150,21 @@ BAD = [
 def test_what_cannot_be_is_refused(recipe, text, message):
     with pytest.raises(RecipeError, match=re.escape(message)):
         recipe(text)
+
+
+def test_photos_are_traced_as_they_are_drawn(egl, make, recipe):
+    pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
+    from sim2cam.render.backends.tracer import Tracer
+
+    mine = recipe(BEHIND + "[domain.table]\npicture = 'quarters.png'\npicture_m = 1.2\n")
+    drawn = draw(mine.domain, 0, 0, views=1)
+    bodies = [b for b in mine.composed(drawn).bodies if b.name in ("table", "backdrop")]
+    scene = replace(make.scene(), bodies=tuple(bodies), environment=EVEN)
+    turn = drawn.number("view/0/azimuth_rad")
+    eye = (1.2 * np.cos(turn), 1.2 * np.sin(turn), 0.6)
+    lens = {"width": 64, "height": 48, "focal_px": 40.0, "cx_px": 31.5, "cy_px": 23.5}
+    view = make.view(make.camera(eye, (0.0, 0.0, 0.1), **lens))
+    egl.load(scene)
+    ours = egl.draw(view, ("radiance",))["radiance"]
+    theirs = Tracer(scene).trace(view, paths=64, seed=0)
+    assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8
