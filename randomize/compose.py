@@ -8,21 +8,23 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 from sim2cam.geometry.motion import Twist
-from sim2cam.geometry.poses import Pose, Quaternion, Vec3, vec3
+from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
 from sim2cam.randomize.arrange import BOARD_THICKNESS_M, MAT_THICKNESS_M, arrange
+from sim2cam.randomize.decals import with_decals
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.lights import environment_of
-from sim2cam.randomize.materials import material_of
+from sim2cam.randomize.materials import material_of, picture_of
 from sim2cam.randomize.things import hands_of, place_of, things_of
 from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.asset_facts import AssetFacts
 from sim2cam.scene.camera import Camera, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
 from sim2cam.scene.glass import Defocus, Dirt, Droplets, FieldBlur, Glare, Glass, LateralColor
-from sim2cam.scene.material import Material
+from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.picture_facts import PictureFacts, SkyFacts
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
@@ -30,6 +32,7 @@ from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
 Part = TypeVar("Part")
 
 _GROUND_SIDE_M = 6.0
+_BACKDROP_ROUGHNESS = 0.9
 _WALL_THICKNESS_M = 0.004
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
@@ -56,11 +59,11 @@ def compose(
     things = things_of(drawn, assets)
     loose = arrange(things, drawn, _inner_limit(drawn))
     fixtures = (thing.body for thing in things.fixtures)
-    bodies = (*_supports(drawn), *fixtures, *loose, *hands_of(drawn))
+    bodies = (*_supports(drawn), *_backdrop(drawn), *fixtures, *loose, *hands_of(drawn))
     lengths = [thing.length_m for thing in things.targets or things.fixtures]
     length = float(np.median(lengths))
     cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
-    return Scene(bodies, environment_of(drawn, skies), cameras)
+    return Scene(with_decals(bodies, drawn), environment_of(drawn, skies), cameras)
 
 
 def _supports(drawn: Draw) -> list[Body]:
@@ -81,6 +84,23 @@ def _supports(drawn: Draw) -> list[Body]:
         material_of(drawn, "wall" if surface == "bin" else "mat"),
     )
     return [ground, mat] if surface == "mat" else [ground, mat, *_walls(drawn, size)]
+
+
+def _backdrop(drawn: Draw) -> list[Body]:
+    """Returns the photo behind the scene, where one was drawn."""
+    facts = picture_of(drawn, "backdrop")
+    if facts is None:
+        return []
+    width = drawn.number("backdrop/width_m")
+    photo = Texture("plain", facts.color, facts.color, width, 0.0, 0.0, 0, facts.file)
+    turn, away = drawn.number("backdrop/azimuth_rad"), drawn.number("backdrop/distance_m")
+    towards = np.array([math.cos(turn), math.sin(turn), 0.0])
+    up = np.array([0.0, 0.0, 1.0])
+    stands = Rotation.from_matrix(np.column_stack([np.cross(up, towards), up, towards]))
+    place = vec3(drawn.number("backdrop/height_m") * up - away * towards)
+    material = Material(photo, _BACKDROP_ROUGHNESS)
+    pose = Pose(quaternion(stands), place)
+    return [Body("backdrop", Ground(width), material, pose, is_fixed=True)]
 
 
 def _walls(drawn: Draw, size: tuple[float, float]) -> list[Body]:

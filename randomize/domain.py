@@ -35,6 +35,7 @@ class Layout:
         cable_count, paper_count, hand_count: number of each, which are in the way; none when it is left
             out.
         fixture_count: number of things that stand fixed; none when it is left out.
+        decal_count: number of decals on all things together; none when it is left out.
         same_look: whether all dice look like the first one.
         arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
             left out.
@@ -64,6 +65,7 @@ class Layout:
     paper_count: Distribution | None = None
     hand_count: Distribution | None = None
     fixture_count: Distribution | None = None
+    decal_count: Distribution | None = None
     shelf_count: Distribution | None = None
     arrangement: Distribution | None = None
 
@@ -80,7 +82,8 @@ class Surface:
             left out.
         picture: a name among the recipe's ``[pictures]``, in the place of colours and pattern, or
             ``none``.
-        picture_m: how wide a picture is that does not say itself.
+        picture_m: how wide a picture is that does not say itself. On tables a wider one than half a
+            metre lies in the middle, its mirror images around it.
     """
 
     family: Distribution
@@ -560,6 +563,65 @@ class HandShape:
 
 
 @dataclass(frozen=True)
+class DecalPlace:
+    """One sticker, or line of print, on something in the scene; see ``scene.decal.Decal``.
+
+    Attributes:
+        on: what it is on: ``die``, ``board``, ``card``, ``tin``, ``carton``, ``paper`` or ``mat`` (the
+            floor of a tray or bin, too). In a scene without any it is left out.
+        which, side: which of these, and which of its sides, from 0, the first, to 1, the last.
+        x, y: where on that side, from 0, at its left or upper edge, to 1.
+        width_m: of it; smaller where that does not fit.
+        angle_rad: how far it is turned.
+        wear: how far it has come off from its edges.
+        seed: where it has, and the characters of what says nothing.
+        backed: whether letters stand on a ground, as on stickers.
+        text: what it says; characters that ``seed`` draws when it is left out.
+        length: how many of these; 8 when it is left out.
+        picture: a name among the recipe's ``[pictures]``, in the place of letters, or ``none``.
+    """
+
+    on: Distribution
+    which: Distribution
+    side: Distribution
+    x: Distribution
+    y: Distribution
+    width_m: Distribution
+    angle_rad: Distribution
+    wear: Distribution
+    seed: Distribution
+    backed: Distribution
+    letter_hue: Distribution
+    letter_saturation: Distribution
+    letter_value: Distribution
+    ground_hue: Distribution
+    ground_saturation: Distribution
+    ground_value: Distribution
+    text: Distribution | None = None
+    length: Distribution | None = None
+    picture: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class Backdrop:
+    """A photo that stands upright behind the scene, lit as all else is; things cannot pass it.
+
+    Attributes:
+        picture: a name among the recipe's ``[pictures]``, or ``none``.
+        width_m: of the photo; what it lacks to a square is its mirror image.
+        distance_m: from the middle of the table.
+        height_m: of its middle, above the table.
+        azimuth_rad: from where it is looked at; that of a camera turns it towards that.
+    """
+
+    picture: Distribution
+    width_m: Distribution
+    distance_m: Distribution
+    height_m: Distribution
+    azimuth_rad: Distribution
+
+
+@dataclass(frozen=True)
 class Light:
     """Sky and lamps; levels are relative, the camera's meter sets the exposure.
 
@@ -967,12 +1029,13 @@ class Domain:
     ``carton``, ``carton_label``, ``carton_surface`` (how it shines),
     ``bolt``, ``bolt_surface``, ``nut``, ``nut_surface``, ``cable``, ``cable_surface``, ``paper``, ``paper_label``,
     ``paper_surface`` (how it shines), ``hand``, ``hand_surface``, ``distractor``, ``distractor_surface``,
-    ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
+    ``decal``, ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
     ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
     lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
     ``motion`` cameras stand still, without ``stereo`` they have one eye, and without
     ``depth_camera`` they measure no depth; without the groups that follow it they have no colour
     filters, no further processing and no lag, and lenses without faults.
+    Without ``backdrop`` nothing stands behind the scene.
     """
 
     layout: Layout
@@ -1020,6 +1083,8 @@ class Domain:
     paper_surface: Surface | None = None
     hand: HandShape | None = None
     hand_surface: Surface | None = None
+    decal: DecalPlace | None = None
+    backdrop: Backdrop | None = None
     near_light: NearLight | None = None
     sky: Sky | None = None
     window: Window | None = None
@@ -1062,5 +1127,5 @@ def factor_at(domain: Domain, path: str) -> Distribution:
     return distribution
 
 
-ONCE = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze")
+ONCE = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze", "backdrop")
 """Groups that a scene has one of; all others are drawn for each instance."""

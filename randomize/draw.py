@@ -30,6 +30,7 @@ PER_CABLE = ("cable", "cable_surface")
 PER_PAPER = ("paper", "paper_label", "paper_surface")
 PER_HAND = ("hand", "hand_surface")
 PER_DISTRACTOR = ("distractor", "distractor_surface")
+PER_DECAL = ("decal",)
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
     "mosaic", "processing", "automatics",
@@ -142,6 +143,7 @@ def draw(
         (PER_PAPER, values.get("layout/paper_count", 0)),
         (PER_HAND, values.get("layout/hand_count", 0)),
         (PER_DISTRACTOR, values["layout/distractor_count"]),
+        (PER_DECAL, values.get("layout/decal_count", 0)),
         (("lamp",), values["light/lamp_count"]),
         (("near_light",), values.get("light/near_count", 0)),
         (PER_VIEW, views),

@@ -12,9 +12,10 @@ from typing import Any, get_args
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.randomize.arrange import Arrangement
 from sim2cam.randomize.chance import Value
+from sim2cam.randomize.decals import PLACES
 from sim2cam.randomize.domain import DepthFactors, Domain, Glare, Surface, factor_at, factors_of
 from sim2cam.randomize.families import OWN, TRANSPARENT, families
-from sim2cam.randomize.materials import WEAR
+from sim2cam.randomize.materials import FINISH
 from sim2cam.randomize.references import check_path, check_references, extremes_of
 from sim2cam.scene.asset import (
     CARD_BACK,
@@ -39,6 +40,7 @@ MAX_OBJECTS = 128
 _TONES = ("white", "black", "color")
 _WORDS: dict[str, tuple[str, ...]] = {
     "surface": ("table", "mat", "tray", "bin", "shelf"),
+    "decal.on": PLACES,
     "family": TEXTURE_FAMILIES,
     "pip_shape": get_args(PipShape),
     "body_tone": _TONES,
@@ -71,17 +73,21 @@ _NEEDED = {
     "paper_count": ("paper", "paper_label", "paper_surface"),
     "hand_count": ("hand", "hand_surface"),
     "near_count": ("near_light",),
+    "decal_count": ("decal",),
 }
 """What a count of things asks for."""
 _WITH_SIDES = (
     "die_surface", "board_surface", "card_surface", "tin_surface", "carton_surface",
     "paper_surface",
 )  # fmt: skip
-"""Surfaces of which every side has its place in a picture, so that wear can lie on them."""
-_BESIDES = ("cable_count", "paper_count", "hand_count", "near_count")
+"""Surfaces of which every side has its place in a picture, so that its edges are known."""
+_MATS = {"mat", "tray", "bin"}
+"""Surfaces with a mat, or a floor in its place."""
+_BESIDES = ("cable_count", "paper_count", "hand_count", "near_count", "decal_count")
 """Counts of what is not to be found."""
-_PRINTED = ("tin.category", "carton.category", "paper.heading")
+_PRINTED = ("tin.category", "carton.category", "paper.heading", "decal.text")
 _FLAGS = (
+    "backed",
     "pictured",
     "pointing",
     "left",
@@ -115,6 +121,17 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "cable_count": (0, 16),
     "paper_count": (0, 16),
     "hand_count": (0, 4),
+    "decal_count": (0, MAX_OBJECTS),
+    "which": _SHARE,
+    "side": _SHARE,
+    "decal.x": _SHARE,
+    "decal.y": _SHARE,
+    "decal.width_m": (0.001, 1),
+    "wear": _SHARE,
+    "decal.length": (1, MOST_LETTERS),
+    "backdrop.width_m": (0.5, 10),
+    "backdrop.distance_m": (0.1, 10),
+    "backdrop.height_m": (-5, 5),
     "cable.radius_m": (5e-4, 0.02),
     "cable.length_m": (0.02, 3),
     "sway_rad": (0, 2),
@@ -308,6 +325,7 @@ def check_domain(
     _check_finish(domain)
     _check_lamps(domain)
     _check_card_pictures(domain, pictures)
+    _check_decals(domain)
     for kind, shown in shown_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
@@ -410,14 +428,14 @@ def _check_finish(domain: Domain) -> None:
         group = getattr(domain, field.name)
         if not isinstance(group, Surface):
             continue
-        shown: tuple[str, ...] = ("material", "relief", *(n for n in WEAR if n != "edges"))
-        if field.name == "twisty_surface":
-            shown = ()
-        elif field.name in _WITH_SIDES:
-            shown = WEAR
         for factor, _ in factors_of(group):
-            if factor in ("material", "relief", *WEAR) and factor not in shown:
-                raise ValueError(f"'domain.{field.name}.{factor}': it shows none. Leave it out")
+            place = f"'domain.{field.name}.{factor}'"
+            if factor in FINISH and field.name == "twisty_surface":
+                raise ValueError(
+                    f"{place}: facelets share texels, which would look alike. Leave it out"
+                )
+            if factor == "edges" and field.name not in _WITH_SIDES:
+                raise ValueError(f"{place}: it has no sides with edges of their own. Leave it out")
 
 
 def _check_card_pictures(domain: Domain, pictures: Collection[str]) -> None:
@@ -433,6 +451,19 @@ def _check_card_pictures(domain: Domain, pictures: Collection[str]) -> None:
             f"'domain.card.pictured': [pictures] has none of {', '.join(missing[:5])}. Name files "
             f"as the faces: {missing[0]}.jpg"
         )
+
+
+def _check_decals(domain: Domain) -> None:
+    """Refuses decals on what no scene has."""
+    if domain.decal is None:
+        return
+    for place in sorted(map(str, _all_of(domain, "decal/0/on"))):
+        if place == "mat":
+            is_there = not _MATS.isdisjoint(_all_of(domain, "layout/surface"))
+        else:
+            is_there = getattr(domain.layout, f"{place}_count") is not None
+        if not is_there:
+            raise ValueError(f"'domain.decal.on' can be '{place}', and no scene has any")
 
 
 def _check_lamps(domain: Domain) -> None:
@@ -507,7 +538,7 @@ def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> s
     allowed = words.get(name) or words.get(factor)
     if factor == "material" and value in TRANSPARENT:
         return f"Nothing is transparent here: {did_you_mean(str(value), allowed or ())}"
-    if factor == "heading" or (allowed and value in allowed):
+    if factor in ("heading", "text") or (allowed and value in allowed):
         return None
     if allowed:
         return did_you_mean(str(value), allowed)

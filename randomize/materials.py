@@ -6,9 +6,11 @@ import colorsys
 
 from sim2cam.randomize.draw import Draw
 from sim2cam.scene.material import Color, Material, Texture, Wear
-from sim2cam.scene.picture_facts import NO_PICTURE
+from sim2cam.scene.picture_facts import NO_PICTURE, PictureFacts
 
 WEAR = ("dust", "scratches", "stains", "fingerprints", "edges")
+FINISH = ("material", "relief", *WEAR)
+"""Factors that decide over more than colours and shine."""
 
 _PICTURE_M = 0.3
 
@@ -40,11 +42,16 @@ def _patterned(drawn: Draw, path: str, first: Color | None) -> Texture:
 
 def _pictured(drawn: Draw, path: str) -> Texture | None:
     """Returns the texture of the picture that was drawn; None where that is none."""
-    facts = drawn.pictures.get(str(drawn.values.get(f"{path}/picture", NO_PICTURE)))
+    facts = picture_of(drawn, path)
     if facts is None:
         return None
     width = facts.width_m or drawn.number_or(f"{path}/picture_m", _PICTURE_M)
     return Texture("plain", facts.color, facts.color, width, 0.0, 0.0, 0, facts.file)
+
+
+def picture_of(drawn: Draw, path: str) -> PictureFacts | None:
+    """Returns what is known of the picture that a group drew; None where that is none."""
+    return drawn.pictures.get(str(drawn.values.get(f"{path}/picture", NO_PICTURE)))
 
 
 def _wear(drawn: Draw, path: str) -> Wear | None:

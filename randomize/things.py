@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
 from sim2cam.randomize.draw import Draw
-from sim2cam.randomize.materials import color_of, material_of
+from sim2cam.randomize.materials import color_of, material_of, picture_of
 from sim2cam.randomize.strands import cable_of, hand_of
 from sim2cam.scene.asset import (
     CARD_BACK,
@@ -33,7 +33,6 @@ from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.material import Color, Material
 from sim2cam.scene.packages import Carton, Label, Sheet, Tin
 from sim2cam.scene.picture import PictureFile
-from sim2cam.scene.picture_facts import NO_PICTURE
 from sim2cam.scene.scene import Body
 from sim2cam.scene.twisty import TwistyCube, scramble
 
@@ -336,7 +335,7 @@ def _label(drawn: Draw, path: str, text: str) -> Label:
     ground, letters, pattern = (
         color_of(drawn, path, f"{part}_") for part in ("ground", "letter", "pattern")
     )
-    facts = drawn.pictures.get(str(drawn.values.get(f"{path}/picture", NO_PICTURE)))
+    facts = picture_of(drawn, path)
     picture = facts.file if facts else None
     return Label(text, drawn.count(f"{path}/seed"), ground, letters, pattern, picture)
 

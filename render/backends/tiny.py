@@ -21,8 +21,9 @@ from sim2cam.render.lighting.beams import Beam, beams_of, ground_color, shadow_v
 from sim2cam.render.lighting.shading import Lighting, Points, ShadowMap, shade
 from sim2cam.render.physics.bullet import silent_output
 from sim2cam.render.rasterizer import PinholeView, check_channels, cover_words, label_numbers
+from sim2cam.render.shapes.finish import has_finish
 from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.render.shapes.skin import Skin, has_finish, skin_of
+from sim2cam.render.shapes.skin import Skin, skin_of
 from sim2cam.render.shapes.table import Table
 from sim2cam.scene.asset import Ground
 from sim2cam.scene.scene import Body, Scene
@@ -324,7 +325,7 @@ def _matrices(
 
 def _tiled(skin: Skin, uvs: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Returns a picture that may simply repeat, and uvs above 0 for it."""
-    turned = uvs * skin.turns
+    turned = uvs * skin.turns + skin.shift
     if turned.min() >= 0 and turned.max() <= 1:
         return skin.colors, turned
     wide = np.concatenate([skin.colors, skin.colors[:, ::-1]], axis=1)

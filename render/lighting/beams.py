@@ -202,7 +202,7 @@ def ground_color(scene: Scene, centre: Floats) -> Floats:
 def _top_below(body: Body, point: Floats) -> float | None:
     """Returns the height at which a plumb line from a point meets a table or a box; None beside."""
     match body.asset:
-        case Ground():
+        case Ground() if body.pose.rotation().as_matrix()[2, 2] > 0.5:  # a backdrop is upright
             half = np.array([body.asset.side_m / 2] * 2 + [0.0])
         case Box():
             half = np.array(body.asset.size_m) / 2

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.render.shapes.decals import Panel
 from sim2cam.render.shapes.textures import encode_srgb, paint
-from sim2cam.scene.asset import Die, Pips
+from sim2cam.scene.asset import DIE_FACES, Die, Pips
 from sim2cam.scene.material import Texture
 
 Floats = NDArray[np.float64]
@@ -110,6 +111,20 @@ def die_texels(die: Die) -> tuple[tuple[float, float], Floats]:
     inward = np.clip(1 - np.abs(line), 0, None) * half
     tile = np.minimum(inward, inward[:, None])
     return (_TEXEL * half,) * 2, np.tile(tile, (_ROWS, _COLUMNS))
+
+
+def die_panels(die: Die) -> tuple[Panel, ...]:
+    """Returns the faces of a die, from 1 to 6."""
+    found, inner = [], TILE_PX - 2 * _PADDING_PX
+    for value in DIE_FACES:
+        left, top = (corner + _PADDING_PX for corner in _tile_corner(value))
+        found.append(Panel(top, left, (inner, inner), (die.edge_m, die.edge_m), rises=True))
+    return tuple(found)
+
+
+def die_marks(die: Die) -> Floats:
+    """Returns how much of each texel (h, w) of the atlas is mark."""
+    return _marks(die.pips)[0].astype(np.float64)
 
 
 def _axes(normal: Floats) -> tuple[Floats, Floats]:

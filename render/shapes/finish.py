@@ -6,23 +6,30 @@ of the texels they cover. What they look like is made up, not measured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.render.shapes.charts import Places, Plane
+from sim2cam.render.shapes.decals import Panel, stuck
 from sim2cam.render.shapes.textures import (
     Coordinates,
     Pattern,
     encode_srgb,
     levels,
     paint,
-    plane_points,
+    points_on,
     texels_across,
 )
+from sim2cam.scene.decal import Decal
 from sim2cam.scene.material import Material, Texture, TextureFamily, Wear
 
 Floats = NDArray[np.float64]
+
+PAPER_ROUGHNESS = 0.55
+"""Of what is printed: labels, stickers."""
 
 _DUST = np.array([0.30, 0.28, 0.25])
 _SPILT = np.array([0.55, 0.42, 0.30])  # what a stain leaves of the colour
@@ -33,6 +40,9 @@ _RIDGE_M = 5e-4
 _RUBBED_M = 0.0015  # how far from an edge the most worn one is rubbed
 _CHIPS_M = 0.002
 _PRINTS_PER_M2 = 600.0
+
+
+Sides = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,56 +73,103 @@ class Finish:
         )
 
 
-def finish_of(material: Material, span_m: float) -> Finish:
-    """Returns the maps of a material over so many metres both ways."""
-    n = texels_across(span_m)
-    points = plane_points(n, span_m)
-    found = Finish(
-        np.array(np.broadcast_to(paint(material.texture)(points), (n, n, 3))),
-        np.full((n, n), material.roughness),
-        np.full((n, n), material.metallic),
-        np.zeros((n, n, 2)),
-    )
-    if material.relief and material.texture.picture is None:
-        height = levels(material.texture)(points) * material.relief * material.texture.scale_m
-        found = replace(found, slopes=_slopes(np.broadcast_to(height, (n, n)), (span_m / n,) * 2))
-    return worn(found, material.wear, (span_m / n,) * 2) if material.wear else found
-
-
-def worn(
-    new: Finish, wear: Wear, texel_m: tuple[float, float], edge_m: Floats | None = None
+def finish_of(
+    material: Material, span_m: float, decals: Sequence[Decal] = (), top_m: Sides | None = None
 ) -> Finish:
+    """Returns the maps of a material over so many metres both ways.
+
+    Args:
+        material: which.
+        span_m: width and height.
+        decals: on it.
+        top_m: sides of the piece in its middle on which they are; None without any.
+    """
+    n = texels_across(span_m)
+    points, plane = points_on(material.texture, n, span_m), Plane((n, n), (span_m / n,) * 2)
+    found = new_finish(paint(material.texture)(points), material)
+    found = replace(found, slopes=found.slopes + relief_slopes(material, points, plane))
+    if top_m is not None:
+        found = with_decals(found, decals, (_middle(plane, top_m),))
+    return worn(found, material.wear, plane) if material.wear else found
+
+
+def new_finish(colors: Floats, material: Material) -> Finish:
+    """Returns a smooth surface of a material in these colours, which broadcast to (h, w, 3)."""
+    shape = colors.shape[:2]
+    return Finish(
+        np.array(colors, np.float64),
+        np.full(shape, material.roughness),
+        np.full(shape, material.metallic),
+        np.zeros((*shape, 2)),
+    )
+
+
+def has_finish(material: Material) -> bool:
+    """Returns whether a material has relief or wear."""
+    return bool(material.relief) or material.wear is not None
+
+
+def relief_slopes(material: Material, points: Coordinates, places: Places) -> Floats:
+    """Returns the slopes (h, w, 2) of a material's pattern as heights; pictures have none.
+
+    Args:
+        material: whose pattern it is.
+        points: where in the pattern the texels are.
+        places: where they lie on the body.
+    """
+    if not material.relief or material.texture.picture is not None:
+        return np.zeros((*places.shape, 2))
+    height = levels(material.texture)(points) * material.relief * material.texture.scale_m
+    return places.slopes(np.broadcast_to(height, places.shape))
+
+
+def with_decals(
+    bare: Finish, decals: Sequence[Decal], panels: Sequence[Panel], marks: Floats | float = 0.0
+) -> Finish:
+    """Returns a surface with decals of paper on it; see ``decals.stuck``."""
+    colors, cover = stuck(bare.colors, decals, panels, marks)
+    return replace(
+        bare,
+        colors=colors,
+        roughness=_mixed(bare.roughness, np.full_like(cover, PAPER_ROUGHNESS), cover),
+        metallic=bare.metallic * (1 - cover),
+    )
+
+
+def worn(new: Finish, wear: Wear, places: Places, edge_m: Floats | None = None) -> Finish:
     """Returns a surface rubbed at its edges, with scratches, then stains, prints and dust on it.
 
     Args:
         new: as it was made, (h, w).
         wear: what use has left.
-        texel_m: width and height of a texel on the body.
+        places: where its texels lie.
         edge_m: how far each texel (h, w) is from the body's next edge; None where edges are not known.
     """
-    points, worn = _points(new.roughness.shape, texel_m), new
+    points, worn = places.points, new
     if wear.edges and edge_m is not None:
         worn = _rubbed(worn, _near_edges(wear, points, edge_m))
     if wear.scratches:
         worn = _scratched(
-            worn, wear.scratches * _pattern("scratches", _SCRATCHES_M, wear)(points), texel_m
+            worn, wear.scratches * _pattern("scratches", _SCRATCHES_M, wear)(points), places
         )
     if wear.stains:
         worn = _stained(worn, _cover(_pattern("fbm", _STAINS_M, wear)(points), 0.7 * wear.stains))
     if wear.fingerprints:
-        worn = _printed(worn, _prints(wear, points, texel_m))
+        worn = _printed(worn, _prints(wear, places))
     if wear.dust:
         drifts = 0.35 + 0.65 * _pattern("fbm", _DUST_M, replace(wear, seed=wear.seed + 1))(points)
         worn = _dusted(worn, (wear.dust * drifts).clip(0, 1))
     return worn
 
 
-def _points(shape: tuple[int, ...], texel_m: tuple[float, float]) -> Coordinates:
-    """Returns the middles of the texels of a map (h, w), row 0 at y = 0."""
-    height, width = shape
-    x = np.asarray((np.arange(width) + 0.5) * texel_m[0], np.float64)
-    y = np.asarray((np.arange(height) + 0.5) * texel_m[1], np.float64)
-    return x, y[:, None], np.zeros(1)
+def _middle(plane: Plane, size_m: Sides) -> Panel:
+    """Returns a panel of this size in the middle of a plane."""
+    rows, columns = (
+        min(n, round(side / texel))
+        for n, side, texel in zip(plane.shape, size_m[::-1], plane.texel_m[::-1], strict=True)
+    )
+    top, left = (plane.shape[0] - rows) // 2, (plane.shape[1] - columns) // 2
+    return Panel(top, left, (rows, columns), size_m, rises=True)
 
 
 def _near_edges(wear: Wear, points: Coordinates, edge_m: Floats) -> Floats:
@@ -131,9 +188,9 @@ def _rubbed(new: Finish, cover: Floats) -> Finish:
     )
 
 
-def _scratched(new: Finish, cover: Floats, texel_m: tuple[float, float]) -> Finish:
+def _scratched(new: Finish, cover: Floats, places: Places) -> Finish:
     lines = cover[..., None]
-    slopes = _slopes(-cover, texel_m)
+    slopes = places.slopes(-cover)
     steepest = max(float(np.abs(slopes).max()), 1e-9)
     return replace(
         new,
@@ -172,25 +229,19 @@ def _dusted(new: Finish, cover: Floats) -> Finish:
     )
 
 
-def _prints(wear: Wear, points: Coordinates, texel_m: tuple[float, float]) -> Floats:
+def _prints(wear: Wear, places: Places) -> Floats:
     """Returns how much grease lies on each texel (h, w): whorls of ridges, in ovals."""
     rng = np.random.default_rng(wear.seed)
-    x, y = points[0], points[1][:, 0]
-    wide, high = len(x) * texel_m[0], len(y) * texel_m[1]
-    count = int(rng.poisson(_PRINTS_PER_M2 * wear.fingerprints * wide * high)) + 1
-    cover = np.zeros((len(y), len(x)))
-    for place_x, place_y, turn, press in rng.uniform(0, (wide, high, np.pi, 1), (count, 4)):
-        c, s = np.cos(turn), np.sin(turn)
-        columns, rows = (
-            slice(*np.searchsorted(line, (place - _PRINT_M[1], place + _PRINT_M[1])))
-            for line, place in ((x, place_x), (y, place_y))
-        )
-        right, up = x[columns] - place_x, y[rows, None] - place_y
+    count = int(rng.poisson(_PRINTS_PER_M2 * wear.fingerprints * places.area_m2)) + 1
+    cover = np.zeros(places.shape)
+    for *share, turn, press in rng.random((count, 4)):
+        at, right, up = places.near(np.array(share), _PRINT_M[1])
+        c, s = np.cos(np.pi * turn), np.sin(np.pi * turn)
         across, along = c * right + s * up, c * up - s * right
         away = np.hypot(across / _PRINT_M[0], along / _PRINT_M[1])
         ridges = 0.5 + 0.5 * np.cos(2 * np.pi * np.hypot(across, 0.6 * along) / _RIDGE_M)
         print_ = np.clip(3 * (1 - away), 0, 1) * (0.35 + 0.65 * ridges) * (0.4 + 0.6 * press)
-        cover[rows, columns] = np.maximum(cover[rows, columns], print_)
+        cover[at] = np.maximum(cover[at], print_)
     return np.asarray(min(1.0, 2 * wear.fingerprints) * cover)
 
 
@@ -204,12 +255,6 @@ def _cover(level: Floats, share: float) -> Floats:
     """Returns 1 where levels are among the highest, about so large a share, and 0 below, softly."""
     t = ((level - np.quantile(level, 1 - share)) / 0.12 + 0.5).clip(0, 1)
     return np.asarray(t * t * (3 - 2 * t))
-
-
-def _slopes(height: Floats, texel_m: tuple[float, float]) -> Floats:
-    """Returns how heights (h, w) change along u and v (h, w, 2)."""
-    along_v, along_u = np.gradient(height, *texel_m[::-1])
-    return np.stack([along_u, along_v], axis=-1)
 
 
 def _mixed(under: Floats, over: Floats, share: Floats) -> Floats:

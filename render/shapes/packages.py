@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.shapes.blocks import rounded_box
+from sim2cam.render.shapes.decals import Panel
 from sim2cam.render.shapes.packaging import front_of, name_of, page_of, small_print_of
 from sim2cam.render.shapes.surface import Mesh, joined
 from sim2cam.render.shapes.textures import encode_srgb, paint
@@ -29,6 +30,7 @@ _WIDTH, _HEIGHT, _TILE = (
 _FRONT_TEXELS = 320  # of a tin's label, twice; small print and bar code lie between
 _EDGE = 2 / _TILE  # of a tile that smaller copies of the picture may mix with its neighbours
 _CARTON_ROUNDING = 0.01
+_ENDS = 0.9  # of what is bare in a tin's picture: an end is so wide there
 
 _SIDES: tuple[tuple[tuple[int, int, int], tuple[int, int, int]], ...] = (
     ((0, -1, 0), (0, 0, -1)),
@@ -111,6 +113,19 @@ def tin_texels(tin: Tin) -> tuple[tuple[float, float], Floats]:
     return texel, np.repeat(away[:, None], _WIDTH, axis=1)
 
 
+def tin_panels(tin: Tin) -> tuple[Panel, ...]:
+    """Returns what is around a tin."""
+    around = 2 * math.pi * tin.radius_m, tin.height_m
+    return (Panel(0, 0, (round(_LABEL * _HEIGHT), _WIDTH), around),)
+
+
+def tin_ends(tin: Tin) -> tuple[Panel, ...]:
+    """Returns the piece of a tin's picture that both ends show."""
+    top = round(_LABEL * _HEIGHT)
+    n, wide = _HEIGHT - top, 2 * tin.radius_m / _ENDS
+    return (Panel(top, 0, (n, n), (wide, wide), rises=True),)
+
+
 def carton_texels(carton: Carton) -> tuple[tuple[float, float], Floats]:
     """Returns a texel's mean width and height on a carton, and how far each (h, w) is from an edge."""
     line = ((np.arange(_TILE) + 0.5) / _TILE - _EDGE) / (1 - 2 * _EDGE)
@@ -121,6 +136,17 @@ def carton_texels(carton: Carton) -> tuple[tuple[float, float], Floats]:
     rows = [np.concatenate(row, axis=1) for row in (tiles[:4], tiles[4:])]
     wide, high = np.mean(sides, axis=0) / _TILE
     return (float(wide), float(high)), np.concatenate(rows)
+
+
+def carton_panels(carton: Carton) -> tuple[Panel, ...]:
+    """Returns the sides of a carton (-x, +x, -y, ...)."""
+    edge = round(_EDGE * _TILE)
+    found, inner = [], (_TILE - 2 * edge, _TILE - 2 * edge)
+    for side, ways in enumerate(_SIDES):
+        row, column = divmod(side, _WIDTH // _TILE)
+        wide, high = (float(np.abs(way) @ carton.size_m) for way in ways)
+        found.append(Panel(row * _TILE + edge, column * _TILE + edge, inner, (wide, high)))
+    return tuple(found)
 
 
 def carton_map(carton: Carton) -> NDArray[np.uint8]:
@@ -149,8 +175,10 @@ def _resized(panel: Floats, width: int, height: int) -> Floats:
 def _on_bare_tin(tin: Tin, end: Mesh) -> Mesh:
     """Returns a piece of an end with uvs in the lower left of the picture, as it is seen from above."""
     share = (end.vertices_m[:, :2] / tin.radius_m + 1) / 2
-    down = _LABEL + (1 - _LABEL) * (0.05 + 0.9 * share[:, 1])
-    return replace(end, uvs=np.column_stack([(1 - _LABEL) / 2 * (0.05 + 0.9 * share[:, 0]), down]))
+    down = _LABEL + (1 - _LABEL) * (0.05 + _ENDS * share[:, 1])
+    return replace(
+        end, uvs=np.column_stack([(1 - _LABEL) / 2 * (0.05 + _ENDS * share[:, 0]), down])
+    )
 
 
 def _upside_down(end: Mesh) -> Mesh:

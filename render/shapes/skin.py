@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.render.assets.file_finish import file_finish
 from sim2cam.render.assets.mesh_file import content_of
 from sim2cam.render.shapes.atlas import ATLASES, atlas_finish
-from sim2cam.render.shapes.finish import finish_of
+from sim2cam.render.shapes.finish import Finish, finish_of, has_finish
 from sim2cam.render.shapes.mesh import extent_of
-from sim2cam.render.shapes.textures import plane_map
+from sim2cam.render.shapes.textures import MAX_REPEAT_M, is_photo, photo_size_m, plane_map
 from sim2cam.scene.asset import (
     Asset,
     Block,
@@ -21,10 +22,9 @@ from sim2cam.scene.asset import (
     MeshFile,
     Sphere,
 )
+from sim2cam.scene.decal import Decal
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body
-
-_MAX_SPAN_M = 0.48
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Skin:
         colors: sRGB uint8 (h, w, 3).
         normals: in tangent space, uint8 (h, w, 3); None for a smooth surface.
         turns: what the mesh's uvs are multiplied by.
-        shift: what is added then; one that starts amid a body shows no symmetry there.
+        shift: what is added then; a half begins in the middle of the picture, where it shows no symmetry.
         finish: roughness and metalness of each texel of the colours, uint8 (h, w, 2); None where the
             material's hold everywhere. With it the slopes of mirrored copies are mirrored, too.
     """
@@ -47,41 +47,53 @@ class Skin:
     finish: NDArray[np.uint8] | None = None
 
 
-def skin_key(body: Body) -> tuple[Asset, Material | Texture]:
+SkinKey = tuple[Asset, Material | Texture, tuple[Decal, ...] | None]
+
+
+def skin_key(body: Body) -> SkinKey:
     """Returns what a body's skin follows from."""
     material = body.material
-    follows_look = has_finish(material) or (body.asset.kind == "tin" and material.metallic > 0)
-    return body.asset, material if follows_look else material.texture
-
-
-def has_finish(material: Material) -> bool:
-    """Returns whether a material has relief or wear."""
-    return bool(material.relief) or material.wear is not None
+    is_metal_tin = body.asset.kind == "tin" and material.metallic > 0
+    follows_look = has_finish(material) or is_metal_tin or body.decals
+    return body.asset, material if follows_look else material.texture, body.decals
 
 
 def skin_of(body: Body) -> Skin:
     """Returns the skin of a body."""
     asset, texture = body.asset, body.material.texture
     if asset.kind in ATLASES:
-        finish = atlas_finish(asset, body.material)
+        finish = atlas_finish(asset, body.material, body.decals or ())
         if finish is None:
             return Skin(*ATLASES[asset.kind].maps(asset, texture), 1.0)
-        colors, normals, looks = finish.encoded()
-        return Skin(colors, normals, 1.0, finish=looks)
+        return _finished(finish, 1.0)
     if isinstance(asset, MeshFile):
         picture = content_of(asset).colors
+        if picture is not None and has_finish(body.material):
+            return _finished(file_finish(asset, body.material), 1.0)
         if picture is not None:
             return Skin(picture, None, 1.0)
-    span = _span_m(asset)
-    if has_finish(body.material):
-        colors, normals, looks = finish_of(body.material, span).encoded()
-        return Skin(colors, normals, 1 / span, 0.5, looks)
-    return Skin(plane_map(texture, span), None, 1 / span)
+    span = _span_m(body)
+    if has_finish(body.material) or body.decals:
+        top = asset.size_m[:2] if isinstance(asset, Box) and body.decals else None
+        finish = finish_of(body.material, span, body.decals or (), top)
+        return _finished(finish, 1 / span, 0.5)
+    is_whole = isinstance(asset, Ground) and is_photo(texture)
+    return Skin(plane_map(texture, span), None, 1 / span, 0.5 if is_whole else 0.0)
 
 
-def _span_m(asset: Asset) -> float:
+def _finished(finish: Finish, turns: float, shift: float = 0.0) -> Skin:
+    colors, normals, looks = finish.encoded()
+    return Skin(colors, normals, turns, shift, looks)
+
+
+def _span_m(body: Body) -> float:
     """Returns how many metres a plane picture covers."""
+    asset, texture = body.asset, body.material.texture
     match asset:
+        case Ground() if is_photo(texture):
+            return max(photo_size_m(texture))
+        case Box() if body.decals:  # which must not repeat
+            return max(asset.size_m)
         case Sphere():
             longest = 2 * asset.radius_m
         case Box() | Block():
@@ -93,4 +105,4 @@ def _span_m(asset: Asset) -> float:
         case _:
             low, high = extent_of(asset)
             longest = float(np.subtract(high, low).max())
-    return min(longest, _MAX_SPAN_M)
+    return min(longest, MAX_REPEAT_M)

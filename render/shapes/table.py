@@ -48,10 +48,11 @@ class Table:
         to_table = (self.pose.inverse() @ camera).matrix().astype(np.float32)
         texels_per_m = np.float32(self.skin.turns * len(self.skin.colors))
         x, y = np.tensordot(to_table[:2, :3], places, 1) + to_table[:2, 3, None, None]
+        first = np.float32(self.skin.shift * len(self.skin.colors) - 0.5)
         found = cv2.remap(
             self.skin.colors,
-            x * texels_per_m - np.float32(0.5),
-            y * texels_per_m - np.float32(0.5),
+            x * texels_per_m + first,
+            y * texels_per_m + first,
             cv2.INTER_LINEAR,
             borderMode=cv2.BORDER_REFLECT,  # as textures that repeat, every second time mirrored
         )

@@ -33,8 +33,11 @@ Pattern = Callable[[Coordinates], Floats]
 """From points, in units of the largest feature, to levels in about 0..1."""
 
 _LATTICE = 32  # cells after which value noise repeats, along each axis
+MAX_REPEAT_M = 0.48
+"""Plane pictures of a pattern are so wide, and repeat."""
+
 _TEXELS_PER_M = 1600
-_MAX_TEXELS = 768
+_MAX_TEXELS = 2048
 _MAX_PICTURE_PX = 4096
 _SRGB_STEPS = 65535
 
@@ -48,7 +51,7 @@ def plane_map(texture: Texture, span_m: float) -> NDArray[np.uint8]:
     n = texels_across(span_m)
     if texture.family == "plain" and texture.picture is None:
         n = 1
-    return encode_srgb(paint(texture)(plane_points(n, span_m)))
+    return encode_srgb(paint(texture)(points_on(texture, n, span_m)))
 
 
 def texels_across(span_m: float) -> int:
@@ -56,10 +59,32 @@ def texels_across(span_m: float) -> int:
     return int(np.clip(span_m * _TEXELS_PER_M, 16, _MAX_TEXELS))
 
 
-def plane_points(n: int, span_m: float) -> Coordinates:
-    """Returns the middles of n by n texels on the plane z = 0, row 0 at y = 0."""
+def points_on(texture: Texture, n: int, span_m: float) -> Coordinates:
+    """Returns where on the plane z = 0 a texture has the n by n texels of a square, lowest row first.
+
+    The square's corner is its origin; a photo lies with its middle on that of the square.
+    """
     line = (np.arange(n) + 0.5) / n * span_m
-    return line, line[:, None], np.zeros(1)
+    right, up = (
+        [(side - span_m) / 2 for side in photo_size_m(texture)] if is_photo(texture) else (0.0, 0.0)
+    )
+    return line + right, (line + up)[:, None], np.zeros(1)
+
+
+def is_photo(texture: Texture) -> bool:
+    """Returns whether a texture is one picture of something large, no stuff that repeats."""
+    return texture.picture is not None and texture.scale_m > MAX_REPEAT_M
+
+
+def photo_size_m(texture: Texture) -> tuple[float, float]:
+    """Returns width and height of a texture's picture.
+
+    Raises:
+        InputError: it is missing, damaged, or not what it was.
+    """
+    assert texture.picture is not None
+    height, width = shrunk_picture(texture.picture, _MAX_TEXELS).shape[:2]
+    return texture.scale_m, texture.scale_m * height / width
 
 
 def paint(texture: Texture) -> Callable[[Coordinates], Floats]:

@@ -48,6 +48,16 @@ class RawSample:
 class _RecordedBody:
     asset: dict[str, Any]
     material: dict[str, Any] = field(default_factory=dict)
+    decals: tuple[dict[str, Any], ...] = ()
+
+
+def _pictures_in(record: Any) -> Iterator[str]:
+    """Yields the names of the picture files in what was recorded of a scene."""
+    if isinstance(record, dict) and record.keys() == {"path", "digest"}:
+        yield str(record["path"])
+    elif isinstance(record, dict | list | tuple):
+        for part in record.values() if isinstance(record, dict) else record:
+            yield from _pictures_in(part)
 
 
 @dataclass(frozen=True)
@@ -57,9 +67,8 @@ class _RecordedScene:
 
     def pictures(self) -> list[str]:
         """Returns the names of the pictures that it is made of."""
-        sky = self.environment.get("picture", {}).get("file")
-        surfaces = (body.material.get("texture", {}).get("picture") for body in self.bodies)
-        return [str(file["path"]) for file in (sky, *surfaces) if file]
+        parts = ([body.asset, body.material, body.decals] for body in self.bodies)
+        return [*_pictures_in(self.environment), *_pictures_in(list(parts))]
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ from sim2cam.randomize.domain import Domain, factors_of
 from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.families import with_families
 from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.materials import FINISH
+from sim2cam.render.assets.file_finish import check_own_texels
 from sim2cam.render.assets.pictures import import_pictures, import_skies
 from sim2cam.render.physics.settling import Rest
 from sim2cam.scene.asset import DIE_FACES
@@ -282,12 +284,25 @@ def load_recipe(name_or_path: str) -> Recipe:
         names = [facts.name for facts in recipe.assets]
         skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
         check_domain(recipe.domain, names, recipe.categories, skies, pictures)
+        _check_texels(recipe)
         recipe = dataclasses.replace(recipe, domain=with_families(recipe.domain))
         for name, requirement in recipe.require.items():
             check_requirement(name, requirement, recipe.domain, recipe.categories)
     except ValueError as error:
         raise RecipeError(path, f"{error}.") from error
     return recipe
+
+
+def _check_texels(recipe: Recipe) -> None:
+    """Refuses relief and wear on things from files whose parts share texels.
+
+    Raises:
+        InputError: naming the file.
+    """
+    surfaces = (recipe.domain.object_surface, recipe.domain.fixture_surface)
+    if any(name in FINISH for surface in surfaces for name, _ in factors_of(surface)):
+        for facts in recipe.assets:
+            check_own_texels(facts.mesh)
 
 
 def _find(name_or_path: str, places: str = "*.toml") -> Path:

@@ -265,7 +265,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Ground:
-    """An endless table: the plane z = 0, drawn as a square of this side."""
+    """An endless table, or what stands behind it: the plane z = 0, drawn as a square of this side."""
 
     side_m: float
     kind: Literal["ground"] = "ground"

@@ -51,8 +51,8 @@ class Wear:
         stains: patches of what was spilt, darker and smoother.
         fingerprints: greasy prints, seen on what shines.
         seed: where they are.
-        edges: rubbed pale and matt at its edges; of what has a picture of its own alone (see
-            ``Material``), which tells where edges are.
+        edges: rubbed pale and matt at its edges; of dice, boards, cards, tins, cartons and sheets,
+            whose pictures tell where edges are.
     """
 
     dust: float = 0.0
@@ -75,9 +75,9 @@ class Material:
         emission: radiance that it sends out by itself, over its colour. What it sheds on others is
             left out: put a light where that matters.
         relief: height of the texture's pattern over its scale; None for a smooth surface.
-        wear: what use has left on it. Relief and wear lie on boxes, cylinders, balls, blocks, tables,
-            and on meshes without a picture of their own; wear also on dice, boards, cards, tins,
-            cartons and sheets, whose pictures hold each side once.
+        wear: what use has left on it. Twisty cubes show neither relief nor wear: their facelets share
+            texels, and would look alike. Meshes on whose own picture parts share texels are refused
+            with either.
     """
 
     texture: Texture

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.errors import Sim2CamError
+from sim2cam.errors import Sim2CamError, SpecError
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.asset import Asset, Card, MeshFile
 from sim2cam.scene.camera import Camera
+from sim2cam.scene.decal import SIDES, Decal
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
 from sim2cam.scene.packages import Carton, Sheet, Tin
@@ -36,6 +37,7 @@ class Body:
         is_target: labelled, by the category that its asset shows.
         arrives_last: held, and put there when all others are at rest; in a film it is there before and
             touches nothing.
+        decals: what is stuck to or printed on its sides, later ones over earlier ones; None for nothing.
     """
 
     name: str
@@ -53,6 +55,16 @@ class Body:
     spin_rad_s: Vec3 = (0.0, 0.0, 0.0)
     is_target: bool = False
     arrives_last: bool = False
+    decals: tuple[Decal, ...] | None = None
+
+    def __post_init__(self) -> None:
+        sides = SIDES.get(self.asset.kind, 0)
+        for decal in self.decals or ():
+            if not 0 <= decal.side < sides:
+                raise SpecError(
+                    f"body '{self.name}', a {self.asset.kind}, has a decal on side {decal.side}. "
+                    f"Sides that it has for them: {sides}."
+                )
 
     def course(self) -> Course:
         """Returns where it is over a short time, in which nothing stops it."""
@@ -120,7 +132,8 @@ def _pictures_of(body: Body) -> tuple[PictureFile | None, ...]:
             printed = (body.asset.face_picture, body.asset.back_picture)
         case Tin() | Carton() | Sheet():
             printed = (body.asset.label.picture,)
-    return (body.material.texture.picture, *printed)
+    stuck = (decal.picture for decal in body.decals or ())
+    return (body.material.texture.picture, *printed, *stuck)
 
 
 def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
@@ -139,7 +152,8 @@ def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
             label = replace(asset.label, picture=there(asset.label.picture))
             asset = replace(asset, label=label)
     texture = replace(material.texture, picture=there(material.texture.picture))
-    return replace(body, asset=asset, material=replace(material, texture=texture))
+    decals = body.decals and tuple(replace(one, picture=there(one.picture)) for one in body.decals)
+    return replace(body, asset=asset, material=replace(material, texture=texture), decals=decals)
 
 
 def _with_other_path(file: PictureFile, paths: Mapping[str, str]) -> PictureFile:

@@ -111,3 +111,18 @@ def test_a_picture_that_changed_is_refused(folder):
         paint(texture)
     with pytest.raises(ValueError, match=re.escape("'../../etc' is no SHA-256")):
         PictureFile("x.png", "../../etc")
+
+
+def test_a_sticker_is_named_with_its_licence(folder):
+    lines = TEXT.replace("[domain.table]", "decal_count = 3\n[domain.table]")
+    words = ("which", "side", "x", "y", "angle_rad", "wear", "seed", "letter_hue", "ground_hue")
+    words += ("letter_saturation", "letter_value", "ground_saturation", "ground_value")
+    group = "".join(f"{word} = 0\n" for word in words)
+    lines = lines.replace('options = ["none", "oak.png"]', 'options = ["none"]')
+    sticker = 'on = "die"\npicture = "oak.png"\nwidth_m = 0.004\nbacked = true\n'
+    (folder / "mine.toml").write_text(f"{lines}[domain.decal]\n{group}{sticker}")
+    recipe = load_recipe(str(folder / "mine.toml"))
+    options = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
+    generate(recipe, folder / "sim", count=1, seed=0, **options)
+    assert "| pictures/oak.png | CC-BY-4.0 |" in (folder / "sim/card.md").read_text()
+    assert str(folder) not in (folder / "sim/shards/000000/scenes.jsonl").read_text()

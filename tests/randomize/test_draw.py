@@ -16,6 +16,7 @@ from sim2cam.randomize.draw import (
     PER_CABLE,
     PER_CARD,
     PER_CARTON,
+    PER_DECAL,
     PER_DIE,
     PER_DISTRACTOR,
     PER_FIXTURE,
@@ -53,7 +54,7 @@ def test_every_factor_is_drawn_from_its_own_stream(domain):
 
 _NOT_DICE = (
     *PER_OBJECT, *PER_FIXTURE, *PER_BLOCK, *PER_BOARD, *PER_CARD, *PER_TWISTY, *PER_TIN,
-    *PER_CARTON, *PER_BOLT, *PER_NUT, *PER_CABLE, *PER_PAPER, *PER_HAND,
+    *PER_CARTON, *PER_BOLT, *PER_NUT, *PER_CABLE, *PER_PAPER, *PER_HAND, *PER_DECAL,
 )  # fmt: skip
 
 

@@ -81,8 +81,7 @@ BAD = [
     ("[domain.mat]\nmaterial = 'translucent'", "'domain.mat.material' cannot be 'translucent'. Nothing is transparent here: "),
     ("[domain.table]\nmaterial = 'wodo'", "'domain.table.material' cannot be 'wodo'. Did you mean 'wood'? Allowed: "),
     ("[domain.table]\ndust = 2", "'domain.table.dust' cannot be 2. Allowed: numbers from 0 to 1."),
-    ("[domain.die_surface]\nmaterial = 'wood'", "'domain.die_surface.material': it shows none. Leave it out."),
-    ("[domain.die_surface]\nrelief = 0.1", "'domain.die_surface.relief': it shows none. Leave it out."),
+    ("[domain.mat]\nedges = 0.1", "'domain.mat.edges': it has no sides with edges of their own. Leave it out."),
     ("[domain.table]\npicture = 'oak.jpg'", "'domain.table.picture' cannot be 'oak.jpg'. Allowed: none."),
 ]  # fmt: skip
 

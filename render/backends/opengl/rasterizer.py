@@ -254,7 +254,9 @@ class OpenGLRasterizer:
         alike: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)
         for number, body in enumerate(scene.bodies, 1):
             label = labels.get(body.name, 0)
-            alike[body.asset, body.material, body.is_target].append((body, number, label))
+            alike[body.asset, body.material, body.decals, body.is_target].append(
+                (body, number, label)
+            )
         return tuple(self._make_batch(bodies) for bodies in alike.values())
 
     def _make_batch(self, bodies: list[tuple[Body, int, int]]) -> Batch:

@@ -31,16 +31,12 @@ layout(location = 5) out vec4 matter;   // specular / MOST_SPECULAR, metallic; k
 layout(binding = 0) uniform sampler2D color_map;
 layout(binding = 1) uniform sampler2D normal_map;
 uniform vec4 surface;  // roughness, specular, metallic, emission
-uniform vec4 turns;    // xy: what uvs are multiplied by; zw: what is added where there is a finish
+uniform vec4 turns;    // xy: what uvs are multiplied by; zw: what is added then
 
 const float MOST_SPECULAR = 0.25;
 
 void tell_look() {
-#if N_FINISH
     vec2 at = texture_uv * turns.xy + turns.zw;
-#else
-    vec2 at = texture_uv * turns.xy;
-#endif
     vec3 n = normalize(world_normal);
     vec3 t = normalize(world_tangent - n * dot(world_tangent, n));
 #if N_FINISH

@@ -102,7 +102,7 @@ def test_a_plane_map_holds_the_pattern_row_by_row():
 
 
 def test_plane_maps_are_bounded():
-    assert plane_map(texture("value"), 5.0).shape == (768, 768, 3)
+    assert plane_map(texture("value"), 5.0).shape == (2048, 2048, 3)
     assert plane_map(texture("value"), 0.001).shape == (16, 16, 3)
 
 

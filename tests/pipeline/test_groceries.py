@@ -1,0 +1,13 @@
+"""The recipe ``groceries``: tins that roll come to rest, and soon."""
+
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.draw import draw
+from sim2cam.render.physics.settling import settle
+
+
+def test_few_drafts_are_thrown_away():
+    """Tins without what is in them rolled for metres: 18 of 66 drafts were thrown away."""
+    recipe = load_recipe("groceries")
+    drafts = (recipe.composed(draw(recipe.domain, 0, index, views=1)) for index in range(16))
+    rejections = [settle(draft)[1].rejection for draft in drafts]
+    assert sum(why is not None for why in rejections) <= 1
