@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.adapt.calibrate.bands import bands
 from sim2cam.adapt.calibrate.boards import markers_in
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
@@ -20,12 +21,15 @@ from sim2cam.adapt.calibrate.photo import (
     Capture,
     Photo,
     by_camera,
+    by_writing,
     evenly,
     list_captures,
     look,
+    open_captures,
     software,
 )
-from sim2cam.adapt.calibrate.sensor import FITTED, fit_sensor
+from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
+from sim2cam.adapt.calibrate.shake import shake_px
 from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.errors import InputError, LensError
 from sim2cam.scene.asset import Board
@@ -33,7 +37,9 @@ from sim2cam.scene.sensor import Subsampling
 
 Floats = NDArray[np.float64]
 
-_LEAST_PHOTOS = 3  # for an interval
+LEAST_CAPTURES = 3
+"""Captures of one camera that numbers with an interval are told from."""
+
 _DRAWS = 1000
 _BEST_QUALITY = 100  # of files that are no JPEG
 
@@ -51,6 +57,13 @@ _GRAINY = (
     "grey wall."
 )
 _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
+_COLORS = (
+    "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
+)
+_CURVE = (
+    "the noise that is left fits many curves. Take JPEGs of highest quality of a grey wall, from dark to "
+    "bright."
+)
 _COLORLESS = "the photos have no colour."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
@@ -74,9 +87,37 @@ def calibrate(
     Raises:
         InputError: there is nothing there, or nothing that can be used.
     """
-    captures, refused = list_captures(path)
+    return _calibrated(path, *list_captures(path), board, rng, progress)
+
+
+def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator) -> CameraFit:
+    """Returns what photos tell of the camera that took most of them; see ``calibrate``.
+
+    Args:
+        files: of the photos; chessboards are found in them.
+        path: where they come from, for errors.
+        rng: resamples photos and draws cameras.
+
+    Raises:
+        InputError: there is nothing that can be used.
+    """
+    return _calibrated(path, *open_captures(files, path), None, rng, lambda done, total: None)
+
+
+def _calibrated(
+    path: Path,
+    captures: Sequence[Capture],
+    refused: Mapping[str, str],
+    board: Board | None,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None],
+) -> CameraFit:
     cameras = by_camera(captures)
-    camera, own = next(iter(cameras.items()))
+    camera, alike = next(iter(cameras.items()))
+    writings = by_writing(alike)
+    others = {name: len(theirs) for name, theirs in cameras.items() if name != camera}
+    others |= {f"{camera}, {name}": len(theirs) for name, theirs in list(writings.items())[1:]}
+    own = next(iter(writings.values()))
     photos, broken = look(evenly(own), board, progress)
     if not photos:
         raise InputError(path, next(iter(broken.values())))
@@ -91,13 +132,13 @@ def calibrate(
             *lens_findings,
             *_sensor(photos, own, rng),
             *_glass(photos, rng),
-            *_shutter(own, rng),
+            *_shutter(photos, own, lens, rng),
         ),
         lens=lens,
         border=_border(photos),
         brightest=max(photo.brightest for photo in photos),
-        others={name: len(theirs) for name, theirs in cameras.items() if name != camera},
-        refused=refused | broken,
+        others=others,
+        refused={**refused, **broken},
         software=software(own),
         traits=traits(photos),
     )
@@ -156,16 +197,16 @@ def _sensor(
     subsampling = _subsampling(own)
     contrast = rng.uniform(*TONE_CONTRAST, _DRAWS)
     exposures = [photo.exposure_ev for photo in photos]
+    white = _white(photos, rng)
     return [
         replace(
             _told("sensor.exposure_ev", exposures, rng, missing=""),
             spread=_spread(exposures),
             note=_SCENES,
         ),
-        *_white(photos, rng),
+        *white,
         _vignetting(photos, 1 / contrast, rng),
-        *_drawn(photos, quality, subsampling or "444", rng),
-        Finding("sensor.tone_contrast", None, note=_CHART),
+        *_drawn(photos, quality, subsampling or "444", white, rng),
         Finding("sensor.saturation", None, note=_CHART),
         _quality(qualities),
         Finding(
@@ -227,17 +268,41 @@ def _spread(values: Sequence[float] | Floats) -> float | None:
 
 
 def _drawn(
-    photos: Sequence[Photo], quality: int, subsampling: Subsampling, rng: np.random.Generator
+    photos: Sequence[Photo],
+    quality: int,
+    subsampling: Subsampling,
+    white: Sequence[Finding],
+    rng: np.random.Generator,
 ) -> list[Finding]:
-    """Returns what the chart tells of noise, filters and sharpness."""
+    """Returns what the chart tells of noise, filters, sharpness and tone.
+
+    Args:
+        photos: what is seen in each.
+        quality, subsampling: of their files.
+        white: the gains of red and blue, which make responses out of noise where white is white.
+        rng: draws sensors and resamples photos.
+    """
     draws = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng).draws
-    notes = dict.fromkeys(FITTED, _GRAINY) | {"sharpening": _BLURRY, "blur_px": _BLURRY}
+    alike = "" if RESPONSES[0] in draws else _ALIKE
+    for name, gain in zip(RESPONSES, white, strict=True):
+        if name in draws and gain.ci95 is not None:
+            middle, (low, high) = np.log(gain.value), np.log(gain.ci95)
+            spread = (high - low) / (2 * 1.96)
+            draws[name] = draws[name] * np.exp(rng.normal(middle, spread, len(draws[name])))
+    untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
+    untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY) | {"tone_contrast": _CURVE}
+    notes = {"full_well_e": alike, "read_noise_e": alike, "tone_contrast": _BY_NOISE}
     return [
-        _of_draws(f"sensor.{name}", draws[name])
+        replace(_of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, ""))
         if name in draws
-        else Finding(f"sensor.{name}", None, note=notes[name])
-        for name in FITTED
+        else Finding(_PLACES.get(name, f"sensor.{name}"), None, note=untold[name])
+        for name in (*FITTED, *COLOR_FITTED)
     ]
+
+
+_PLACES = {"chroma_blur_px": "sensor.processing.chroma_blur_px"}
+_ALIKE = "as if of as many electrons in every colour"
+_BY_NOISE = "by how noise grows with brightness; recipes go on drawing it"
 
 
 def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
@@ -249,17 +314,61 @@ def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     ]
 
 
-def _shutter(own: Sequence[Capture], rng: np.random.Generator) -> list[Finding]:
-    """Returns what the files say of the exposure; in what order rows are read they do not."""
+def _shutter(
+    photos: Sequence[Photo],
+    own: Sequence[Capture],
+    lens: FittedLens | None,
+    rng: np.random.Generator,
+) -> list[Finding]:
+    """Returns how long photos are exposed, by their files; how rows are read and hands shake, by them."""
     said = [capture.header.exif.get("ExposureTime") for capture in own]
     times = [t for t in said if isinstance(t, float) and 0 < t < _LONGEST_S]
     told = _told("shutter.exposure_s", times, rng, missing=_UNTIMED)
     return [
         replace(told, spread=_spread(times) if told.value is not None else None),
-        Finding("shutter.readout_s", None, note=_AT_REST),
+        _readout(photos, rng),
+        _spin(photos, told, lens, rng),
     ]
 
 
+def _readout(photos: Sequence[Photo], rng: np.random.Generator) -> Finding:
+    """Returns how long it takes to read all rows, by bands of lamps, where there are any."""
+    rows = np.array([photo.rows for photo in photos])
+    if len(rows) < LEAST_CAPTURES or bands(rows) is None:
+        return Finding("shutter.readout_s", None, note=_AT_REST)
+    picks = rng.integers(len(rows), size=(_BAND_DRAWS, len(rows)))
+    counts = np.array([count for pick in picks if (count := bands(rows[pick])) is not None])
+    told = _of_draws("shutter.readout_s", np.concatenate([counts / hertz for hertz in _FLICKER_HZ]))
+    return replace(told, note=_BANDS.format(np.median(counts)))
+
+
+_BAND_DRAWS = 100
+_FLICKER_HZ = (100.0, 120.0)  # of lamps on mains of 50 and of 60 Hz
+_BANDS = "{:.1f} bands to a picture, if they are of lamps on mains of 50 or 60 Hz; from the top, or up"
+
+
+def _spin(
+    photos: Sequence[Photo], exposure: Finding, lens: FittedLens | None, rng: np.random.Generator
+) -> Finding:
+    """Returns how fast hands turn the camera, as they blur edges one way."""
+    smears = np.array([photo.marks.smear for photo in photos])
+    smears = smears[np.isfinite(smears).all(axis=1)]
+    if len(smears) < LEAST_CAPTURES:
+        return Finding("twist.spin_rad_s", None, note=_ONE_WAY)
+    moved = shake_px(smears, rng, _DRAWS)
+    if lens is None or not isinstance(exposure.value, float):
+        missing = "no lens is known" if lens is None else "the files do not say how long it took"
+        return Finding("twist.spin_rad_s", None, note=_MOVED.format(np.median(moved), missing))
+    told = _of_draws("twist.spin_rad_s", moved / (lens.best().fx_px * exposure.value))
+    return replace(told, note=_BOTH_WAYS)
+
+
+_ONE_WAY = "too few photos have clear edges both ways. Take photos of print, or of a chessboard."
+_MOVED = (
+    "hands move the picture by {:.2g} px in an exposure, but {}. Take 15 photos of a chessboard, as the "
+    "camera writes them."
+)
+_BOTH_WAYS = "standard deviation around x and around y, of all photos"
 _LONGEST_S = 60.0
 _UNTIMED = (
     "the files do not say how long they were exposed. Take the files as the camera writes them."
@@ -287,8 +396,8 @@ def _told(
         missing: why no photo tells, where none does.
     """
     known = np.asarray(values)[np.isfinite(values)]
-    if len(known) < _LEAST_PHOTOS:
-        few = f"{len(known)} photos tell it, {_LEAST_PHOTOS} are needed. {_MORE}"
+    if len(known) < LEAST_CAPTURES:
+        few = f"{len(known)} photos tell it, {LEAST_CAPTURES} are needed. {_MORE}"
         return Finding(name, None, note=few if len(known) else missing)
     picks = rng.integers(len(known), size=(_DRAWS, len(known)))
     medians = np.median(known[picks], axis=1)
