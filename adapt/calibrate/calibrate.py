@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.bands import bands
 from sim2cam.adapt.calibrate.boards import markers_in
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.adapt.calibrate.findings import DRAWS, of_draws, spread, told
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, fit_lens
 from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
@@ -29,7 +29,7 @@ from sim2cam.adapt.calibrate.photo import (
     software,
 )
 from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
-from sim2cam.adapt.calibrate.shake import shake_px
+from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.errors import InputError, LensError
 from sim2cam.scene.asset import Board
@@ -37,13 +37,8 @@ from sim2cam.scene.sensor import Subsampling
 
 Floats = NDArray[np.float64]
 
-LEAST_CAPTURES = 3
-"""Captures of one camera that numbers with an interval are told from."""
-
-_DRAWS = 1000
 _BEST_QUALITY = 100  # of files that are no JPEG
 
-_MORE = "Take 10 photos or more."
 _BOARD = (
     "no board in enough photos. Print a chessboard (9 x 6 squares, say) and take 15 photos of it: tilted "
     "each way, near and far, in every corner of the picture."
@@ -132,7 +127,7 @@ def _calibrated(
             *lens_findings,
             *_sensor(photos, own, rng),
             *_glass(photos, rng),
-            *_shutter(photos, own, lens, rng),
+            *shutter_findings(photos, own, lens, rng),
         ),
         lens=lens,
         border=_border(photos),
@@ -195,13 +190,13 @@ def _sensor(
     qualities = [q for capture in own if (q := jpeg_quality(capture.header)) is not None]
     quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
     subsampling = _subsampling(own)
-    contrast = rng.uniform(*TONE_CONTRAST, _DRAWS)
+    contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
     exposures = [photo.exposure_ev for photo in photos]
     white = _white(photos, rng)
     return [
         replace(
-            _told("sensor.exposure_ev", exposures, rng, missing=""),
-            spread=_spread(exposures),
+            told("sensor.exposure_ev", exposures, rng, missing=""),
+            spread=spread(exposures),
             note=_SCENES,
         ),
         *white,
@@ -219,11 +214,11 @@ def _sensor(
 
 def _vignetting(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
     """Returns the light that corners lose: the lens's, and what light scenes have there themselves."""
-    told = _told("sensor.vignetting", [p.falloff for p in photos], rng, factors, _EVEN)
-    if told.ci95 is None:
-        return told
-    low, high = told.ci95
-    return replace(told, ci95=(low - _SCENE_FALLOFF, high + _SCENE_FALLOFF))
+    lost = told("sensor.vignetting", [p.falloff for p in photos], rng, factors, _EVEN)
+    if lost.ci95 is None:
+        return lost
+    low, high = lost.ci95
+    return replace(lost, ci95=(low - _SCENE_FALLOFF, high + _SCENE_FALLOFF))
 
 
 _SCENE_FALLOFF = 0.06
@@ -239,7 +234,7 @@ def _quality(qualities: Sequence[int]) -> Finding:
     if not qualities:
         return Finding("sensor.jpeg_quality", None, note=_NOT_JPEG)
     middle = float(np.median(qualities))
-    return Finding("sensor.jpeg_quality", middle, (middle, middle), _spread(qualities))
+    return Finding("sensor.jpeg_quality", middle, (middle, middle), spread(qualities))
 
 
 def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
@@ -247,24 +242,18 @@ def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     boards = np.array([photo.board_white for photo in photos])
     on_boards = int(np.isfinite(boards).all(axis=1).sum()) >= LEAST_PHOTOS
     values = np.log(boards if on_boards else np.array([photo.white for photo in photos]))
-    strength = rng.uniform(*TONE_CONTRAST, _DRAWS) * rng.uniform(*SATURATION, _DRAWS)
+    strength = rng.uniform(*TONE_CONTRAST, DRAWS) * rng.uniform(*SATURATION, DRAWS)
     note = (
         "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
     )
     found: list[Finding] = []
     for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
-        told = _told(name, values[:, i], rng, 1 / strength, _COLORLESS)
-        if told.ci95 is not None and isinstance(told.value, float):
-            value, low, high = np.exp([told.value, *told.ci95]).tolist()
-            told = Finding(name, value, (low, high), value * (_spread(values[:, i]) or 0.0), note)
-        found.append(told)
+        gain = told(name, values[:, i], rng, 1 / strength, _COLORLESS)
+        if gain.ci95 is not None and isinstance(gain.value, float):
+            value, low, high = np.exp([gain.value, *gain.ci95]).tolist()
+            gain = Finding(name, value, (low, high), value * (spread(values[:, i]) or 0.0), note)
+        found.append(gain)
     return found
-
-
-def _spread(values: Sequence[float] | Floats) -> float | None:
-    """Returns the standard deviation of those that are known; None of fewer than two."""
-    known = np.asarray(values)[np.isfinite(values)]
-    return float(known.std(ddof=1)) if len(known) > 1 else None
 
 
 def _drawn(
@@ -287,13 +276,13 @@ def _drawn(
     for name, gain in zip(RESPONSES, white, strict=True):
         if name in draws and gain.ci95 is not None:
             middle, (low, high) = np.log(gain.value), np.log(gain.ci95)
-            spread = (high - low) / (2 * 1.96)
-            draws[name] = draws[name] * np.exp(rng.normal(middle, spread, len(draws[name])))
+            unsure = (high - low) / (2 * 1.96)
+            draws[name] = draws[name] * np.exp(rng.normal(middle, unsure, len(draws[name])))
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY) | {"tone_contrast": _CURVE}
     notes = {"full_well_e": alike, "read_noise_e": alike, "tone_contrast": _BY_NOISE}
     return [
-        replace(_of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, ""))
+        replace(of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, ""))
         if name in draws
         else Finding(_PLACES.get(name, f"sensor.{name}"), None, note=untold[name])
         for name in (*FITTED, *COLOR_FITTED)
@@ -306,104 +295,9 @@ _BY_NOISE = "by how noise grows with brightness; recipes go on drawing it"
 
 
 def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
-    strength = rng.uniform(*SATURATION, _DRAWS)
+    strength = rng.uniform(*SATURATION, DRAWS)
     fringes = np.array([photo.fringes for photo in photos])
     return [
-        _told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
+        told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
         for i, name in enumerate(("red", "blue"))
     ]
-
-
-def _shutter(
-    photos: Sequence[Photo],
-    own: Sequence[Capture],
-    lens: FittedLens | None,
-    rng: np.random.Generator,
-) -> list[Finding]:
-    """Returns how long photos are exposed, by their files; how rows are read and hands shake, by them."""
-    said = [capture.header.exif.get("ExposureTime") for capture in own]
-    times = [t for t in said if isinstance(t, float) and 0 < t < _LONGEST_S]
-    told = _told("shutter.exposure_s", times, rng, missing=_UNTIMED)
-    return [
-        replace(told, spread=_spread(times) if told.value is not None else None),
-        _readout(photos, rng),
-        _spin(photos, told, lens, rng),
-    ]
-
-
-def _readout(photos: Sequence[Photo], rng: np.random.Generator) -> Finding:
-    """Returns how long it takes to read all rows, by bands of lamps, where there are any."""
-    rows = np.array([photo.rows for photo in photos])
-    if len(rows) < LEAST_CAPTURES or bands(rows) is None:
-        return Finding("shutter.readout_s", None, note=_AT_REST)
-    picks = rng.integers(len(rows), size=(_BAND_DRAWS, len(rows)))
-    counts = np.array([count for pick in picks if (count := bands(rows[pick])) is not None])
-    told = _of_draws("shutter.readout_s", np.concatenate([counts / hertz for hertz in _FLICKER_HZ]))
-    return replace(told, note=_BANDS.format(np.median(counts)))
-
-
-_BAND_DRAWS = 100
-_FLICKER_HZ = (100.0, 120.0)  # of lamps on mains of 50 and of 60 Hz
-_BANDS = "{:.1f} bands to a picture, if they are of lamps on mains of 50 or 60 Hz; from the top, or up"
-
-
-def _spin(
-    photos: Sequence[Photo], exposure: Finding, lens: FittedLens | None, rng: np.random.Generator
-) -> Finding:
-    """Returns how fast hands turn the camera, as they blur edges one way."""
-    smears = np.array([photo.marks.smear for photo in photos])
-    smears = smears[np.isfinite(smears).all(axis=1)]
-    if len(smears) < LEAST_CAPTURES:
-        return Finding("twist.spin_rad_s", None, note=_ONE_WAY)
-    moved = shake_px(smears, rng, _DRAWS)
-    if lens is None or not isinstance(exposure.value, float):
-        missing = "no lens is known" if lens is None else "the files do not say how long it took"
-        return Finding("twist.spin_rad_s", None, note=_MOVED.format(np.median(moved), missing))
-    told = _of_draws("twist.spin_rad_s", moved / (lens.best().fx_px * exposure.value))
-    return replace(told, note=_BOTH_WAYS)
-
-
-_ONE_WAY = "too few photos have clear edges both ways. Take photos of print, or of a chessboard."
-_MOVED = (
-    "hands move the picture by {:.2g} px in an exposure, but {}. Take 15 photos of a chessboard, as the "
-    "camera writes them."
-)
-_BOTH_WAYS = "standard deviation around x and around y, of all photos"
-_LONGEST_S = 60.0
-_UNTIMED = (
-    "the files do not say how long they were exposed. Take the files as the camera writes them."
-)
-_AT_REST = (
-    "photos of things at rest do not tell. Film a lamp that flickers at a known rate, and count the rows "
-    "from one dark band to the next."
-)
-
-
-def _told(
-    name: str,
-    values: Sequence[float] | Floats,
-    rng: np.random.Generator,
-    factors: Floats | None = None,
-    missing: str = "",
-) -> Finding:
-    """Returns the median of what photos say, each draw of it times a factor that nobody knows.
-
-    Args:
-        name: of the finding.
-        values: of each photo; NaN where it does not tell.
-        rng: resamples the photos.
-        factors: draws (``_DRAWS``,) of the factor; None for 1.
-        missing: why no photo tells, where none does.
-    """
-    known = np.asarray(values)[np.isfinite(values)]
-    if len(known) < LEAST_CAPTURES:
-        few = f"{len(known)} photos tell it, {LEAST_CAPTURES} are needed. {_MORE}"
-        return Finding(name, None, note=few if len(known) else missing)
-    picks = rng.integers(len(known), size=(_DRAWS, len(known)))
-    medians = np.median(known[picks], axis=1)
-    return _of_draws(name, medians if factors is None else medians * factors)
-
-
-def _of_draws(name: str, draws: Floats) -> Finding:
-    low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975)).tolist()
-    return Finding(name, middle, (low, high))

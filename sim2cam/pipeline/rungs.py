@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sim2cam.adapt.adversarial import MIN_CAPTURES
-from sim2cam.adapt.calibrate.calibrate import LEAST_CAPTURES
+from sim2cam.adapt.calibrate.findings import LEAST_CAPTURES
 from sim2cam.adapt.store import METHODS
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.errors import RecipeError, UsageError, did_you_mean

@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.calibrate import _readout, _spin, calibrate, calibrate_files
+from sim2cam.adapt.calibrate.calibrate import calibrate, calibrate_files
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
+from sim2cam.adapt.calibrate.shutter import readout, spin
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.pipeline.recipe import load_recipe
@@ -216,7 +217,7 @@ def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
     x, y = rng.normal(0, 3.0, (2, 60))  # pixels
     photos = [seen(smear=(s, 1e-4)) for s in (x**2 - y**2) / 24]
     exposure = Finding("shutter.exposure_s", 0.02, (0.02, 0.02))
-    told = _spin(photos, exposure, lens(), rng)
+    told = spin(photos, exposure, lens(), rng)
     assert told.ci95[0] < 3.0 / (500 * 0.02) < told.ci95[1]
     assert told.value == pytest.approx(0.3, rel=0.2)
     missing = {
@@ -225,7 +226,7 @@ def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
         "too few photos have clear edges both ways": (photos[:2], exposure, lens()),
     }
     for words, parts in missing.items():
-        untold = _spin(*parts, rng)
+        untold = spin(*parts, rng)
         assert untold.value is None
         assert words in untold.note
 
@@ -237,11 +238,11 @@ def test_bands_tell_how_long_rows_take_to_read_as_far_as_mains_are_known():
         seen(rows=0.1 * np.cos(2 * np.pi * (3.0 * place + rng.uniform())) + rng.normal(0, 0.01, 240))
         for _ in range(6)
     ]
-    told = _readout(photos, rng)
+    told = readout(photos, rng)
     assert told.ci95 == pytest.approx((3.0 / 120, 3.0 / 100), rel=0.05)
     assert told.note.startswith("3.0 bands to a picture")
     for few in (photos[:2], [seen()] * 6):
-        untold = _readout(few, rng)
+        untold = readout(few, rng)
         assert (untold.value, untold.ci95) == (None, None)
         assert "Film a lamp that flickers" in untold.note
 
