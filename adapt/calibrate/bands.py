@@ -30,14 +30,15 @@ more that is than what waves of one more and of one fewer have."""
 def row_light(rgb: NDArray[np.uint8]) -> Floats:
     """Returns the log of light (rows,) by which all of each row of a photo (h, w, 3) differs."""
     green = rgb[..., 1].astype(np.float32)
-    small = cv2.resize(green, (_COLUMNS, _ROWS), interpolation=cv2.INTER_AREA)
+    size = (_COLUMNS, _ROWS)
+    small = np.asarray(cv2.resize(green, size, interpolation=cv2.INTER_AREA), np.float32)
     light = np.log(np.maximum(decoded(small), 1e-4))
     known = (small > _DARKEST) & (small < _BRIGHTEST)
     change = np.where(known[1:] & known[:-1], np.diff(light, axis=0), np.nan)
     told = np.isfinite(change).sum(axis=1) >= _LEAST_COLUMNS
-    middles = np.zeros(_ROWS)
-    middles[1:][told] = np.nanmedian(change[told], axis=1)
-    return np.cumsum(middles)
+    steps = np.zeros(_ROWS)
+    steps[1:][told] = np.nanmedian(change[told], axis=1)
+    return np.asarray(np.cumsum(steps))
 
 
 def bands(profiles: Floats) -> float | None:

@@ -274,10 +274,10 @@ def _drawn(
     draws = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng).draws
     alike = "" if RESPONSES[0] in draws else _ALIKE
     for name, gain in zip(RESPONSES, white, strict=True):
-        if name in draws and gain.ci95 is not None:
-            middle, (low, high) = np.log(gain.value), np.log(gain.ci95)
-            unsure = (high - low) / (2 * 1.96)
-            draws[name] = draws[name] * np.exp(rng.normal(middle, unsure, len(draws[name])))
+        if name in draws and isinstance(gain.value, float) and gain.ci95 is not None:
+            low, high = np.log(gain.ci95).tolist()
+            unsure = rng.normal(0.0, (high - low) / (2 * 1.96), len(draws[name]))
+            draws[name] = draws[name] * gain.value * np.exp(unsure)
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY) | {"tone_contrast": _CURVE}
     notes = {"full_well_e": alike, "read_noise_e": alike, "tone_contrast": _BY_NOISE}

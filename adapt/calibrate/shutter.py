@@ -14,7 +14,7 @@ from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.photo import Capture, Photo
 from sim2cam.adapt.calibrate.shake import shake_px
 
-_BAND_DRAWS = 100
+_DRAWS = 100  # of photos with bands
 _FLICKER_HZ = (100.0, 120.0)  # of lamps on mains of 50 and of 60 Hz
 _LONGEST_S = 60.0
 _UNTIMED = (
@@ -58,10 +58,11 @@ def shutter_findings(
 def readout(photos: Sequence[Photo], rng: np.random.Generator) -> Finding:
     """Returns how long it takes to read all rows, by bands of lamps, where there are any."""
     rows = np.array([photo.rows for photo in photos])
-    if len(rows) < LEAST_CAPTURES or bands(rows) is None:
+    count = bands(rows) if len(rows) >= LEAST_CAPTURES else None
+    if count is None:
         return Finding("shutter.readout_s", None, note=_AT_REST)
-    picks = rng.integers(len(rows), size=(_BAND_DRAWS, len(rows)))
-    counts = np.array([count for pick in picks if (count := bands(rows[pick])) is not None])
+    resampled = [bands(rows[pick]) for pick in rng.integers(len(rows), size=(_DRAWS, len(rows)))]
+    counts = np.array([count, *(n for n in resampled if n is not None)])
     found = of_draws("shutter.readout_s", np.concatenate([counts / hertz for hertz in _FLICKER_HZ]))
     return replace(found, note=_BANDS.format(np.median(counts)))
 
