@@ -52,9 +52,7 @@ _GRAINY = (
     "grey wall."
 )
 _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
-_COLORS = (
-    "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
-)
+_COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
 _CURVE = (
     "the noise that is left fits many curves. Take JPEGs of highest quality of a grey wall, from dark to "
     "bright."
@@ -282,7 +280,9 @@ def _drawn(
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY) | {"tone_contrast": _CURVE}
     notes = {"full_well_e": alike, "read_noise_e": alike, "tone_contrast": _BY_NOISE}
     return [
-        replace(of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, ""))
+        replace(
+            of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, "")
+        )
         if name in draws
         else Finding(_PLACES.get(name, f"sensor.{name}"), None, note=untold[name])
         for name in (*FITTED, *COLOR_FITTED)

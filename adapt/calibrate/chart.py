@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.edges import find_edges, fit_edges, smear
+from sim2cam.adapt.calibrate.edges import MOST_EDGES, find_edges, fit_edges, smear
 from sim2cam.adapt.calibrate.grain import LEVEL_BINS, FlatTiles, flat_tiles
 from sim2cam.adapt.calibrate.levels import decoded
 from sim2cam.render.camera.automatics import choose
@@ -56,12 +56,12 @@ def marks(rgb: NDArray[np.uint8], *, colored: bool = True) -> Marks:
         rgb: (h, w, 3).
         colored: whether its file holds colours.
     """
-    return Marks(flat_tiles(rgb, colored=colored), *_edge_marks(rgb))
+    return Marks(flat_tiles(rgb, colored=colored), *_edge_marks(rgb, _SMEARED_EDGES))
 
 
 def chart_marks(sensor: Sensor) -> Marks:
     """Returns the marks of the chart as a sensor shows it, whatever its exposure."""
-    return Marks(chart_tiles(sensor), *_edge_marks(_shown(_checks(), sensor)))
+    return Marks(chart_tiles(sensor), *_edge_marks(_shown(_checks(), sensor), MOST_EDGES))
 
 
 def chart_tiles(sensor: Sensor) -> FlatTiles:
@@ -69,15 +69,18 @@ def chart_tiles(sensor: Sensor) -> FlatTiles:
     return flat_tiles(_shown(_flats(), sensor))
 
 
-def _edge_marks(rgb: NDArray[np.uint8]) -> tuple[Floats, Floats]:
+def _edge_marks(rgb: NDArray[np.uint8], most: int) -> tuple[Floats, Floats]:
+    """Returns blur and sharpening of the steepest edges, and the smear of so many."""
     grey = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
-    found = fit_edges(find_edges(grey))
-    if len(found) < _LEAST_EDGES:
+    edges = find_edges(grey, most)
+    steepest, others = (fit_edges(part) for part in (edges[:MOST_EDGES], edges[MOST_EDGES:]))
+    if len(steepest) < _LEAST_EDGES:
         return np.full(2, np.nan), np.full(2, np.nan)
-    return np.median(found[:, :2], axis=0), smear(found)
+    return np.median(steepest[:, :2], axis=0), smear(np.concatenate([steepest, others]))
 
 
 _LEAST_EDGES = 6
+_SMEARED_EDGES = 160  # the steepest are those that are not smeared
 
 
 def _shown(light: NDArray[np.float32], sensor: Sensor) -> NDArray[np.uint8]:

@@ -21,7 +21,8 @@ from sim2cam.adapt.calibrate.levels import decoded, encoded
 Floats = NDArray[np.float64]
 
 _RADIUS = 8  # of the window around an edge, pixels
-_MOST_EDGES = 40  # of a photo, the steepest first
+MOST_EDGES = 40
+"""Of a photo, the steepest first, that tell how sharp it is."""
 _LEAST_STEP = 40  # levels between both sides
 _BIN_PX = 0.25
 _FLAT = 0.08  # of the step, by which a side may vary
@@ -54,8 +55,13 @@ class Edge:
     across_rad: float
 
 
-def find_edges(grey: NDArray[np.uint8]) -> list[Edge]:
-    """Returns the clearest straight steps of a photo (h, w)."""
+def find_edges(grey: NDArray[np.uint8], most: int = MOST_EDGES) -> list[Edge]:
+    """Returns the clearest straight steps of a photo, the steepest first.
+
+    Args:
+        grey: (h, w).
+        most: steps that are looked for.
+    """
     level = grey.astype(np.float32)
     dx, dy = (cv2.Scharr(level, cv2.CV_32F, *way) / 32 for way in ((1, 0), (0, 1)))
     steep = np.hypot(dx, dy)
@@ -70,7 +76,7 @@ def find_edges(grey: NDArray[np.uint8]) -> list[Edge]:
         edge = _edge(level[window], dx[window], dy[window])
         if edge is not None:
             found.append(edge)
-        if len(found) == _MOST_EDGES:
+        if len(found) == most:
             break
     return found
 
@@ -110,16 +116,17 @@ def fit_edges(edges: Sequence[Edge]) -> Floats:
 
 
 def smear(fitted: Floats) -> Floats:
-    """Returns by how much steps one way are blurrier than those at right angles, and how unsure it is.
+    """Returns by how much steps one way are wider than those at right angles, and how unsure it is.
 
-    Those are half the difference of the squared blur, and its variance (2,); NaN where too few steps
-    stand both ways. Motion of (x, y) pixels along those ways adds x^2 / 12 to the one and y^2 / 12 to
+    Those are half the difference of their variances, and the variance of that (2,); NaN where too few
+    steps stand both ways. Motion of (x, y) pixels along those ways adds x^2 / 12 to the one and y^2 / 12 to
     the other, so that the first number is (x^2 - y^2) / 24.
 
     Args:
         fitted: (n, 3) of ``fit_edges``.
     """
-    squares, ways = fitted[:, 0] ** 2, fitted[:, 2]
+    blur, sharpening, ways = fitted.T
+    squares = blur**2 - _NARROWED * sharpening  # variance of what both do together
     usual = np.angle(np.exp(4j * ways).sum()) / 4 if len(ways) else 0.0
     along = np.cos(2 * (ways - usual))
     sides = [np.flatnonzero(sign * along > _ALIGNED) for sign in (1, -1)]
@@ -134,6 +141,9 @@ def smear(fitted: Floats) -> Floats:
     return np.array([(middles[0] - middles[1]) / apart, sum(variances) / apart**2])
 
 
+_NARROWED = (
+    0.75  # square pixels by which sharpening of 1 narrows steps that moved 2 to 6 px, measured
+)
 _ALIGNED = 0.7  # cosine of twice the angle up to which a step stands the usual way
 _LEAST_ALIGNED = 4
 _OF_MEDIAN = 1.4826 * 1.2533  # standard error of a median, over the median distance from it

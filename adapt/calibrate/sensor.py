@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +40,7 @@ COLOR_RANGES: Ranges = {
     "red_response": (0.2, 1.25),
     "blue_response": (0.2, 1.25),
     "chroma_blur_px": (0, 3),
-    "saturation": (0.5, 2),
+    "saturation": (0.65, 1.5),
 }
 """Least and most that each number is taken for, by the noise of brightness and by that of colours.
 
@@ -54,9 +55,9 @@ _LOGARITHMIC = {"full_well_e", *RESPONSES}
 _DRAWS = (128, 96)  # sensors of the first round, and of the second around the best of it
 _KEPT = (20, 96)
 _WIDER = 1.5  # of the second round, over the best of the first
-_COLOR_DRAWS, _COLOR_KEPT = 256, 96
-_SURE_GRAIN, _SURE_EDGES = 0.1, (0.04, 0.08)
-"""How well the chart stands for photos at best: of the log of grain, of blur and sharpening."""
+_SURE_GRAIN, _SURE_COLOR, _SURE_EDGES = 0.1, 0.05, (0.04, 0.08)
+"""How well the chart stands for photos at best: of the log of grain at a level, of that of colours at
+all levels, of blur and sharpening."""
 _LEAST_GRAIN = 0.05  # square levels, below which nothing is left of noise
 _UNTOLD = 0.6  # of its range: a number whose interval is as wide the photos do not tell
 
@@ -94,15 +95,7 @@ def fit_sensor(
         shown = [_together([chart_marks(_sensor(plain, one))])[known] for one in shares]
         return _off(np.array(shown), seen[known], sure[known], rng)
 
-    first = qmc.Sobol(len(RANGES), rng=rng).random(_DRAWS[0])
-    first_off = off(first)
-    best = first[np.argsort(_distance(first_off))[: _KEPT[0]]]
-    spread = np.cov(best.T) * _WIDER**2 + 1e-4 * np.eye(len(RANGES))
-    second = rng.multivariate_normal(best.mean(axis=0), spread, _DRAWS[1])
-    second = np.where((second > 0) & (second < 1), second, rng.random(second.shape))
-    shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
-    kept = np.argsort(_distance(offs))[: _KEPT[1]]
-    moved = _moved(shares[kept], offs[kept])
+    moved = _agreeing(off, len(RANGES), rng)
     draws = _told(moved, RANGES, FITTED)
     color = _fit_color([photo.flat for photo in photos], moved, plain, rng)
     if color.keys() >= set(RESPONSES):
@@ -121,19 +114,20 @@ def _fit_color(
         plain: everything else of them.
         rng: draws sensors and resamples photos.
     """
-    seen, sure = _resampled(_color_noise, photos, rng)
-    known = np.isfinite(seen)
-    if not known.any():
+    bins = np.flatnonzero(np.isfinite(color_grain(photos)).all(axis=1))
+    if not len(bins):
         return {}
-    sure = np.hypot(_SURE_GRAIN, sure)
-    shares = qmc.Sobol(len(COLOR_RANGES), rng=rng).random(_COLOR_DRAWS)
-    sensors = [_sensor(plain, one) for one in grey[rng.integers(len(grey), size=len(shares))]]
-    numbers = _numbers(shares, COLOR_RANGES)
-    drawn = [_in_color(s, *n) for s, n in zip(sensors, numbers.tolist(), strict=True)]
-    shown = np.array([_color_noise([chart_tiles(sensor)])[known] for sensor in drawn])
-    offs = _off(shown, seen[known], sure[known], rng)
-    kept = np.argsort(_distance(offs))[:_COLOR_KEPT]
-    draws = _told(_moved(shares[kept], offs[kept]), COLOR_RANGES, COLOR_FITTED)
+    seen, scatter = _resampled(partial(_color_noise, bins=bins), photos, rng)
+    sure = np.hypot(_SURE_COLOR, scatter)
+
+    def off(shares: Floats) -> Floats:
+        sensors = [_sensor(plain, one) for one in grey[rng.integers(len(grey), size=len(shares))]]
+        numbers = _numbers(shares, COLOR_RANGES).tolist()
+        drawn = [_in_color(s, *each) for s, each in zip(sensors, numbers, strict=True)]
+        shown = [_color_noise([chart_tiles(sensor)], bins) for sensor in drawn]
+        return _off(np.array(shown), seen, sure, rng)
+
+    draws = _told(_agreeing(off, len(COLOR_RANGES), rng), COLOR_RANGES, COLOR_FITTED)
     both = draws.keys() >= set(RESPONSES)
     return {name: values for name, values in draws.items() if both or name not in RESPONSES}
 
@@ -175,6 +169,25 @@ def _give_to_green(
     for name, share in zip(("full_well_e", "read_noise_e"), shares, strict=True):
         if name in draws:
             draws[name] = draws[name] * rng.choice(share, len(draws[name]))
+
+
+def _agreeing(off: Callable[[Floats], Floats], count: int, rng: np.random.Generator) -> Floats:
+    """Returns places (n, count) in ranges at which what is shown is least off, moved the rest of the way.
+
+    Args:
+        off: gives how far places (n, count) are off, mark by mark.
+        count: of ranges.
+        rng: draws places.
+    """
+    first = qmc.Sobol(count, rng=rng).random(_DRAWS[0])
+    first_off = off(first)
+    best = first[np.argsort(_distance(first_off))[: _KEPT[0]]]
+    spread = np.cov(best.T) * _WIDER**2 + 1e-4 * np.eye(count)
+    second = rng.multivariate_normal(best.mean(axis=0), spread, _DRAWS[1])
+    second = np.where((second > 0) & (second < 1), second, rng.random(second.shape))
+    shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
+    kept = np.argsort(_distance(offs))[: _KEPT[1]]
+    return _moved(shares[kept], offs[kept])
 
 
 def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Floats]:
@@ -239,9 +252,10 @@ def _together(photos: Sequence[Marks]) -> Floats:
     return np.append(np.log(noise + _LEAST_GRAIN).ravel(), middle)
 
 
-def _color_noise(photos: Sequence[FlatTiles]) -> Floats:
-    """Returns the log of the grain of colours (bins x 3 x lags,)."""
-    return np.asarray(np.log(color_grain(photos) + _LEAST_GRAIN).ravel())
+def _color_noise(photos: Sequence[FlatTiles], bins: NDArray[np.intp]) -> Floats:
+    """Returns the log of the grain of colours (3 x lags,), its mean over bins that are known."""
+    noise = np.ma.masked_invalid(np.log(color_grain(photos)[bins] + _LEAST_GRAIN))
+    return np.asarray(noise.mean(axis=0).filled(np.nan))
 
 
 def _sensor(plain: Sensor, shares: Floats) -> Sensor:

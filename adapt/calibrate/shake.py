@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_TO_SQUARED_PX = 12.0
-"""Motion of standard deviation s along both ways leaves smears of standard deviation s^2 / 12: those are
-(x^2 - y^2) / 24, and the variance of x^2 is 2 s^4."""
+_TO_SQUARED_PX = 6 * np.pi
+"""Motion of standard deviation s along both ways leaves smears whose mean size is s^2 / 6 pi: those are
+(x^2 - y^2) / 24, and x - y and x + y are independent, of a mean size of 2 s / sqrt(pi) each."""
 
 
 def shake_px(smears: Floats, rng: np.random.Generator, count: int) -> Floats:
@@ -24,6 +24,8 @@ def shake_px(smears: Floats, rng: np.random.Generator, count: int) -> Floats:
         count: of draws.
     """
     picks = rng.integers(len(smears), size=(count, len(smears)))
-    values, variances = smears.T
-    squares = (values**2 - variances)[picks].mean(axis=1)
+    sizes, variances = (
+        numbers[picks].mean(axis=1) for numbers in (np.abs(smears.T[0]), smears.T[1])
+    )
+    squares = sizes**2 - 2 / np.pi * variances  # of normal errors alone nothing is left
     return np.asarray(np.sqrt(_TO_SQUARED_PX * np.sqrt(np.maximum(squares, 0.0))))

@@ -16,7 +16,9 @@ REAL = Path(os.environ.get("SIM2CAM_REAL", "none")) / "dice"
 def scene(rng, size=(320, 400)):
     """Returns the light (h, w, 3) of blocks on an uneven floor, other each time."""
     y, x = np.mgrid[-1 : 1 : size[0] * 1j, -1 : 1 : size[1] * 1j]
-    light = 0.2 * np.exp(0.3 * rng.normal() * x + 0.3 * rng.normal() * y + 0.2 * rng.normal() * y**2)
+    light = 0.2 * np.exp(
+        0.3 * rng.normal() * x + 0.3 * rng.normal() * y + 0.2 * rng.normal() * y**2
+    )
     for _ in range(12):
         top, left = rng.integers(0, size[0] - 60), rng.integers(0, size[1] - 60)
         high, wide = rng.integers(20, 60, 2)

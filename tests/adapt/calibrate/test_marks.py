@@ -50,7 +50,7 @@ def test_grain_of_differences_is_the_sum_of_both_colours():
 
 def test_grain_of_colours_is_told_by_grey_tiles_of_files_with_colours_alone():
     picture = greys(np.random.default_rng(0), 3.0)
-    tinted = np.clip(picture.astype(int) + [30, 0, 0], 0, 255).astype(np.uint8)
+    tinted = np.clip(picture + np.array([30, 0, 0]), 0, 255).astype(np.uint8)
     for tiles in (flat_tiles(tinted), flat_tiles(picture, colored=False)):
         assert np.isnan(color_grain([tiles])).all()
         assert np.isfinite(grain([tiles])).any()
@@ -86,14 +86,15 @@ def test_the_chart_shows_what_sensors_do():
 
 
 def test_the_chart_shows_which_colour_is_noisy_and_how_coarse_its_noise_is():
+    fine = replace(SENSOR, jpeg_quality=99, processing=Processing(jpeg_subsampling="444"))
     plain, red, smooth = (
         np.nanmedian(
             color_grain([chart_tiles(sensor)]).reshape(len(MIDDLES), 3, len(COLOR_LAGS)), axis=0
         )
         for sensor in (
-            SENSOR,
-            replace(SENSOR, red_response=0.3),
-            replace(SENSOR, processing=Processing(chroma_blur_px=1.0)),
+            fine,
+            replace(fine, red_response=0.3),
+            replace(fine, processing=replace(fine.processing, chroma_blur_px=1.0)),
         )
     )
     assert (red[[0, 2]] > 1.5 * plain[[0, 2]]).all()  # red less green, red less blue

@@ -82,7 +82,7 @@ def test_files_that_do_not_say_what_took_them_are_told_apart_by_how_they_are_wri
     cameras = by_camera(list_captures(tmp_path)[0])
     found = {name: len(own) for name, own in by_writing(cameras["160x120"]).items()}
     assert found == {"JPEG 4:2:0": 3, "JPEG 4:4:4": 1, "no JPEG": 1}
-    assert list(found)[0] == "JPEG 4:2:0"
+    assert next(iter(found)) == "JPEG 4:2:0"
     assert list(by_writing(cameras["Kodak One, 160x120"])) == [""]
 
 

@@ -24,7 +24,7 @@ def moved_checks(way_px, turn=0.3, finer=4):
     return np.repeat(picture.round().astype(np.uint8)[..., None], 3, axis=-1)
 
 
-@pytest.mark.parametrize("length", [0.0, 2.0, 4.0])
+@pytest.mark.parametrize("length", [0.0, 2.0, 4.0, 6.0])
 @pytest.mark.parametrize("off_rad", [0.0, np.pi / 2, np.pi / 4])
 def test_edges_across_the_way_are_blurrier_by_its_length(length, off_rad):
     turn = 0.3
@@ -32,7 +32,7 @@ def test_edges_across_the_way_are_blurrier_by_its_length(length, off_rad):
     found, variance = marks(moved_checks(way, turn)).smear
     # the first way is that in which most edges stand, up to a quarter turn
     expected = length**2 / 24 * abs(np.cos(2 * off_rad))
-    assert abs(found) == pytest.approx(expected, abs=0.06 + 0.08 * expected)
+    assert abs(found) == pytest.approx(expected, abs=0.04 + 0.1 * expected)
     assert 0 < variance < 0.05
 
 
@@ -52,4 +52,4 @@ def test_the_shake_of_many_photos_is_found_again(still):
     draws = shake_px(smears, rng, 500)
     low, high = np.quantile(draws, (0.025, 0.975))
     assert low <= still <= high
-    assert np.median(draws) == pytest.approx(still, rel=0.15, abs=0.5)
+    assert np.median(draws) == pytest.approx(still, rel=0.15, abs=0.8)

@@ -160,7 +160,9 @@ def test_crosstalk_greys_colours_and_its_correction_adds_noise(sensor):
     mosaic = replace(PLAIN, crosstalk=0.15)
     light = flat(1.0) * np.array([0.6, 0.2, 0.2], np.float32)
     raw = counted(light, sensor, mosaic)
-    pale, half, full = (colored(raw, sensor, mosaic, "bilinear", share) for share in (0.0, 0.5, 1.0))
+    pale, half, full = (
+        colored(raw, sensor, mosaic, "bilinear", share) for share in (0.0, 0.5, 1.0)
+    )
     chroma = [float(f[..., 0].mean() - f[..., 1].mean()) for f in (pale, half, full)]
     assert chroma[0] == pytest.approx(0.4 * (1 - 3 * 0.15), rel=0.02)
     assert chroma[0] < chroma[1] < chroma[2]

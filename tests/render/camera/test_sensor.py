@@ -59,7 +59,11 @@ def test_noise_is_poisson_and_gaussian(make, full_well_e, read_noise_e, exposure
 @pytest.mark.parametrize("read_noise_e", [0.0, 12.0])
 def test_a_colour_of_fewer_electrons_is_noisier(make, read_noise_e):
     sensor = replace(
-        make.neutral, full_well_e=1600.0, read_noise_e=read_noise_e, red_response=0.5, blue_response=0.25
+        make.neutral,
+        full_well_e=1600.0,
+        read_noise_e=read_noise_e,
+        red_response=0.5,
+        blue_response=0.25,
     )
     found = linear(develop(flat(), sensor))
     full = 1600.0 * np.array([0.5, 1.0, 0.25])
@@ -180,8 +184,7 @@ def test_a_mosaic_gives_the_same_picture_where_it_is_even(make):
     radiance = flat() * np.array([0.9, 0.7, 0.5], np.float32)
     sensor = replace(make.neutral, full_well_e=1e8, red_response=0.5, blue_response=0.6)
     plain, behind = (
-        develop(radiance, replace(sensor, mosaic=mosaic)).astype(int)
-        for mosaic in (None, RGGB)
+        develop(radiance, replace(sensor, mosaic=mosaic)).astype(int) for mosaic in (None, RGGB)
     )
     assert np.abs(plain - behind).max() <= 1
 
