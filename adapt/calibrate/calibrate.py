@@ -53,10 +53,6 @@ _GRAINY = (
 )
 _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
 _COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
-_CURVE = (
-    "the noise that is left fits many curves. Take JPEGs of highest quality of a grey wall, from dark to "
-    "bright."
-)
 _COLORLESS = "the photos have no colour."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
@@ -200,6 +196,7 @@ def _sensor(
         *white,
         _vignetting(photos, 1 / contrast, rng),
         *_drawn(photos, quality, subsampling or "444", white, rng),
+        Finding("sensor.tone_contrast", None, note=_CHART),
         Finding("sensor.saturation", None, note=_CHART),
         _quality(qualities),
         Finding(
@@ -261,7 +258,7 @@ def _drawn(
     white: Sequence[Finding],
     rng: np.random.Generator,
 ) -> list[Finding]:
-    """Returns what the chart tells of noise, filters, sharpness and tone.
+    """Returns what the chart tells of noise, filters and sharpness.
 
     Args:
         photos: what is seen in each.
@@ -277,8 +274,8 @@ def _drawn(
             unsure = rng.normal(0.0, (high - low) / (2 * 1.96), len(draws[name]))
             draws[name] = draws[name] * gain.value * np.exp(unsure)
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
-    untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY) | {"tone_contrast": _CURVE}
-    notes = {"full_well_e": alike, "read_noise_e": alike, "tone_contrast": _BY_NOISE}
+    untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
+    notes = {"full_well_e": alike, "read_noise_e": alike}
     return [
         replace(
             of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, "")
@@ -291,7 +288,6 @@ def _drawn(
 
 _PLACES = {"chroma_blur_px": "sensor.processing.chroma_blur_px"}
 _ALIKE = "as if of as many electrons in every colour"
-_BY_NOISE = "by how noise grows with brightness; recipes go on drawing it"
 
 
 def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:

@@ -112,7 +112,7 @@ def fit_edges(edges: Sequence[Edge]) -> Floats:
     rms = np.sqrt(cost / levels.shape[1])
     explained = rms < _STRAIGHT * (numbers[:, 1] - numbers[:, 0])
     ways = np.array([edge.across_rad for edge in edges])
-    return np.column_stack([numbers[:, 3:], ways])[explained]
+    return np.asarray(np.column_stack([numbers[:, 3:], ways])[explained])
 
 
 def smear(fitted: Floats) -> Floats:

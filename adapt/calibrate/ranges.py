@@ -29,7 +29,7 @@ _FACTORS = {
     )
 }  # fmt: skip
 """The group and factor of a recipe that each finding decides; those of lenses are ``_lens``'s, those of
-shutters and hands ``_moving``'s. The tone curve is told by noise alone, and decides none."""
+shutters and hands ``_moving``'s."""
 _BOUNDS = {
     "exposure_ev": (-8.0, 8.0),
     "red_gain": (0.05, 20.0),

@@ -47,7 +47,7 @@ COLOR_RANGES: Ranges = {
 Responses are those of white as the picture has it, so errors of the white balance are in them. How
 strongly colours are mixed is wider here, as cameras mix them for the sake of their filters too.
 """
-FITTED = ("full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px", "tone_contrast")
+FITTED = ("full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px")
 RESPONSES = ("red_response", "blue_response")
 COLOR_FITTED = (*RESPONSES, "chroma_blur_px")
 

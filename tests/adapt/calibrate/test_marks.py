@@ -119,8 +119,8 @@ def test_photos_without_flats_and_edges_tell_no_sensor():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("red", "blue", "smooth"), [(0.45, 0.7, 0.3), (0.9, 0.5, 1.4)])
-def test_noise_of_each_colour_is_found_again(red, blue, smooth):
+def test_noise_of_each_colour_is_found_again():
+    red, blue, smooth = 0.45, 0.7, 0.3
     sensor = replace(
         SENSOR, full_well_e=900.0, red_response=red, blue_response=blue, jpeg_quality=98,
         processing=Processing(chroma_blur_px=smooth, jpeg_subsampling="444"),
@@ -132,17 +132,6 @@ def test_noise_of_each_colour_is_found_again(red, blue, smooth):
     for name, value in (truth | {"full_well_e": 900.0}).items():
         low, high = np.quantile(draws[name], (0.005, 0.995))
         assert low <= value <= high
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("contrast", [0.85, 1.3])
-def test_noise_tells_the_tone_curve(contrast):
-    sensor = replace(SENSOR, tone_contrast=contrast, full_well_e=700.0, jpeg_quality=98)
-    shown = [chart_marks(replace(sensor, noise_seed=seed)) for seed in range(4)]
-    values = fit_sensor(shown, 98, "420", np.random.default_rng(0)).draws["tone_contrast"]
-    low, high = np.quantile(values, (0.005, 0.995))
-    assert low <= contrast <= high
-    assert high - low < 0.36
 
 
 @pytest.mark.slow
