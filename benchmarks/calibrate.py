@@ -1,19 +1,24 @@
 """How well calibrate tells a camera: hidden ones, all numbers drawn, take pictures and are told from them.
 
-    python benchmarks/calibrate.py [--cameras N] [--photos N]
+    python benchmarks/calibrate.py [--cameras N] [--photos N] [--at-once N] [--minutes M]
 
 Writes ``calibrate.json`` to ``benchmarks/results``: of each parameter its error and how often its 95 %
-interval holds the truth. Cameras that are there already are kept, so that it can be stopped and go on.
+interval holds the truth. Each camera is stored as it is done and kept, so that it can be stopped and go
+on; remove the file after a change of what is measured.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import tyro
@@ -21,7 +26,11 @@ import tyro
 from sim2cam import images
 from sim2cam.adapt.calibrate.calibrate import calibrate
 from sim2cam.adapt.calibrate.camera_fit import CameraFit
+from sim2cam.adapt.calibrate.sensor import shares_of_green
+from sim2cam.adapt.certificate.certificate import share
 from sim2cam.dataset.writer import write_json
+from sim2cam.pipeline.engines import map_units
+from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.scene.camera import Camera
@@ -41,37 +50,56 @@ class Arguments:
     """Number of cameras."""
     photos: int = 16
     """Pictures that each takes; a multiple of 4."""
+    at_once: int = 1
+    """Cameras side by side, one thread each."""
+    minutes: float = 1e9
+    """Start no camera after so many minutes; with 0 what there is is summed up."""
     out: Path = Path(__file__).parent / "results"
     """Folder of the results."""
 
 
 def main(arguments: Arguments) -> None:
     """Hides, calibrates, scores and writes."""
-    path = arguments.out / "calibrate.json"
-    known: dict[str, Any] = (
-        json.loads(path.read_text()) if path.is_file() else {"photos": arguments.photos}
-    )
-    done: dict[str, Any] = known.get("cameras", {}) if known["photos"] == arguments.photos else {}
-    for number in range(arguments.cameras):
-        if str(number) not in done:
-            done[str(number)] = score(number, arguments.photos)
+    start, path = time.monotonic(), arguments.out / "calibrate.json"
+    done = kept(path, arguments.photos)
+    missing = [Hidden(n, arguments.photos) for n in range(arguments.cameras) if str(n) not in done]
+    while missing and time.monotonic() - start < 60 * arguments.minutes:
+        batch, missing = missing[: arguments.at_once], missing[arguments.at_once :]
+        for number, found in map_units(score, batch, arguments.at_once):
+            done[str(number)] = found
             facts = {"photos": arguments.photos, "summary": summary(done), "cameras": done}
-            write_json(path, facts)
-        print(f"camera {number}: {len(done[str(number)])} parameters", file=sys.stderr, flush=True)
-    for name, found in summary(done).items():
+            write_json(path, {"environment": environment_facts(None, arguments.at_once), **facts})
+            minutes = (time.monotonic() - start) / 60
+            print(f"{minutes:6.1f} min  camera {number}: {len(found)} parameters", file=sys.stderr)
+    for name, told in summary(done).items():
         print(
-            f"{name:32} {found['told']:4} told  error {found['median_error']:.4g}  "
-            f"in interval {found['covered']:.2f}"
+            f"{name:32} {told['told']:4} told  error {told['median_error']:.4g}  "
+            f"in interval {told['covered']['value']:.2f}"
         )
 
 
-def score(number: int, photos: int) -> dict[str, Any]:
-    """Returns truth, estimate and interval of what was told of a hidden camera, by parameter."""
+@dataclass(frozen=True)
+class Hidden:
+    """A hidden camera: its number, and how many pictures it takes."""
+
+    number: int
+    photos: int
+
+
+def kept(path: Path, photos: int) -> dict[str, Any]:
+    """Returns what was measured before of cameras that took as many photos, by their numbers."""
+    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    cameras: dict[str, Any] = known.get("cameras", {})
+    return cameras if known.get("photos") == photos else {}
+
+
+def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
+    """Returns a camera's number, and truth, estimate and interval of what was told, by parameter."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        truth = take_photos(number, photos, root)
-        fit = calibrate(root / "photos", None, stream(number, "calibrate"))
-    return compare(truth, fit)
+        truth = take_photos(hidden.number, hidden.photos, root)
+        fit = calibrate(root / "photos", None, stream(hidden.number, "calibrate"))
+    return hidden.number, compare(truth, fit)
 
 
 def take_photos(number: int, photos: int, root: Path) -> Camera:
@@ -131,6 +159,10 @@ def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
         numbers["fisheye"] = {
             "k1": rng.normal(0, 0.02), "k2": rng.normal(0, 0.004), "k3": 0.0, "k4": 0.0,
         }  # fmt: skip
+    numbers["sensor"] |= {
+        "red_response": rng.uniform(0.4, 1.0), "blue_response": rng.uniform(0.4, 1.0),
+    }  # fmt: skip
+    numbers["processing"]["chroma_blur_px"] = rng.uniform(0, 2)
     return numbers
 
 
@@ -154,6 +186,8 @@ def _toml(value: Any) -> str:
 def compare(truth: Camera, fit: CameraFit) -> dict[str, Any]:
     """Returns truth, estimate and interval of each number that was told and means the same in both."""
     found: dict[str, Any] = {}
+    if fit.finding("sensor.red_response").value is None:
+        truth = _alike(truth)
     bends = {f"lens.k{i}" for i in range(1, 7)} | {"lens.p1", "lens.p2"}
     for finding in fit.findings:
         actual = value_at(truth, finding.name)
@@ -166,6 +200,15 @@ def compare(truth: Camera, fit: CameraFit) -> dict[str, Any]:
                 "ci95": list(finding.ci95),
             }
     return found
+
+
+def _alike(camera: Camera) -> Camera:
+    """Returns a camera with the electrons of a sensor that is as noisy, but in all colours alike."""
+    sensor = camera.sensor
+    red, blue = sensor.red_response / sensor.red_gain, sensor.blue_response / sensor.blue_gain
+    electrons, read = shares_of_green(np.array([red, 1.0, blue]))
+    full, noise = sensor.full_well_e / float(electrons), sensor.read_noise_e / float(read)
+    return replace(camera, sensor=replace(sensor, full_well_e=full, read_noise_e=noise))
 
 
 def value_at(camera: Camera, path: str) -> float | None:
@@ -189,7 +232,7 @@ def summary(cameras: dict[str, Any]) -> dict[str, Any]:
             "told": len(told),
             "median_error": float(np.median(errors)),
             "median_width": float(np.median(widths)),
-            "covered": float(np.mean(inside)),
+            "covered": share(sum(inside), len(inside)).to_json(),
         }
     return found
 

@@ -25,6 +25,7 @@ from sim2cam.dataset.writer import write_json
 from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
+    CAMERA,
     FIXED,
     RANDOMIZED,
     REAL,
@@ -40,6 +41,7 @@ from sim2cam.report.ladder import read_ladder, write_ladder_page
 PLAN = Plan(
     arms=(
         Arm("randomized", (RANDOMIZED,)),
+        Arm("randomized + camera fit", (CAMERA,)),
         Arm("+ transfer", (RANDOMIZED, "reinhard")),
         Arm("+ translated", (RANDOMIZED, TRANSLATED)),
         Arm("real only (200 labelled photos)", (REAL,)),

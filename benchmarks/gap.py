@@ -17,17 +17,14 @@ from typing import Any
 import tyro
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.adapt.calibrate.calibrate import calibrate
-from sim2cam.adapt.calibrate.camera_fit import write_camera
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.writer import write_json
+from sim2cam.pipeline.cameras import recipe_around
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.gap import gap_ladders
 from sim2cam.pipeline.recipe import Recipe, load_recipe
-from sim2cam.seeds import stream
 
 SEED = 200
-_RECIPE = 'base = "dice"\ncamera = "camera.json"\n'
 
 
 @dataclass(frozen=True)
@@ -73,12 +70,9 @@ def main(arguments: Arguments) -> None:
 
 def fitted_recipe() -> Recipe:
     """Returns dice as the camera of the style photos would see them."""
-    fit = calibrate(real_folder("dice") / "style.json", None, stream(SEED, "calibrate"))
+    photos = read_captures(real_folder("dice") / "style.json")
     with tempfile.TemporaryDirectory() as folder:
-        write_camera(Path(folder) / "camera.json", fit)
-        recipe = Path(folder) / "dice-fitted.toml"
-        recipe.write_text(_RECIPE)
-        return load_recipe(str(recipe))
+        return load_recipe(recipe_around("dice", photos, Path(folder), SEED))
 
 
 if __name__ == "__main__":

@@ -240,6 +240,32 @@ def drift_table(results: dict[str, Any] | None) -> str:
     return "\n".join([*quiet, "", *seen])
 
 
+def calibrate_table(results: dict[str, Any] | None) -> str:
+    """Returns how well calibrate tells hidden cameras, number by number, as Markdown.
+
+    Args:
+        results: the content of ``calibrate.json``, None when it is not there.
+    """
+    found = (results or {}).get("summary", {})
+    count = len((results or {}).get("cameras", {}))
+    lines = [
+        "| number of a camera | told | error, median | interval's width, median | truth in the 95 % interval |",
+        f"|{'---|' * 5}",
+    ]
+    if not found:
+        return "\n".join([*lines, f"| not run |{' |' * 4}"])
+    return "\n".join(
+        [
+            *lines,
+            *(
+                f"| {name} | {told['told']} of {count} | {told['median_error']:.3g} | "
+                f"{told['median_width']:.3g} | {_score(told['covered'])} |"
+                for name, told in found.items()
+            ),
+        ]
+    )
+
+
 def _named(counts: dict[str, Any] | None) -> tuple[str, str]:
     if counts is None:
         return "—", "—"
@@ -476,6 +502,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "gap": ("gap.json", gap_table),
         "lmo": ("lmo.json", lmo_table),
         "worlds": ("worlds.json", worlds_table),
+        "calibrate": ("calibrate.json", calibrate_table),
         "drift": ("drift.json", drift_table),
         "render-steps": ("render.json", render_steps_table),
     },

@@ -294,4 +294,6 @@ def _sensor(drawn: Draw, view: int) -> Sensor:
         mosaic=_part(drawn, f"mosaic/{view}", Mosaic),
         processing=_part(drawn, f"processing/{view}", Processing),
         automatics=_part(drawn, f"automatics/{view}", Automatics),
+        red_response=drawn.number_or(f"{sensor}/red_response", 1.0),
+        blue_response=drawn.number_or(f"{sensor}/blue_response", 1.0),
     )

@@ -826,7 +826,10 @@ class Exposure:
 
 @dataclass(frozen=True)
 class SensorFactors:
-    """Noise, sharpness, tone and compression; see ``scene.camera.Sensor``."""
+    """Noise, sharpness, tone and compression; see ``scene.sensor.Sensor``.
+
+    Responses that are left out are 1.
+    """
 
     vignetting: Distribution
     blur_px: Distribution
@@ -838,6 +841,8 @@ class SensorFactors:
     sharpening: Distribution
     jpeg_quality: Distribution
     noise_seed: Distribution
+    red_response: Distribution | None = None
+    blue_response: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -850,8 +855,6 @@ class Mosaic:
     pattern: Distribution
     bits: Distribution | None = None
     black_share: Distribution | None = None
-    red_response: Distribution | None = None
-    blue_response: Distribution | None = None
     crosstalk: Distribution | None = None
     prnu: Distribution | None = None
     dsnu_e: Distribution | None = None

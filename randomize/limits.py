@@ -278,6 +278,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "sharpening": (0, 10),
     "jpeg_quality": (1, 100),
     "noise_seed": (0, 2**63 - 1),
+    "red_response": (0.05, 1),
+    "blue_response": (0.05, 1),
     "exposure_s": (1e-6, 10),
     "readout_s": (-10, 10),
     "stereo.baseline_m": DEPTH_BOUNDS["baseline_m"],

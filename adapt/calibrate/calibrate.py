@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.adapt.calibrate.boards import markers_in
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.adapt.calibrate.findings import DRAWS, of_draws, spread, told
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, fit_lens
 from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
@@ -20,12 +21,15 @@ from sim2cam.adapt.calibrate.photo import (
     Capture,
     Photo,
     by_camera,
+    by_writing,
     evenly,
     list_captures,
     look,
+    open_captures,
     software,
 )
-from sim2cam.adapt.calibrate.sensor import FITTED, fit_sensor
+from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
+from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.errors import InputError, LensError
 from sim2cam.scene.asset import Board
@@ -33,11 +37,8 @@ from sim2cam.scene.sensor import Subsampling
 
 Floats = NDArray[np.float64]
 
-_LEAST_PHOTOS = 3  # for an interval
-_DRAWS = 1000
 _BEST_QUALITY = 100  # of files that are no JPEG
 
-_MORE = "Take 10 photos or more."
 _BOARD = (
     "no board in enough photos. Print a chessboard (9 x 6 squares, say) and take 15 photos of it: tilted "
     "each way, near and far, in every corner of the picture."
@@ -51,6 +52,7 @@ _GRAINY = (
     "grey wall."
 )
 _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
+_COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
 _COLORLESS = "the photos have no colour."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
@@ -74,9 +76,37 @@ def calibrate(
     Raises:
         InputError: there is nothing there, or nothing that can be used.
     """
-    captures, refused = list_captures(path)
+    return _calibrated(path, *list_captures(path), board, rng, progress)
+
+
+def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator) -> CameraFit:
+    """Returns what photos tell of the camera that took most of them; see ``calibrate``.
+
+    Args:
+        files: of the photos; chessboards are found in them.
+        path: where they come from, for errors.
+        rng: resamples photos and draws cameras.
+
+    Raises:
+        InputError: there is nothing that can be used.
+    """
+    return _calibrated(path, *open_captures(files, path), None, rng, lambda done, total: None)
+
+
+def _calibrated(
+    path: Path,
+    captures: Sequence[Capture],
+    refused: Mapping[str, str],
+    board: Board | None,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None],
+) -> CameraFit:
     cameras = by_camera(captures)
-    camera, own = next(iter(cameras.items()))
+    camera, alike = next(iter(cameras.items()))
+    writings = by_writing(alike)
+    others = {name: len(theirs) for name, theirs in cameras.items() if name != camera}
+    others |= {f"{camera}, {name}": len(theirs) for name, theirs in list(writings.items())[1:]}
+    own = next(iter(writings.values()))
     photos, broken = look(evenly(own), board, progress)
     if not photos:
         raise InputError(path, next(iter(broken.values())))
@@ -91,13 +121,13 @@ def calibrate(
             *lens_findings,
             *_sensor(photos, own, rng),
             *_glass(photos, rng),
-            *_shutter(own, rng),
+            *shutter_findings(photos, own, lens, rng),
         ),
         lens=lens,
         border=_border(photos),
         brightest=max(photo.brightest for photo in photos),
-        others={name: len(theirs) for name, theirs in cameras.items() if name != camera},
-        refused=refused | broken,
+        others=others,
+        refused={**refused, **broken},
         software=software(own),
         traits=traits(photos),
     )
@@ -154,17 +184,18 @@ def _sensor(
     qualities = [q for capture in own if (q := jpeg_quality(capture.header)) is not None]
     quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
     subsampling = _subsampling(own)
-    contrast = rng.uniform(*TONE_CONTRAST, _DRAWS)
+    contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
     exposures = [photo.exposure_ev for photo in photos]
+    white = _white(photos, rng)
     return [
         replace(
-            _told("sensor.exposure_ev", exposures, rng, missing=""),
-            spread=_spread(exposures),
+            told("sensor.exposure_ev", exposures, rng, missing=""),
+            spread=spread(exposures),
             note=_SCENES,
         ),
-        *_white(photos, rng),
+        *white,
         _vignetting(photos, 1 / contrast, rng),
-        *_drawn(photos, quality, subsampling or "444", rng),
+        *_drawn(photos, quality, subsampling or "444", white, rng),
         Finding("sensor.tone_contrast", None, note=_CHART),
         Finding("sensor.saturation", None, note=_CHART),
         _quality(qualities),
@@ -178,11 +209,11 @@ def _sensor(
 
 def _vignetting(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
     """Returns the light that corners lose: the lens's, and what light scenes have there themselves."""
-    told = _told("sensor.vignetting", [p.falloff for p in photos], rng, factors, _EVEN)
-    if told.ci95 is None:
-        return told
-    low, high = told.ci95
-    return replace(told, ci95=(low - _SCENE_FALLOFF, high + _SCENE_FALLOFF))
+    lost = told("sensor.vignetting", [p.falloff for p in photos], rng, factors, _EVEN)
+    if lost.ci95 is None:
+        return lost
+    low, high = lost.ci95
+    return replace(lost, ci95=(low - _SCENE_FALLOFF, high + _SCENE_FALLOFF))
 
 
 _SCENE_FALLOFF = 0.06
@@ -198,7 +229,7 @@ def _quality(qualities: Sequence[int]) -> Finding:
     if not qualities:
         return Finding("sensor.jpeg_quality", None, note=_NOT_JPEG)
     middle = float(np.median(qualities))
-    return Finding("sensor.jpeg_quality", middle, (middle, middle), _spread(qualities))
+    return Finding("sensor.jpeg_quality", middle, (middle, middle), spread(qualities))
 
 
 def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
@@ -206,95 +237,63 @@ def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     boards = np.array([photo.board_white for photo in photos])
     on_boards = int(np.isfinite(boards).all(axis=1).sum()) >= LEAST_PHOTOS
     values = np.log(boards if on_boards else np.array([photo.white for photo in photos]))
-    strength = rng.uniform(*TONE_CONTRAST, _DRAWS) * rng.uniform(*SATURATION, _DRAWS)
+    strength = rng.uniform(*TONE_CONTRAST, DRAWS) * rng.uniform(*SATURATION, DRAWS)
     note = (
         "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
     )
     found: list[Finding] = []
     for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
-        told = _told(name, values[:, i], rng, 1 / strength, _COLORLESS)
-        if told.ci95 is not None and isinstance(told.value, float):
-            value, low, high = np.exp([told.value, *told.ci95]).tolist()
-            told = Finding(name, value, (low, high), value * (_spread(values[:, i]) or 0.0), note)
-        found.append(told)
+        gain = told(name, values[:, i], rng, 1 / strength, _COLORLESS)
+        if gain.ci95 is not None and isinstance(gain.value, float):
+            value, low, high = np.exp([gain.value, *gain.ci95]).tolist()
+            gain = Finding(name, value, (low, high), value * (spread(values[:, i]) or 0.0), note)
+        found.append(gain)
     return found
 
 
-def _spread(values: Sequence[float] | Floats) -> float | None:
-    """Returns the standard deviation of those that are known; None of fewer than two."""
-    known = np.asarray(values)[np.isfinite(values)]
-    return float(known.std(ddof=1)) if len(known) > 1 else None
-
-
 def _drawn(
-    photos: Sequence[Photo], quality: int, subsampling: Subsampling, rng: np.random.Generator
+    photos: Sequence[Photo],
+    quality: int,
+    subsampling: Subsampling,
+    white: Sequence[Finding],
+    rng: np.random.Generator,
 ) -> list[Finding]:
-    """Returns what the chart tells of noise, filters and sharpness."""
+    """Returns what the chart tells of noise, filters and sharpness.
+
+    Args:
+        photos: what is seen in each.
+        quality, subsampling: of their files.
+        white: the gains of red and blue, which make responses out of noise where white is white.
+        rng: draws sensors and resamples photos.
+    """
     draws = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng).draws
-    notes = dict.fromkeys(FITTED, _GRAINY) | {"sharpening": _BLURRY, "blur_px": _BLURRY}
+    alike = "" if RESPONSES[0] in draws else _ALIKE
+    for name, gain in zip(RESPONSES, white, strict=True):
+        if name in draws and isinstance(gain.value, float) and gain.ci95 is not None:
+            low, high = np.log(gain.ci95).tolist()
+            unsure = rng.normal(0.0, (high - low) / (2 * 1.96), len(draws[name]))
+            draws[name] = draws[name] * gain.value * np.exp(unsure)
+    untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
+    untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
+    notes = {"full_well_e": alike, "read_noise_e": alike}
     return [
-        _of_draws(f"sensor.{name}", draws[name])
+        replace(
+            of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, "")
+        )
         if name in draws
-        else Finding(f"sensor.{name}", None, note=notes[name])
-        for name in FITTED
+        else Finding(_PLACES.get(name, f"sensor.{name}"), None, note=untold[name])
+        for name in (*FITTED, *COLOR_FITTED)
     ]
+
+
+_PLACES = {"chroma_blur_px": "sensor.processing.chroma_blur_px"}
+_ALIKE = "as if of as many electrons in every colour"
 
 
 def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
-    strength = rng.uniform(*SATURATION, _DRAWS)
+    strength = rng.uniform(*SATURATION, DRAWS)
     fringes = np.array([photo.fringes for photo in photos])
     return [
-        _told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
+        told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
         for i, name in enumerate(("red", "blue"))
     ]
-
-
-def _shutter(own: Sequence[Capture], rng: np.random.Generator) -> list[Finding]:
-    """Returns what the files say of the exposure; in what order rows are read they do not."""
-    said = [capture.header.exif.get("ExposureTime") for capture in own]
-    times = [t for t in said if isinstance(t, float) and 0 < t < _LONGEST_S]
-    told = _told("shutter.exposure_s", times, rng, missing=_UNTIMED)
-    return [
-        replace(told, spread=_spread(times) if told.value is not None else None),
-        Finding("shutter.readout_s", None, note=_AT_REST),
-    ]
-
-
-_LONGEST_S = 60.0
-_UNTIMED = (
-    "the files do not say how long they were exposed. Take the files as the camera writes them."
-)
-_AT_REST = (
-    "photos of things at rest do not tell. Film a lamp that flickers at a known rate, and count the rows "
-    "from one dark band to the next."
-)
-
-
-def _told(
-    name: str,
-    values: Sequence[float] | Floats,
-    rng: np.random.Generator,
-    factors: Floats | None = None,
-    missing: str = "",
-) -> Finding:
-    """Returns the median of what photos say, each draw of it times a factor that nobody knows.
-
-    Args:
-        name: of the finding.
-        values: of each photo; NaN where it does not tell.
-        rng: resamples the photos.
-        factors: draws (``_DRAWS``,) of the factor; None for 1.
-        missing: why no photo tells, where none does.
-    """
-    known = np.asarray(values)[np.isfinite(values)]
-    if len(known) < _LEAST_PHOTOS:
-        few = f"{len(known)} photos tell it, {_LEAST_PHOTOS} are needed. {_MORE}"
-        return Finding(name, None, note=few if len(known) else missing)
-    picks = rng.integers(len(known), size=(_DRAWS, len(known)))
-    medians = np.median(known[picks], axis=1)
-    return _of_draws(name, medians if factors is None else medians * factors)
-
-
-def _of_draws(name: str, draws: Floats) -> Finding:
-    low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975)).tolist()
-    return Finding(name, middle, (low, high))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.edges import find_edges, fit_edges
+from sim2cam.adapt.calibrate.edges import MOST_EDGES, find_edges, fit_edges, smear
 from sim2cam.adapt.calibrate.grain import LEVEL_BINS, FlatTiles, flat_tiles
 from sim2cam.adapt.calibrate.levels import decoded
 from sim2cam.render.camera.automatics import choose
@@ -41,30 +41,46 @@ class Marks:
     Attributes:
         flat: its flattest tiles.
         edges: medians of blur and sharpening (2,) over its edges; NaN where there are hardly any.
+        smear: how much its blur differs by direction (2,), as ``edges.smear`` has it.
     """
 
     flat: FlatTiles
     edges: Floats
+    smear: Floats
 
 
-def marks(rgb: NDArray[np.uint8]) -> Marks:
-    """Returns the marks of a picture (h, w, 3)."""
-    return Marks(flat_tiles(rgb), _edge_marks(rgb))
+def marks(rgb: NDArray[np.uint8], *, colored: bool = True) -> Marks:
+    """Returns the marks of a picture.
+
+    Args:
+        rgb: (h, w, 3).
+        colored: whether its file holds colours.
+    """
+    return Marks(flat_tiles(rgb, colored=colored), *_edge_marks(rgb, _SMEARED_EDGES))
 
 
 def chart_marks(sensor: Sensor) -> Marks:
     """Returns the marks of the chart as a sensor shows it, whatever its exposure."""
-    flats, checks = (_shown(light, sensor) for light in (_flats(), _checks()))
-    return Marks(flat_tiles(flats), _edge_marks(checks))
+    return Marks(chart_tiles(sensor), *_edge_marks(_shown(_checks(), sensor), MOST_EDGES))
 
 
-def _edge_marks(rgb: NDArray[np.uint8]) -> Floats:
+def chart_tiles(sensor: Sensor) -> FlatTiles:
+    """Returns the flat tiles of the chart alone."""
+    return flat_tiles(_shown(_flats(), sensor))
+
+
+def _edge_marks(rgb: NDArray[np.uint8], most: int) -> tuple[Floats, Floats]:
+    """Returns blur and sharpening of the steepest edges, and the smear of so many."""
     grey = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
-    found = fit_edges(find_edges(grey))
-    return np.median(found, axis=0) if len(found) >= _LEAST_EDGES else np.full(2, np.nan)
+    edges = find_edges(grey, most)
+    steepest, others = (fit_edges(part) for part in (edges[:MOST_EDGES], edges[MOST_EDGES:]))
+    if len(steepest) < _LEAST_EDGES:
+        return np.full(2, np.nan), np.full(2, np.nan)
+    return np.median(steepest[:, :2], axis=0), smear(np.concatenate([steepest, others]))
 
 
 _LEAST_EDGES = 6
+_SMEARED_EDGES = 160  # the steepest are those that are not smeared
 
 
 def _shown(light: NDArray[np.float32], sensor: Sensor) -> NDArray[np.uint8]:

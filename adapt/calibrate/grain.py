@@ -1,4 +1,4 @@
-"""Grain: how much and how finely brightness varies in flat parts of a photo, by level."""
+"""Grain: how much and how finely brightness and colour vary in flat parts of a photo, by level."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 LEVEL_BINS = np.linspace(24, 216, 9)
 """Ends of the bins of levels; beyond them noise is cut off."""
 LAGS = ((1, 0), (2, 0), (1, 1))
 """Distances across and down (or down and across), pixels, at which levels are compared."""
+COLOR_LAGS = ((1, 0), (2, 0), (4, 0))
+"""The same of colours, which cameras and their files make coarser."""
 
 _TILE = 16
 _MOST_TILES = 6000
@@ -21,6 +24,8 @@ _KEPT = 24  # tiles of a bin that a photo gives at most
 _FLATTEST = 0.25  # share of the tiles of all photos in a bin that is taken for flat
 _LEAST_TILES = 8
 _LOW = 0.3  # quantile over flat tiles: texture that looks flat only adds
+_GREY = 20.0  # levels between colours up to which their noise is that of a grey wall
+_PAIRS = ((0, 1), (2, 1), (0, 2))  # colours whose differences are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,29 +36,39 @@ class FlatTiles:
         bins: (n,) number of the bin of levels.
         coarse: (n,) variance of what is coarse in them, square levels.
         fine: (n, lags) half the mean squared difference of levels.
+        color: (n, 3 x lags) the same of the levels of red less green, blue less green and red less blue;
+            NaN where a tile is not grey.
     """
 
     bins: NDArray[np.intp]
-    coarse: NDArray[np.float32]
-    fine: NDArray[np.float32]
+    coarse: Singles
+    fine: Singles
+    color: Singles
 
 
-def flat_tiles(rgb: NDArray[np.uint8]) -> FlatTiles:
-    """Returns the flattest tiles of a photo (h, w, 3), by the mean of its colours' levels.
+def flat_tiles(rgb: NDArray[np.uint8], *, colored: bool = True) -> FlatTiles:
+    """Returns the flattest tiles of a photo by the mean of its colours' levels.
 
     That is what no change of saturation moves.
+
+    Args:
+        rgb: (h, w, 3).
+        colored: whether its file holds colours.
     """
     colors = _tiles(rgb)
     tiles = colors.mean(axis=-1, dtype=np.float32)
     level = tiles.mean(axis=(1, 2))
-    whole = (colors.min(axis=(1, 2, 3)) > 0) & (colors.max(axis=(1, 2, 3)) < _CLIPPED)
+    whole = np.flatnonzero(
+        (colors.min(axis=(1, 2, 3)) > 0) & (colors.max(axis=(1, 2, 3)) < _CLIPPED)
+    )
     tiles, bins = tiles[whole], np.digitize(level[whole], LEVEL_BINS) - 1
     coarse = _coarse_variance(tiles)
     order = np.argsort(coarse, kind="stable")
     kept = [order[bins[order] == number][:_KEPT] for number in range(len(LEVEL_BINS) - 1)]
     chosen = np.concatenate(kept)
     fine = np.stack([_difference(tiles[chosen], *lag) for lag in LAGS], axis=1)
-    return FlatTiles(bins[chosen], coarse[chosen], fine)
+    color = _color_differences(colors[whole[chosen]])
+    return FlatTiles(bins[chosen], coarse[chosen], fine, color if colored else color * np.nan)
 
 
 _CLIPPED = 252
@@ -65,17 +80,28 @@ def grain(photos: Sequence[FlatTiles]) -> Floats:
     Tiles are chosen as flat by what is coarse in them, and looked at by what is fine, so that the
     choice hardly favours those with little noise.
     """
-    bins, coarse, fine = (
-        np.concatenate([getattr(tiles, name) for tiles in photos])
-        for name in ("bins", "coarse", "fine")
+    return _quiet(photos, "fine")
+
+
+def color_grain(photos: Sequence[FlatTiles]) -> Floats:
+    """Returns the same of differences of colours (bins, 3 x lags), by tiles that are grey."""
+    return _quiet(photos, "color")
+
+
+def _quiet(photos: Sequence[FlatTiles], name: str) -> Floats:
+    """Returns a low quantile (bins, lags) of what the flattest tiles that know it show."""
+    bins, coarse, values = (
+        np.concatenate([getattr(tiles, part) for tiles in photos])
+        for part in ("bins", "coarse", name)
     )
-    found = np.full((len(LEVEL_BINS) - 1, len(LAGS)), np.nan)
+    known = np.isfinite(values).all(axis=1)
+    found = np.full((len(LEVEL_BINS) - 1, values.shape[1]), np.nan)
     for number in range(len(found)):
-        mine = np.flatnonzero(bins == number)
+        mine = np.flatnonzero(known & (bins == number))
         count = max(_LEAST_TILES, round(_FLATTEST * len(mine)))
         if len(mine) >= 2 * _LEAST_TILES:
             flat = mine[np.argsort(coarse[mine], kind="stable")[:count]]
-            found[number] = np.quantile(fine[flat], _LOW, axis=0)
+            found[number] = np.quantile(values[flat], _LOW, axis=0)
     return found
 
 
@@ -87,14 +113,23 @@ def _tiles(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return tiles[:: max(1, -(-len(tiles) // _MOST_TILES))]
 
 
-def _coarse_variance(tiles: NDArray[np.float32]) -> NDArray[np.float32]:
+def _coarse_variance(tiles: Singles) -> Singles:
     """Returns the variance (n,) of the means of a tile's sixteen parts."""
     part = _TILE // 4
     means = tiles.reshape(-1, 4, part, 4, part).mean(axis=(2, 4))
     return np.asarray(means.var(axis=(1, 2)))
 
 
-def _difference(tiles: NDArray[np.float32], a: int, b: int) -> NDArray[np.float32]:
+def _color_differences(colors: NDArray[np.uint8]) -> Singles:
+    """Returns what ``FlatTiles.color`` is of tiles (n, side, side, 3)."""
+    levels = colors.astype(np.float32)
+    planes = [levels[..., first] - levels[..., second] for first, second in _PAIRS]
+    found = [_difference(plane, *lag) for plane in planes for lag in COLOR_LAGS]
+    is_grey = np.all([np.abs(plane.mean(axis=(1, 2))) < _GREY for plane in planes], axis=0)
+    return np.where(is_grey[:, None], np.stack(found, axis=1), np.float32(np.nan))
+
+
+def _difference(tiles: Singles, a: int, b: int) -> Singles:
     """Returns half the mean squared difference (n,) at a distance, both ways round."""
     ways = {(a, b), (b, a)}
     found = []

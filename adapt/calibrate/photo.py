@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.adapt.calibrate.bands import row_light
 from sim2cam.adapt.calibrate.boards import Sighting, find_board, find_whole, usual_shape
 from sim2cam.adapt.calibrate.chart import Marks, marks
 from sim2cam.adapt.calibrate.light import Tones, board_white, falloff, fringes, metered, tones
@@ -50,6 +51,18 @@ class Capture:
         size = f"{self.header.width}x{self.header.height}"
         return ", ".join(part for part in (maker, focal, size) if part)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the file says what took it."""
+        return bool(self.header.exif.get("Make") or self.header.exif.get("Model"))
+
+    @property
+    def writing(self) -> str:
+        """How the file is written: as which JPEG, if it is one."""
+        header = self.header
+        colors = f" {':'.join(header.subsampling)}" if header.subsampling else ""
+        return f"JPEG{colors}" if header.quantization else "no JPEG"
+
 
 @dataclass(frozen=True, eq=False)
 class Photo:
@@ -68,6 +81,7 @@ class Photo:
         tones: how light and colour are spread.
         border: dead pixels at the left, top, right and bottom.
         brightest: the highest level.
+        rows: (rows,) how the light differs from row to row, as ``bands.row_light`` has it.
     """
 
     header: Header
@@ -82,6 +96,7 @@ class Photo:
     tones: Tones
     border: tuple[int, int, int, int]
     brightest: int
+    rows: Floats
 
 
 def list_captures(path: Path) -> tuple[list[Capture], dict[str, str]]:
@@ -90,9 +105,22 @@ def list_captures(path: Path) -> tuple[list[Capture], dict[str, str]]:
     Raises:
         InputError: there is nothing there, or nothing that can be used.
     """
+    return open_captures(_files(path), path)
+
+
+def open_captures(files: Iterable[Path], path: Path) -> tuple[list[Capture], dict[str, str]]:
+    """Returns the captures in files, and why files were left out.
+
+    Args:
+        files: of photos.
+        path: where they come from, for errors.
+
+    Raises:
+        InputError: there is nothing that can be used.
+    """
     captures: list[Capture] = []
     refused: dict[str, str] = {}
-    for file in _files(path):
+    for file in files:
         try:
             captures.append(_opened(file))
         except InputError as error:
@@ -109,6 +137,18 @@ def by_camera(captures: Sequence[Capture]) -> dict[str, list[Capture]]:
     found: dict[str, list[Capture]] = {}
     for capture in captures:
         found.setdefault(capture.camera, []).append(capture)
+    return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
+
+
+def by_writing(captures: Sequence[Capture]) -> dict[str, list[Capture]]:
+    """Returns captures of one name by how their files are written, most first.
+
+    That tells cameras apart where files do not say what took them; where they do, all are of one
+    camera.
+    """
+    found: dict[str, list[Capture]] = {}
+    for capture in captures:
+        found.setdefault("" if capture.is_named else capture.writing, []).append(capture)
     return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
 
 
@@ -185,7 +225,7 @@ def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Phot
         capture.header,
         name,
         sighting,
-        marks(rgb),
+        marks(rgb, colored=colored),
         falloff(rgb),
         fringes(rgb) if colored else unknown,
         white if colored else unknown,
@@ -194,6 +234,7 @@ def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Phot
         tones(rgb),
         _border(rgb),
         int(rgb.max()),
+        row_light(rgb),
     )
 
 

@@ -17,6 +17,7 @@ _FACTORS = {
     "sensor.exposure_ev": ("exposure", "exposure_ev"),
     "sensor.red_gain": ("exposure", "red_gain"),
     "sensor.blue_gain": ("exposure", "blue_gain"),
+    "sensor.processing.chroma_blur_px": ("processing", "chroma_blur_px"),
     "sensor.processing.jpeg_subsampling": ("processing", "jpeg_subsampling"),
     "glass.lateral_color.red": ("lateral_color", "red"),
     "glass.lateral_color.blue": ("lateral_color", "blue"),
@@ -24,21 +25,28 @@ _FACTORS = {
     f"sensor.{name}": ("sensor", name)
     for name in (
         "vignetting", "full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px", "jpeg_quality",
+        "red_response", "blue_response",
     )
 }  # fmt: skip
-"""The group and factor of a recipe that each finding decides; those of lenses are ``_lens``'s."""
+"""The group and factor of a recipe that each finding decides; those of lenses are ``_lens``'s, those of
+shutters and hands ``_moving``'s."""
 _BOUNDS = {
     "exposure_ev": (-8.0, 8.0),
     "red_gain": (0.05, 20.0),
     "blue_gain": (0.05, 20.0),
     "vignetting": (0.0, 1.0),
     "read_noise_e": (0.0, 1e4),
+    "red_response": (0.05, 1.0),
+    "blue_response": (0.05, 1.0),
+    "chroma_blur_px": (0.0, 20.0),
     "denoise": (0.0, 1.0),
     "sharpening": (0.0, 10.0),
     "blur_px": (0.0, 50.0),
     "jpeg_quality": (1.0, 100.0),
     "red": (-0.05, 0.05),
     "blue": (-0.05, 0.05),
+    "exposure_s": (1e-6, 10.0),
+    "readout_s": (0.0, 10.0),
 }
 _REACH = 2.5  # standard deviations to which draws go
 _INTERVAL = 2 * 1.96  # standard deviations in an interval
@@ -51,7 +59,7 @@ def recipe_tables(fit: CameraFit) -> dict[str, Any]:
     that are as wide as they are unsure and as they differ from photo to photo; electrons at saturation
     are anywhere in their interval, by their logarithm.
     """
-    domain: dict[str, dict[str, Any]] = _lens(fit)
+    domain: dict[str, dict[str, Any]] = _lens(fit) | _moving(fit)
     for finding in fit.findings:
         if finding.name in _FACTORS and finding.value is not None:
             group, factor = _FACTORS[finding.name]
@@ -74,6 +82,28 @@ def _distribution(finding: Finding, factor: str) -> dict[str, Any]:
         return {"kind": "constant", "value": round(middle) if whole else middle}
     drawn = {"kind": "normal", "mean": middle, "std": std, "low": ends[0], "high": ends[1]}
     return {"kind": "rounded", "of": drawn} if whole else drawn
+
+
+def _moving(fit: CameraFit) -> dict[str, dict[str, Any]]:
+    """Returns the groups of shutter and motion, where hands are seen to move the picture."""
+    exposure, spin = fit.finding("shutter.exposure_s"), fit.finding("twist.spin_rad_s")
+    if exposure.value is None or not isinstance(spin.value, float):
+        return {}
+    if spin.ci95 is None or spin.ci95[0] <= 0:
+        return {}
+    readout, std = fit.finding("shutter.readout_s"), spin.value
+    turns = {"kind": "normal", "mean": 0.0, "std": std, "low": -_REACH * std, "high": _REACH * std}
+    names = ("right_m_s", "down_m_s", "forward_m_s", "roll_rad_s")
+    return {
+        "shutter": {
+            "exposure_s": _distribution(exposure, "exposure_s"),
+            "readout_s": _NONE if readout.value is None else _distribution(readout, "readout_s"),
+        },
+        "motion": dict.fromkeys(names, _NONE) | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), turns),
+    }
+
+
+_NONE = {"kind": "constant", "value": 0.0}
 
 
 def _lens(fit: CameraFit) -> dict[str, dict[str, Any]]:

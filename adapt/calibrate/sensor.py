@@ -2,27 +2,32 @@
 
 Approximate Bayesian computation with regression (Beaumont, Zhang and Balding 2002): sensors are drawn,
 those that show the chart most like the photos are kept, and a linear regression moves them the rest of
-the way. What photos do not tell, the tone curve's contrast and the colours' strength, is drawn too, so
-the intervals hold whatever it is.
+the way. Brightness tells most numbers. How much noisier red and blue are than green, and how coarse
+noise of colour is, a second round tells from the noise of colours, with sensors of the first. What
+photos do not tell is drawn too, so the intervals hold whatever it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from sim2cam.adapt.calibrate.chart import Marks, chart_marks
-from sim2cam.adapt.calibrate.grain import grain
+from sim2cam.adapt.calibrate.chart import Marks, chart_marks, chart_tiles
+from sim2cam.adapt.calibrate.grain import FlatTiles, color_grain, grain
 from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
 from sim2cam.scene.sensor import Processing, Sensor, Subsampling
 
 Floats = NDArray[np.float64]
+Ranges = Mapping[str, tuple[float, float]]
+Item = TypeVar("Item")
 
-RANGES: dict[str, tuple[float, float]] = {
+RANGES: Ranges = {
     "full_well_e": (200, 60_000),
     "read_noise_e": (0, 15),
     "denoise": (0, 1),
@@ -31,14 +36,28 @@ RANGES: dict[str, tuple[float, float]] = {
     "tone_contrast": TONE_CONTRAST,
     "saturation": SATURATION,
 }
-"""Least and most that each number is taken for; electrons by their logarithm."""
-FITTED = ("full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px")
+COLOR_RANGES: Ranges = {
+    "red_response": (0.2, 1.25),
+    "blue_response": (0.2, 1.25),
+    "chroma_blur_px": (0, 3),
+    "saturation": (0.65, 1.5),
+}
+"""Least and most that each number is taken for, by the noise of brightness and by that of colours.
 
+Responses are those of white as the picture has it, so errors of the white balance are in them. How
+strongly colours are mixed is wider here, as cameras mix them for the sake of their filters too.
+"""
+FITTED = ("full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px")
+RESPONSES = ("red_response", "blue_response")
+COLOR_FITTED = (*RESPONSES, "chroma_blur_px")
+
+_LOGARITHMIC = {"full_well_e", *RESPONSES}
 _DRAWS = (128, 96)  # sensors of the first round, and of the second around the best of it
 _KEPT = (20, 96)
 _WIDER = 1.5  # of the second round, over the best of the first
-_SURE_GRAIN, _SURE_EDGES = 0.1, (0.04, 0.08)
-"""How well the chart stands for photos at best: of the log of grain, of blur and sharpening."""
+_SURE_GRAIN, _SURE_COLOR, _SURE_EDGES = 0.1, 0.05, (0.04, 0.08)
+"""How well the chart stands for photos at best: of the log of grain at a level, of that of colours at
+all levels, of blur and sharpening."""
 _LEAST_GRAIN = 0.05  # square levels, below which nothing is left of noise
 _UNTOLD = 0.6  # of its range: a number whose interval is as wide the photos do not tell
 
@@ -48,7 +67,8 @@ class SensorFit:
     """The sensors that show the chart as the photos are, drawn.
 
     Attributes:
-        draws: (n,) of each of ``FITTED`` that the photos tell, by name.
+        draws: (n,) of each of ``FITTED`` and ``COLOR_FITTED`` that the photos tell, by name. Without
+            responses, electrons are those of a sensor that is as noisy in every colour.
     """
 
     draws: dict[str, Floats]
@@ -73,24 +93,116 @@ def fit_sensor(
 
     def off(shares: Floats) -> Floats:
         shown = [_together([chart_marks(_sensor(plain, one))])[known] for one in shares]
-        shown += rng.standard_normal(np.shape(shown)) * sure[known]
-        return np.asarray((np.nan_to_num(shown) - seen[known]) / sure[known])
+        return _off(np.array(shown), seen[known], sure[known], rng)
 
-    first = qmc.Sobol(len(RANGES), rng=rng).random(_DRAWS[0])
+    moved = _agreeing(off, len(RANGES), rng)
+    draws = _told(moved, RANGES, FITTED)
+    color = _fit_color([photo.flat for photo in photos], moved, plain, rng)
+    if color.keys() >= set(RESPONSES):
+        _give_to_green(draws, color, rng)
+    return SensorFit(draws | color)
+
+
+def _fit_color(
+    photos: Sequence[FlatTiles], grey: Floats, plain: Sensor, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Returns draws of those of ``COLOR_FITTED`` that are told; both responses or none.
+
+    Args:
+        photos: the tiles of each.
+        grey: (n, p) places in ``RANGES`` of sensors that show brightness as the photos do.
+        plain: everything else of them.
+        rng: draws sensors and resamples photos.
+    """
+    bins = np.flatnonzero(np.isfinite(color_grain(photos)).all(axis=1))
+    if not len(bins):
+        return {}
+    seen, scatter = _resampled(partial(_color_noise, bins=bins), photos, rng)
+    sure = np.hypot(_SURE_COLOR, scatter)
+
+    def off(shares: Floats) -> Floats:
+        sensors = [_sensor(plain, one) for one in grey[rng.integers(len(grey), size=len(shares))]]
+        numbers = _numbers(shares, COLOR_RANGES).tolist()
+        drawn = [_in_color(s, *each) for s, each in zip(sensors, numbers, strict=True)]
+        shown = [_color_noise([chart_tiles(sensor)], bins) for sensor in drawn]
+        return _off(np.array(shown), seen, sure, rng)
+
+    draws = _told(_agreeing(off, len(COLOR_RANGES), rng), COLOR_RANGES, COLOR_FITTED)
+    both = draws.keys() >= set(RESPONSES)
+    return {name: values for name, values in draws.items() if both or name not in RESPONSES}
+
+
+def _in_color(
+    sensor: Sensor, red_response: float, blue_response: float, blur_px: float, saturation: float
+) -> Sensor:
+    """Returns a sensor with other responses that is as noisy on the mean of grey's colours."""
+    responses = np.array([red_response, 1.0, blue_response])
+    electrons, read = shares_of_green(responses)
+    assert sensor.processing is not None
+    return replace(
+        sensor,
+        full_well_e=sensor.full_well_e * float(electrons),
+        read_noise_e=sensor.read_noise_e * float(read),
+        red_response=red_response,
+        blue_response=blue_response,
+        saturation=saturation,
+        processing=replace(sensor.processing, chroma_blur_px=blur_px),
+    )
+
+
+def shares_of_green(responses: Floats) -> tuple[Floats, Floats]:
+    """Returns electrons and read noise of green over those of a sensor as noisy in every colour.
+
+    Args:
+        responses: (..., 3) of red, green and blue.
+    """
+    electrons = (1 / responses).mean(axis=-1)
+    return electrons, electrons / np.sqrt((1 / responses**2).mean(axis=-1))
+
+
+def _give_to_green(
+    draws: dict[str, Floats], color: Mapping[str, Floats], rng: np.random.Generator
+) -> None:
+    """Turns electrons and read noise, in place, from those of all colours alike into green's."""
+    red, blue = (color[name] for name in RESPONSES)
+    shares = shares_of_green(np.stack([red, np.ones_like(red), blue], axis=-1))
+    for name, share in zip(("full_well_e", "read_noise_e"), shares, strict=True):
+        if name in draws:
+            draws[name] = draws[name] * rng.choice(share, len(draws[name]))
+
+
+def _agreeing(off: Callable[[Floats], Floats], count: int, rng: np.random.Generator) -> Floats:
+    """Returns places (n, count) in ranges at which what is shown is least off, moved the rest of the way.
+
+    Args:
+        off: gives how far places (n, count) are off, mark by mark.
+        count: of ranges.
+        rng: draws places.
+    """
+    first = qmc.Sobol(count, rng=rng).random(_DRAWS[0])
     first_off = off(first)
     best = first[np.argsort(_distance(first_off))[: _KEPT[0]]]
-    spread = np.cov(best.T) * _WIDER**2 + 1e-4 * np.eye(len(RANGES))
+    spread = np.cov(best.T) * _WIDER**2 + 1e-4 * np.eye(count)
     second = rng.multivariate_normal(best.mean(axis=0), spread, _DRAWS[1])
     second = np.where((second > 0) & (second < 1), second, rng.random(second.shape))
     shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
     kept = np.argsort(_distance(offs))[: _KEPT[1]]
-    moved = _moved(shares[kept], offs[kept])
-    told = {
+    return _moved(shares[kept], offs[kept])
+
+
+def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Floats]:
+    """Returns the numbers (n,) that are told, of places in their ranges (n, p)."""
+    return {
         name: values
-        for name, column, values in zip(RANGES, moved.T, _numbers(moved).T, strict=True)
-        if name in FITTED and np.ptp(np.quantile(column, (0.025, 0.975))) < _UNTOLD
+        for name, column, values in zip(ranges, moved.T, _numbers(moved, ranges).T, strict=True)
+        if name in wanted and np.ptp(np.quantile(column, (0.025, 0.975))) < _UNTOLD
     }
-    return SensorFit(told)
+
+
+def _off(shown: Floats, seen: Floats, sure: Floats, rng: np.random.Generator) -> Floats:
+    """Returns how far what sensors show (n, marks) is from the photos, in standard deviations."""
+    scattered = shown + rng.standard_normal(shown.shape) * sure
+    return np.asarray((np.nan_to_num(scattered) - seen) / sure)
 
 
 def _moved(shares: Floats, offs: Floats) -> Floats:
@@ -117,12 +229,18 @@ def _distance(offs: Floats) -> Floats:
 
 def _summary(photos: Sequence[Marks], rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Returns the marks of photos together, and how sure they are at best."""
-    middle = _together(photos)
+    middle, scatter = _resampled(_together, photos, rng)
     least = np.append(np.full(len(middle) - 2, _SURE_GRAIN), _SURE_EDGES)
-    count = len(photos)
-    draws = [_together([photos[i] for i in rng.integers(count, size=count)]) for _ in range(30)]
-    scatter = np.ma.masked_invalid(draws).std(axis=0).filled(0.0)
     return middle, np.hypot(least, scatter)
+
+
+def _resampled(
+    marks_of: Callable[[Sequence[Item]], Floats], photos: Sequence[Item], rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Returns marks of photos together, and their standard deviation over resampled photos."""
+    count = len(photos)
+    draws = [marks_of([photos[i] for i in rng.integers(count, size=count)]) for _ in range(30)]
+    return marks_of(photos), np.ma.masked_invalid(draws).std(axis=0).filled(0.0)
 
 
 def _together(photos: Sequence[Marks]) -> Floats:
@@ -134,14 +252,21 @@ def _together(photos: Sequence[Marks]) -> Floats:
     return np.append(np.log(noise + _LEAST_GRAIN).ravel(), middle)
 
 
+def _color_noise(photos: Sequence[FlatTiles], bins: NDArray[np.intp]) -> Floats:
+    """Returns the log of the grain of colours (3 x lags,), its mean over bins that are known."""
+    noise = np.ma.masked_invalid(np.log(color_grain(photos)[bins] + _LEAST_GRAIN))
+    return np.asarray(noise.mean(axis=0).filled(np.nan))
+
+
 def _sensor(plain: Sensor, shares: Floats) -> Sensor:
-    return replace(plain, **dict(zip(RANGES, _numbers(shares).tolist(), strict=True)))
+    return replace(plain, **dict(zip(RANGES, _numbers(shares, RANGES).tolist(), strict=True)))
 
 
-def _numbers(shares: Floats) -> Floats:
+def _numbers(shares: Floats, ranges: Ranges) -> Floats:
     """Returns numbers (..., p) of their places in their ranges, 0 to 1."""
-    low, high = np.array(list(RANGES.values())).T
-    low, high = (np.append(np.log(ends[:1]), ends[1:]) for ends in (low, high))
-    found = low + np.asarray(shares) * (high - low)
-    found[..., 0] = np.exp(found[..., 0])
+    bent = np.array([name in _LOGARITHMIC for name in ranges])
+    ends = np.array(list(ranges.values()), np.float64).T
+    ends[:, bent] = np.log(ends[:, bent])
+    found = ends[0] + np.asarray(shares) * (ends[1] - ends[0])
+    found[..., bent] = np.exp(found[..., bent])
     return np.asarray(found)

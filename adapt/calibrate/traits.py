@@ -111,7 +111,7 @@ def _of(photo: Photo) -> dict[str, Floats]:
 def _even(tiles: FlatTiles) -> FlatTiles:
     """Returns the tiles that hold nothing but noise: one photo's flattest may still show things."""
     even = tiles.coarse < tiles.fine[:, 1] + _SHADING
-    return FlatTiles(tiles.bins[even], tiles.coarse[even], tiles.fine[even])
+    return FlatTiles(tiles.bins[even], tiles.coarse[even], tiles.fine[even], tiles.color[even])
 
 
 def _row(numbers: Floats) -> tuple[float | None, ...]:

@@ -23,10 +23,10 @@ def counted(exposed: Floats, sensor: Sensor, mosaic: Mosaic) -> NDArray[np.uint1
 
     Args:
         exposed: (h, w, 3) linear RGB; 1 is the white at which green is full.
-        sensor: its electrons, read noise and seed.
+        sensor: its electrons, responses, read noise and seed.
         mosaic: the filters, and everything else that is added.
     """
-    electrons = sensor.full_well_e * _filtered(exposed, mosaic)
+    electrons = sensor.full_well_e * _filtered(exposed, sensor, mosaic)
     gathered = _gathered(electrons, sensor, mosaic)
     black, white = mosaic.black_level(), mosaic.white_level()
     per_electron = np.float32((white - black) / sensor.full_well_e)
@@ -34,12 +34,14 @@ def counted(exposed: Floats, sensor: Sensor, mosaic: Mosaic) -> NDArray[np.uint1
     return np.asarray(np.clip(np.rint(black + per_electron * full), 0, white), dtype=np.uint16)
 
 
-def colored(raw: NDArray[np.uint16], mosaic: Mosaic, demosaic: Demosaic, share: float) -> Floats:
+def colored(
+    raw: NDArray[np.uint16], sensor: Sensor, mosaic: Mosaic, demosaic: Demosaic, share: float
+) -> Floats:
     """Returns linear RGB (h, w, 3), 0 to 1, of a raw picture: white is white, and clipped as one.
 
     Args:
         raw: as ``counted`` gives it.
-        mosaic: what gave it.
+        sensor, mosaic: what gave it.
         demosaic: how the two other colours of a pixel are guessed.
         share: of the crosstalk that is undone.
     """
@@ -49,7 +51,7 @@ def colored(raw: NDArray[np.uint16], mosaic: Mosaic, demosaic: Demosaic, share: 
     whole = cv2.cvtColor(stretched, getattr(cv2, name)) * np.float32(white / _MOST)
     linear = (whole - black) / np.float32(white - black)  # below 0 too: that is noise
     balanced = np.minimum(
-        linear / np.array([mosaic.red_response, 1, mosaic.blue_response], np.float32), 1
+        linear / np.array([sensor.red_response, 1, sensor.blue_response], np.float32), 1
     )
     if mosaic.crosstalk and share:
         undone = np.linalg.inv(_crosstalk(mosaic.crosstalk)) * share + np.eye(3) * (1 - share)
@@ -62,12 +64,12 @@ def _crosstalk(amount: float) -> NDArray[np.float64]:
     return np.asarray(np.full((3, 3), amount) + np.eye(3) * (1 - 3 * amount))
 
 
-def _filtered(exposed: Floats, mosaic: Mosaic) -> Floats:
+def _filtered(exposed: Floats, sensor: Sensor, mosaic: Mosaic) -> Floats:
     """Returns what passes the filters (h, w)."""
     passed = np.maximum(exposed, 0)
     if mosaic.crosstalk:
         passed = cv2.transform(passed, _crosstalk(mosaic.crosstalk).astype(np.float32))
-    response = {"R": mosaic.red_response, "G": 1.0, "B": mosaic.blue_response}
+    response = {"R": sensor.red_response, "G": 1.0, "B": sensor.blue_response}
     plane = np.zeros(exposed.shape[:2], np.float32)
     for place, color in enumerate(mosaic.pattern):
         rows, columns = slice(place // 2, None, 2), slice(place % 2, None, 2)

@@ -77,7 +77,7 @@ def _captured(exposed: Floats, sensor: Sensor) -> tuple[Floats, NDArray[np.uint1
         return _counted(exposed, sensor), None
     of = sensor.processing or Processing()
     raw = counted(exposed, sensor, sensor.mosaic)
-    return colored(raw, sensor.mosaic, of.demosaic, of.color_correction), raw
+    return colored(raw, sensor, sensor.mosaic, of.demosaic, of.color_correction), raw
 
 
 def _processed(linear: Floats, sensor: Sensor, settings: Settings) -> NDArray[np.uint8]:
@@ -117,12 +117,21 @@ def _counted(exposed: Floats, sensor: Sensor) -> Floats:
     """Returns what the sensor counts, in place; the Poisson law is drawn as a normal one."""
     rng = np.random.default_rng(sensor.noise_seed)
     clipped = np.clip(exposed, 0, 1, out=exposed)
-    spread = clipped / sensor.full_well_e
-    spread += (sensor.read_noise_e / sensor.full_well_e) ** 2
+    full = _full_wells(sensor)
+    spread = np.asarray(clipped / full, dtype=np.float32)
+    spread += (sensor.read_noise_e / full) ** 2
     np.sqrt(spread, out=spread)
     spread *= rng.standard_normal(clipped.shape, dtype=np.float32)
     clipped += spread
     return np.asarray(np.clip(clipped, 0, 1, out=clipped))
+
+
+def _full_wells(sensor: Sensor) -> float | Floats:
+    """Returns the electrons that white is, of each colour (3,) where they differ."""
+    if sensor.red_response == sensor.blue_response == 1:
+        return sensor.full_well_e  # one number is divided by much faster
+    shares = np.array([sensor.red_response, 1, sensor.blue_response], np.float32)
+    return np.asarray(sensor.full_well_e * shares, dtype=np.float32)
 
 
 def _filtered(noisy: Floats, strength: float) -> Floats:

@@ -40,7 +40,8 @@ class Ladder:
     """Folder of the ladder."""
     arms: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
     """Comma-separated groups: core, transfers, curve (5 to 200 labelled photos), mixed (these and
-    renders); or arms: fixed, randomized, translated, real, real-25, mixed-25, or a transfer."""
+    renders); or arms: fixed, randomized, camera (cameras drawn around the one of the style photos),
+    translated, real, real-25, mixed-25, or a transfer."""
     seeds: int = 3
     """Trainings of each arm."""
     steps: int | None = None

@@ -28,6 +28,7 @@ from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import predict_dataset
 from sim2cam.models.training import train_detector
 from sim2cam.models.tuning import tuned
+from sim2cam.pipeline.cameras import recipe_around
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import load_recipe
@@ -43,13 +44,15 @@ REAL = "real"  # the labelled captures, among the names of data sets; ``real-25`
 TRANSLATED = "translated"  # by the network; other translations have the names of their methods
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
+CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
 PREDICTIONS = "predictions"  # folder of a run's results
 RESULT, PAGE = "ladder.json", "ladder.html"
 
 _PLAN = "plan.json"
-_RUNS, _TRANSFERS = "runs", "transfers"
+_RUNS, _TRANSFERS, _CAMERA_FIT = "runs", "transfers", "camera-fit"
 _PARTS = {
-    FIXED, RANDOMIZED, TRANSLATED, *METHODS, _RUNS, _TRANSFERS, PREDICTIONS, _PLAN, RESULT, PAGE,
+    FIXED, RANDOMIZED, CAMERA, TRANSLATED, *METHODS, _RUNS, _TRANSFERS, _CAMERA_FIT, PREDICTIONS,
+    _PLAN, RESULT, PAGE,
 }  # fmt: skip
 
 
@@ -139,6 +142,9 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
     for name, recipe in ((FIXED, plan.fixed), (RANDOMIZED, plan.recipe)):
         if recipe is not None and (name in names or (name == RANDOMIZED and translated)):
             _render(plan, recipe, work / name, workers)
+    if CAMERA in names:
+        around = recipe_around(plan.recipe, captures.style, work / _CAMERA_FIT, plan.data_seed)
+        _render(plan, around, work / CAMERA, workers)
     kept = {name: _translate(plan, name, captures, work, workers) for name in translated}
     return {
         name: f"the certificate rejected all {plan.pictures} translations"

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sim2cam.adapt.adversarial import MIN_CAPTURES
+from sim2cam.adapt.calibrate.findings import LEAST_CAPTURES
 from sim2cam.adapt.store import METHODS
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.pipeline.ladder import (
+    CAMERA,
     FIXED,
     PREDICTIONS,
     RANDOMIZED,
@@ -61,6 +63,7 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
     style = len(captures.style.samples)
     few = f"{style} style photos; a transfer needs at least {MIN_CAPTURES}"
     no_look = few if style < MIN_CAPTURES else ""
+    no_camera = f"{style} style photos; a camera is told from at least {LEAST_CAPTURES}"
     no_twin = "" if fixed else "no recipe with this one's name and '-fixed' lies beside it"
     photos = len(captures.train.samples) if captures.train else 0
     no_photos = "" if photos else "no labelled photos to train on: no part train with labels"
@@ -68,6 +71,12 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
     return (
         Rung(FIXED, (_CORE,), Arm("sim without randomization", (FIXED,)), no_twin),
         Rung(RANDOMIZED, (_CORE,), Arm("randomized", (RANDOMIZED,))),
+        Rung(
+            CAMERA,
+            (_CORE,),
+            Arm("randomized + camera fit", (CAMERA,)),
+            no_camera if style < LEAST_CAPTURES else "",
+        ),
         *(
             Rung(
                 name,

@@ -22,9 +22,12 @@ _SENSOR: dict[Step, dict[str, Any]] = {
     "exposure": {"exposure_ev": 0.0, "red_gain": 1.0, "blue_gain": 1.0, "automatics": None},
     "tone": {"tone_contrast": 1.0, "saturation": 1.0},
     "sharpness": {"blur_px": 0.0, "sharpening": 0.0},
-    "noise": {"full_well_e": math.inf, "read_noise_e": 0.0, "denoise": 0.0, "mosaic": None},
+    "noise": {
+        "full_well_e": math.inf, "read_noise_e": 0.0, "denoise": 0.0, "mosaic": None,
+        "red_response": 1.0, "blue_response": 1.0,
+    },
     "jpeg": {"jpeg_quality": 100},
-}
+}  # fmt: skip
 _PROCESSING: dict[Step, dict[str, Any]] = {
     "lens": {"shading_correction": 0.0},
     "tone": {"local_tone": 0.0},

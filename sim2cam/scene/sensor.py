@@ -15,8 +15,6 @@ SENSOR_BOUNDS: dict[str, Bounds] = {
     "mosaic": {
         "bits": (8, 16),
         "black_share": (0, 0.5),
-        "red_response": (0.05, 1),
-        "blue_response": (0.05, 1),
         "crosstalk": (0, 0.3),
         "prnu": (0, 0.5),
         "dsnu_e": (0, 1e6),
@@ -45,14 +43,13 @@ SENSOR_BOUNDS: dict[str, Bounds] = {
 class Mosaic:
     """A sensor that counts one colour in each pixel, and what it adds (EMVA 1288, release 3.1).
 
-    Electrons at saturation, read noise and the seed of what changes from picture to picture are
-    those of the ``Sensor``.
+    Electrons at saturation, responses, read noise and the seed of what changes from picture to picture
+    are those of the ``Sensor``.
 
     Attributes:
         pattern: filters of the first two pixels of the first row, then of the second.
         bits: of a pixel.
         black_share: number that darkness gives, over the largest.
-        red_response, blue_response: what those filters pass of white light, over green.
         crosstalk: share of each of the two other colours that a filter passes.
         prnu: relative standard deviation of the pixels' gains.
         dsnu_e: standard deviation of what pixels add in darkness, electrons.
@@ -66,8 +63,6 @@ class Mosaic:
     pattern: BayerPattern
     bits: int = 12
     black_share: float = 1 / 16
-    red_response: float = 1.0
-    blue_response: float = 1.0
     crosstalk: float = 0.0
     prnu: float = 0.0
     dsnu_e: float = 0.0
@@ -156,6 +151,8 @@ class Sensor:
         mosaic: what it counts; None for one that counts all three colours in every pixel.
         processing: what else is done to the picture; None for nothing.
         automatics: how it follows the light; None for a meter without lag and no white balance.
+        red_response, blue_response: electrons that white light sets free in red and in blue, over
+            those in green, at most 1; fewer are noisier once white is white.
     """
 
     exposure_ev: float
@@ -174,3 +171,5 @@ class Sensor:
     mosaic: Mosaic | None = None
     processing: Processing | None = None
     automatics: Automatics | None = None
+    red_response: float = 1.0
+    blue_response: float = 1.0

@@ -54,7 +54,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 def test_without_results_nothing_was_run(tmp_path):
     assert made("README.md", tmp_path).count("not run") == 15 + 6 + 6
-    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 1 + 2 + 5 + 1
+    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
@@ -133,6 +133,14 @@ def test_drift_has_a_row_for_each_quiet_comparison_and_each_change(tmp_path):
     assert "| hidden cameras, 20 pictures then, 8 now | 40 | 2 | sensor.blur_px |" in lines
     assert "| lens by itself, random halves of 37 photos of a chessboard | 8 | 0 | — |" in lines
     assert "| blur +0.4 px | 3 of 4 | 1.2 | — | — |" in lines
+
+
+def test_numbers_of_hidden_cameras_have_their_errors_and_coverage(tmp_path):
+    told = {"told": 2, "median_error": 0.01234, "median_width": 0.1, "covered": SCORE}
+    found = {"summary": {"sensor.vignetting": told}, "cameras": {"0": {}, "1": {}, "2": {}}}
+    (tmp_path / "calibrate.json").write_text(json.dumps(found))
+    row = "| sensor.vignetting | 2 of 3 | 0.0123 | 0.1 | 0.500 (0.450–0.551) |"
+    assert row in made("docs/results.md", tmp_path).splitlines()
 
 
 def test_translators_have_their_costs(tmp_path):

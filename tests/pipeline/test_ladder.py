@@ -5,11 +5,16 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from sim2cam import images
+from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.dataset.captures import CaptureSets, read_captures
+from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import InputError, OutputError
 from sim2cam.models.config import TrainConfig
-from sim2cam.pipeline import ladder
+from sim2cam.pipeline import cameras, ladder
 from sim2cam.pipeline.ladder import (
+    CAMERA,
     REAL,
     Arm,
     Plan,
@@ -110,6 +115,28 @@ def test_a_data_set_of_which_nothing_is_kept_says_so(work, captures, monkeypatch
     assert ladder.prepare_data(PLAN, captures, work, workers=1) == {
         "reinhard": "the certificate rejected all 4 translations"
     }
+
+
+def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
+    captures, tmp_path, monkeypatch
+):
+    quality = Finding("sensor.jpeg_quality", 61.0, (61.0, 61.0))
+    asked = []
+
+    def calibrate_files(files, path, _):
+        asked.append((sorted(files), path))
+        return CameraFit("96x80", 96, 80, photos=24, boards=0, findings=(quality,))
+
+    monkeypatch.setattr(cameras, "calibrate_files", calibrate_files)
+    plan = replace(PLAN, arms=(Arm("randomized + camera fit", (CAMERA,)),))
+    for _ in range(2):
+        assert ladder.prepare_data(plan, captures, tmp_path, workers=1) == {}
+    style = captures.style
+    assert asked == [(sorted(sample.rgb for sample in style.samples), style.root)]
+    assert {path.name for path in tmp_path.iterdir()} == {"camera", "camera-fit"}
+    made = read_dataset(tmp_path / "camera")
+    headers = [images.read_header(sample.rgb) for sample in made.samples]
+    assert [(h.width, h.height, jpeg_quality(h)) for h in headers] == [(96, 80, 61)] * 4
 
 
 def test_fewer_photos_are_among_more_and_another_seed_has_others(captures):

@@ -151,7 +151,10 @@ def test_what_captures_lack_is_the_reason(coco):
         "real-25", "real-50", "real-100", "real-200",
     ]  # fmt: skip
     assert full["mixed-25"] == "only 24 labelled photos"
+    few = lacks(CaptureSets(photos.take(2), photos))
+    assert few["camera"] == "2 style photos; a camera is told from at least 3"
     bare = lacks(CaptureSets(photos.take(3), photos))
+    assert not bare["camera"]
     assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
     assert bare["sliced"] == bare["translated"] == "3 style photos; a transfer needs at least 20"
     assert bare["real"] == bare["real-5"] == bare["mixed-5"]

@@ -16,6 +16,7 @@ from sim2cam.scene.sensor import Mosaic, Processing, Sensor
 SENSOR = Sensor(
     0.3, 1.1, 0.9, 0.4, 0.8, 900.0, 3.0, 0.5, 1.2, 1.1, 0.4, 80, 7,
     Mosaic("RGGB"), Processing(local_tone=0.3, chroma_blur_px=1.0, shading_correction=0.5),
+    red_response=0.5,
 )  # fmt: skip
 GLASS = Glass(
     defocus=Defocus(0.002, 0.4), lateral_color=LateralColor(0.001), field_blur=FieldBlur(1.0),

@@ -37,7 +37,6 @@ BAD = [
     (lambda: Droplets(10_000, 0.01), "droplets: count must be 0 to 200, not 10000"),
     (lambda: Mosaic("RGGB", bits=18), "mosaic: bits must be 8 to 16, not 18"),
     (lambda: Mosaic("RGGB", prnu=-0.1), "mosaic: prnu must be 0 to 0.5, not -0.1"),
-    (lambda: Mosaic("RGGB", red_response=0), "mosaic: red_response must be 0.05 to 1, not 0"),
     (lambda: Processing(local_tone=2.0), "processing: local_tone must be 0 to 1, not 2"),
     (lambda: Automatics(white_lag_s=-1), "automatics: white_lag_s must be 0 to 60, not -1"),
 ]

@@ -3,16 +3,18 @@
 import dataclasses
 import json
 import typing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.calibrate import calibrate
+from sim2cam.adapt.calibrate.calibrate import calibrate, calibrate_files
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
+from sim2cam.adapt.calibrate.shutter import readout, spin
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.pipeline.recipe import load_recipe
@@ -180,9 +182,10 @@ def test_every_number_is_a_field_of_the_camera_and_none_is_left_out(tmp_path):
     }  # fmt: skip
     color = {f"glass.lateral_color.{f.name}" for f in dataclasses.fields(LateralColor)}
     shutter = {f"shutter.{f.name}" for f in dataclasses.fields(Shutter)}
-    processing = {"sensor.processing.jpeg_subsampling"}
-    assert names == {"lens.fx_px"} | processing | sensor | color | shutter
-    assert {"jpeg_subsampling", "lateral_color"} <= {
+    processing = {f"sensor.processing.{n}" for n in ("jpeg_subsampling", "chroma_blur_px")}
+    hands = {"twist.spin_rad_s"}
+    assert names == {"lens.fx_px"} | processing | sensor | color | shutter | hands
+    assert {"jpeg_subsampling", "chroma_blur_px", "lateral_color"} <= {
         f.name for c in (Processing, Glass) for f in dataclasses.fields(c)
     }
     silent = [f for f in found.findings if f.value is None]
@@ -199,6 +202,82 @@ def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_pat
     assert found.value == pytest.approx(0.02)
     assert found.ci95 == pytest.approx((0.01, 0.04), abs=0.006)
     assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
+
+
+def seen(**parts):
+    """A photo of which nothing else is seen."""
+    return SimpleNamespace(
+        marks=SimpleNamespace(smear=parts.get("smear", (np.nan, np.nan))),
+        rows=parts.get("rows", np.zeros(240)),
+    )
+
+
+def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(0, 3.0, (2, 200))  # pixels
+    photos = [seen(smear=(s, 1e-4)) for s in (x**2 - y**2) / 24]
+    exposure = Finding("shutter.exposure_s", 0.02, (0.02, 0.02))
+    told = spin(photos, exposure, lens(), rng)
+    assert told.ci95[0] < 3.0 / (500 * 0.02) < told.ci95[1]
+    assert told.value == pytest.approx(0.3, rel=0.2)
+    missing = {
+        "no lens is known": (photos, exposure, None),
+        "the files do not say how long it took": (photos, Finding("x", None), lens()),
+        "too few photos have clear edges both ways": (photos[:2], exposure, lens()),
+    }
+    for words, parts in missing.items():
+        untold = spin(*parts, rng)
+        assert untold.value is None
+        assert words in untold.note
+
+
+def test_bands_tell_how_long_rows_take_to_read_as_far_as_mains_are_known():
+    rng = np.random.default_rng(0)
+    place = (np.arange(240) + 0.5) / 240
+    photos = [
+        seen(
+            rows=0.1 * np.cos(2 * np.pi * (3.0 * place + rng.uniform())) + rng.normal(0, 0.01, 240)
+        )
+        for _ in range(6)
+    ]
+    told = readout(photos, rng)
+    assert told.ci95 == pytest.approx((3.0 / 120, 3.0 / 100), rel=0.05)
+    assert told.note.startswith("3.0 bands to a picture")
+    for few in (photos[:2], [seen()] * 6):
+        untold = readout(few, rng)
+        assert (untold.value, untold.ci95) == (None, None)
+        assert "Film a lamp that flickers" in untold.note
+
+
+def test_recipes_move_the_camera_as_hands_do(tmp_path):
+    told = (
+        Finding("shutter.exposure_s", 0.02, (0.02, 0.02), 0.005),
+        Finding("shutter.readout_s", 0.03, (0.025, 0.03)),
+        Finding("twist.spin_rad_s", 0.3, (0.2, 0.4)),
+    )
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told))
+    cameras = [compose(draw(found.domain, 0, i, views=4), 640, 480).cameras for i in range(40)]
+    every = [camera for four in cameras for camera in four]
+    spins = [camera.twist.seen_from(camera.pose).spin_rad_s for camera in every]
+    assert np.std(spins, axis=0) == pytest.approx([0.3, 0.3, 0.0], rel=0.2)
+    assert {camera.twist.velocity_m_s for camera in every} == {(0.0, 0.0, 0.0)}
+    assert np.std([camera.shutter.exposure_s for camera in every]) == pytest.approx(0.005, rel=0.25)
+    assert np.mean([camera.shutter.readout_s for camera in every]) == pytest.approx(0.03, rel=0.05)
+    for less in (told[:2], (*told[:2], dataclasses.replace(told[2], ci95=(0.0, 0.4)))):
+        still = recipe(tmp_path, dataclasses.replace(fit(), findings=less))
+        assert (still.domain.motion, still.domain.shutter) == (None, None)
+
+
+def test_files_of_another_writing_are_left_out_by_name(tmp_path):
+    rgb = np.zeros((80, 96, 3), np.uint8)
+    for number in range(4):
+        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 90))
+    images.write_bytes(tmp_path / "4.jpg", images.encode_jpeg(rgb, 90, "444"))
+    files = sorted(tmp_path.iterdir())
+    found = calibrate_files(files, tmp_path, np.random.default_rng(0))
+    assert found.photos == 4
+    assert found.others == {"96x80, JPEG 4:4:4": 1}
+    assert found == calibrate(tmp_path, None, np.random.default_rng(0))
 
 
 def test_every_finding_that_recipes_take_is_a_factor():

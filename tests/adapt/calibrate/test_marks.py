@@ -6,11 +6,11 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.calibrate.chart import chart_marks, marks
+from sim2cam.adapt.calibrate.chart import chart_marks, chart_tiles, marks
 from sim2cam.adapt.calibrate.edges import find_edges, fit_edges
-from sim2cam.adapt.calibrate.grain import LEVEL_BINS, flat_tiles, grain
-from sim2cam.adapt.calibrate.sensor import FITTED, fit_sensor
-from sim2cam.scene.sensor import Sensor
+from sim2cam.adapt.calibrate.grain import COLOR_LAGS, LEVEL_BINS, color_grain, flat_tiles, grain
+from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, fit_sensor, shares_of_green
+from sim2cam.scene.sensor import Processing, Sensor
 
 SENSOR = Sensor(0.0, 1.0, 1.0, 0.0, 0.6, 2000.0, 4.0, 0.2, 1.1, 1.0, 0.2, 95, 3)
 MIDDLES = (LEVEL_BINS[1:] + LEVEL_BINS[:-1]) / 2
@@ -41,6 +41,21 @@ def test_grain_is_not_that_of_what_is_seen():
     assert np.isnan(grain([flat_tiles(np.zeros((64, 64, 3), np.uint8))])).all()
 
 
+def test_grain_of_differences_is_the_sum_of_both_colours():
+    picture = greys(np.random.default_rng(0), np.array([6.0, 2.0, 4.0]))
+    found = color_grain([flat_tiles(picture)]).reshape(len(MIDDLES), 3, len(COLOR_LAGS))
+    expected = np.array([36 + 4, 16 + 4, 36 + 16])[:, None]
+    assert found == pytest.approx(np.broadcast_to(expected, found.shape), rel=0.25)
+
+
+def test_grain_of_colours_is_told_by_grey_tiles_of_files_with_colours_alone():
+    picture = greys(np.random.default_rng(0), 3.0)
+    tinted = np.clip(picture + np.array([30, 0, 0]), 0, 255).astype(np.uint8)
+    for tiles in (flat_tiles(tinted), flat_tiles(picture, colored=False)):
+        assert np.isnan(color_grain([tiles])).all()
+        assert np.isfinite(grain([tiles])).any()
+
+
 @pytest.mark.parametrize("blur", [0.6, 1.0])
 @pytest.mark.parametrize("sharpening", [0.0, 0.5])
 def test_edges_are_as_wide_and_as_sharp_as_they_were_made(blur, sharpening):
@@ -52,11 +67,11 @@ def test_edges_are_as_wide_and_as_sharp_as_they_were_made(blur, sharpening):
     sharp = level + sharpening * (level - cv2.GaussianBlur(level, (0, 0), 1.0))
     found = fit_edges(find_edges(sharp.round().clip(0, 255).astype(np.uint8)))
     assert len(found) >= 20
-    assert np.median(found, axis=0) == pytest.approx([blur, sharpening], abs=0.12)
+    assert np.median(found[:, :2], axis=0) == pytest.approx([blur, sharpening], abs=0.12)
 
 
 def test_nothing_has_no_edges():
-    assert fit_edges(find_edges(np.full((80, 80), 90, np.uint8))).shape == (0, 2)
+    assert fit_edges(find_edges(np.full((80, 80), 90, np.uint8))).shape == (0, 3)
     assert find_edges(np.zeros((5, 5), np.uint8)) == []
     assert np.isnan(marks(np.full((80, 80, 3), 90, np.uint8)).edges).all()
 
@@ -70,16 +85,60 @@ def test_the_chart_shows_what_sensors_do():
     assert np.isfinite(plain.edges).all()
 
 
+def test_the_chart_shows_which_colour_is_noisy_and_how_coarse_its_noise_is():
+    fine = replace(SENSOR, jpeg_quality=99, processing=Processing(jpeg_subsampling="444"))
+    plain, red, smooth = (
+        np.nanmedian(
+            color_grain([chart_tiles(sensor)]).reshape(len(MIDDLES), 3, len(COLOR_LAGS)), axis=0
+        )
+        for sensor in (
+            fine,
+            replace(fine, red_response=0.3),
+            replace(fine, processing=replace(fine.processing, chroma_blur_px=1.0)),
+        )
+    )
+    assert (red[[0, 2]] > 1.5 * plain[[0, 2]]).all()  # red less green, red less blue
+    assert red[1] == pytest.approx(plain[1], rel=0.3)
+    assert (smooth[:, 0] < 0.5 * plain[:, 0]).all()
+    assert (smooth[:, 0] < 0.7 * smooth[:, 2]).all()
+
+
+def test_a_sensor_alike_in_all_colours_stands_for_one_that_is_not():
+    electrons, read = shares_of_green(np.array([0.5, 1.0, 0.25]))
+    assert electrons == pytest.approx((2 + 1 + 4) / 3)
+    assert electrons / read == pytest.approx(np.sqrt((4 + 1 + 16) / 3))
+    level, full, noise = 0.3, 2000.0, 9.0
+    each = np.array([0.5, 1.0, 0.25]) * full * electrons
+    assert (level / each).mean() == pytest.approx(level / full)
+    assert ((noise * read / each) ** 2).mean() == pytest.approx((noise / full) ** 2)
+
+
 def test_photos_without_flats_and_edges_tell_no_sensor():
     black = marks(np.zeros((80, 80, 3), np.uint8))
     assert fit_sensor([black], 90, "420", np.random.default_rng(0)).draws == {}
 
 
 @pytest.mark.slow
+def test_noise_of_each_colour_is_found_again():
+    red, blue, smooth = 0.45, 0.7, 0.3
+    sensor = replace(
+        SENSOR, full_well_e=900.0, red_response=red, blue_response=blue, jpeg_quality=98,
+        processing=Processing(chroma_blur_px=smooth, jpeg_subsampling="444"),
+    )  # fmt: skip
+    shown = [chart_marks(replace(sensor, noise_seed=seed)) for seed in range(4)]
+    draws = fit_sensor(shown, 98, "444", np.random.default_rng(0)).draws
+    truth = {"red_response": red, "blue_response": blue, "chroma_blur_px": smooth}
+    assert truth.keys() <= draws.keys()
+    for name, value in (truth | {"full_well_e": 900.0}).items():
+        low, high = np.quantile(draws[name], (0.005, 0.995))
+        assert low <= value <= high
+
+
+@pytest.mark.slow
 def test_a_sensor_is_found_again():
     shown = [chart_marks(replace(SENSOR, noise_seed=seed)) for seed in range(4)]
     draws = fit_sensor(shown, 95, "420", np.random.default_rng(0)).draws
-    assert {"full_well_e", "blur_px"} <= draws.keys() <= set(FITTED)
+    assert {"full_well_e", "blur_px"} <= draws.keys() <= {*FITTED, *COLOR_FITTED}
     for name, values in draws.items():
         low, high = np.quantile(values, (0.005, 0.995))
         assert low <= getattr(SENSOR, name) <= high

@@ -7,7 +7,14 @@ from PIL import Image
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
-from sim2cam.adapt.calibrate.photo import Capture, by_camera, evenly, list_captures, look
+from sim2cam.adapt.calibrate.photo import (
+    Capture,
+    by_camera,
+    by_writing,
+    evenly,
+    list_captures,
+    look,
+)
 from sim2cam.errors import InputError
 from sim2cam.images import Header
 
@@ -64,6 +71,19 @@ def test_cameras_in_one_folder_are_told_apart(tmp_path):
     }  # fmt: skip
     assert next(iter(cameras)) == "Kodak One, 160x120"
     assert refused == {}
+
+
+def test_files_that_do_not_say_what_took_them_are_told_apart_by_how_they_are_written(tmp_path):
+    for number in range(3):
+        jpeg(tmp_path / f"a{number}.jpg", subsampling="420", quality=60 + number)
+    jpeg(tmp_path / "b.jpg", subsampling="444")
+    Image.fromarray(noise()).save(tmp_path / "c.png")
+    with_exif(tmp_path / "named.jpg", Make="Kodak", Model="One")
+    cameras = by_camera(list_captures(tmp_path)[0])
+    found = {name: len(own) for name, own in by_writing(cameras["160x120"]).items()}
+    assert found == {"JPEG 4:2:0": 3, "JPEG 4:4:4": 1, "no JPEG": 1}
+    assert next(iter(found)) == "JPEG 4:2:0"
+    assert list(by_writing(cameras["Kodak One, 160x120"])) == [""]
 
 
 ODD = {

@@ -56,6 +56,22 @@ def test_noise_is_poisson_and_gaussian(make, full_well_e, read_noise_e, exposure
     assert found.var() == pytest.approx(expected + step**2 / 12, rel=0.05)
 
 
+@pytest.mark.parametrize("read_noise_e", [0.0, 12.0])
+def test_a_colour_of_fewer_electrons_is_noisier(make, read_noise_e):
+    sensor = replace(
+        make.neutral,
+        full_well_e=1600.0,
+        read_noise_e=read_noise_e,
+        red_response=0.5,
+        blue_response=0.25,
+    )
+    found = linear(develop(flat(), sensor))
+    full = 1600.0 * np.array([0.5, 1.0, 0.25])
+    expected = METERED_LEVEL / full + (read_noise_e / full) ** 2
+    assert found.mean(axis=(0, 1)) == pytest.approx([METERED_LEVEL] * 3, rel=0.01)
+    assert found.var(axis=(0, 1)) == pytest.approx(expected, rel=0.06)
+
+
 def test_noise_is_independent_between_pixels_and_channels(make):
     sensor = replace(make.neutral, full_well_e=400.0)
     noise = linear(develop(flat(), sensor)) - METERED_LEVEL
@@ -152,7 +168,7 @@ def test_jpeg_quality_decides_size_and_loss(make):
     assert losses == sorted(losses, reverse=True)
 
 
-RGGB = Mosaic("RGGB", 14, red_response=0.5, blue_response=0.6, crosstalk=0.1)
+RGGB = Mosaic("RGGB", 14, crosstalk=0.1)
 
 
 @pytest.mark.parametrize("processing", [None, Processing()])
@@ -166,9 +182,9 @@ def test_processing_that_does_nothing_changes_no_byte(make, processing):
 
 def test_a_mosaic_gives_the_same_picture_where_it_is_even(make):
     radiance = flat() * np.array([0.9, 0.7, 0.5], np.float32)
+    sensor = replace(make.neutral, full_well_e=1e8, red_response=0.5, blue_response=0.6)
     plain, behind = (
-        develop(radiance, replace(make.neutral, full_well_e=1e8, mosaic=mosaic)).astype(int)
-        for mosaic in (None, RGGB)
+        develop(radiance, replace(sensor, mosaic=mosaic)).astype(int) for mosaic in (None, RGGB)
     )
     assert np.abs(plain - behind).max() <= 1
 

@@ -1,0 +1,56 @@
+"""Findings: from what each photo says to a number of the camera, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.adapt.calibrate.camera_fit import Finding
+
+Floats = NDArray[np.float64]
+
+LEAST_CAPTURES = 3
+"""Captures of one camera that numbers with an interval are told from."""
+DRAWS = 1000
+"""Of photos, and of what nobody knows."""
+
+_MORE = "Take 10 photos or more."
+
+
+def told(
+    name: str,
+    values: Sequence[float] | Floats,
+    rng: np.random.Generator,
+    factors: Floats | None = None,
+    missing: str = "",
+) -> Finding:
+    """Returns the median of what photos say, each draw of it times a factor that nobody knows.
+
+    Args:
+        name: of the finding.
+        values: of each photo; NaN where it does not tell.
+        rng: resamples the photos.
+        factors: draws (``DRAWS``,) of the factor; None for 1.
+        missing: why no photo tells, where none does.
+    """
+    known = np.asarray(values)[np.isfinite(values)]
+    if len(known) < LEAST_CAPTURES:
+        few = f"{len(known)} photos tell it, {LEAST_CAPTURES} are needed. {_MORE}"
+        return Finding(name, None, note=few if len(known) else missing)
+    picks = rng.integers(len(known), size=(DRAWS, len(known)))
+    medians = np.median(known[picks], axis=1)
+    return of_draws(name, medians if factors is None else medians * factors)
+
+
+def of_draws(name: str, draws: Floats) -> Finding:
+    """Returns the median of draws of a number and the interval that holds 95 % of them."""
+    low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975)).tolist()
+    return Finding(name, middle, (low, high))
+
+
+def spread(values: Sequence[float] | Floats) -> float | None:
+    """Returns the standard deviation of those that are known; None of fewer than two."""
+    known = np.asarray(values)[np.isfinite(values)]
+    return float(known.std(ddof=1)) if len(known) > 1 else None

@@ -1,0 +1,67 @@
+"""Hidden cameras: none is measured twice, and electrons mean the same in truth and answer."""
+
+import json
+from dataclasses import replace
+
+import calibrate
+import numpy as np
+import pytest
+from calibrate import Arguments, compare, hidden_numbers, main, recipe_text, summary
+
+from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.compose import compose
+from sim2cam.randomize.draw import draw
+
+TOLD = {"sensor.blur_px": {"truth": 0.7, "value": 0.8, "ci95": [0.6, 0.9]}}
+
+
+def test_cameras_that_were_measured_are_kept_and_time_ends_it(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def score(hidden):
+        asked.append((hidden.number, hidden.photos))
+        return hidden.number, TOLD
+
+    monkeypatch.setattr(calibrate, "score", score)
+    main(Arguments(cameras=3, photos=4, out=tmp_path))
+    main(Arguments(cameras=5, photos=4, minutes=0.0, out=tmp_path))
+    assert asked == [(0, 4), (1, 4), (2, 4)]
+    main(Arguments(cameras=5, photos=4, out=tmp_path))
+    assert asked[3:] == [(3, 4), (4, 4)]
+    found = json.loads((tmp_path / "calibrate.json").read_text())
+    assert sorted(found["cameras"]) == ["0", "1", "2", "3", "4"]
+    assert found["summary"]["sensor.blur_px"]["told"] == 5
+    assert "in interval 1.00" in capsys.readouterr().out
+    main(Arguments(cameras=1, photos=8, out=tmp_path))
+    assert asked[-1] == (0, 8)  # other cameras took fewer photos
+
+
+def test_what_is_told_is_summed_up_with_an_interval():
+    wrong = {"sensor.blur_px": {"truth": 0.7, "value": 1.2, "ci95": [1.0, 1.4]}}
+    (found,) = summary({"0": TOLD, "1": TOLD, "2": TOLD, "3": wrong, "4": {}}).values()
+    assert (found["told"], found["covered"]["value"]) == (4, 0.75)
+    assert found["covered"]["ci95"] == pytest.approx([0.301, 0.954], abs=1e-3)  # Wilson 1927
+    assert found["median_error"] == pytest.approx(0.1)
+
+
+@pytest.fixture
+def hidden(tmp_path):
+    path = tmp_path / "hidden.toml"
+    path.write_text(recipe_text(hidden_numbers(np.random.default_rng(0))))
+    found = load_recipe(str(path))
+    return compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+
+
+def test_without_responses_electrons_are_those_of_all_colours_together(hidden):
+    sensor = hidden.sensor
+    assert 0.4 <= sensor.red_response <= 1.0
+    told = (Finding("sensor.full_well_e", 900.0, (500.0, 1500.0)),)
+    fit = CameraFit("640x480", 640, 480, 16, 0, told)
+    shares = [sensor.red_response / sensor.red_gain, 1, sensor.blue_response / sensor.blue_gain]
+    alike = sensor.full_well_e / np.mean(1 / np.array(shares))
+    assert compare(hidden, fit)["sensor.full_well_e"]["truth"] == pytest.approx(alike)
+    response = Finding("sensor.red_response", 0.5, (0.4, 0.6))
+    found = compare(hidden, replace(fit, findings=(*told, response)))
+    assert found["sensor.full_well_e"]["truth"] == sensor.full_well_e
+    assert found["sensor.red_response"]["truth"] == sensor.red_response
