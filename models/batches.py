@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sim2cam.models.augment import Photometric
 from sim2cam.models.crops import CropRules, draw_crop
 from sim2cam.models.parts import Parts
-from sim2cam.models.pictures import PictureStore
+from sim2cam.models.pictures import BOXES, PictureStore, Tasks
 from sim2cam.models.targets import Targets, stacked, targets_of
 from sim2cam.seeds import stream
 
@@ -41,7 +41,7 @@ class BatchMaker:
         photometric: whether looks are varied.
         seed: the run's seed.
         cache_bytes: budget of decoded images.
-        corners_m: as ``read_picture`` takes them.
+        tasks: what is learned.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class BatchMaker:
         photometric: bool,
         seed: int,
         cache_bytes: int,
-        corners_m: NDArray[np.float64] | None = None,
+        tasks: Tasks = BOXES,
     ) -> None:
         self._shares = shares
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
         samples = [dataset.samples for dataset, _ in parts]
-        self._store = PictureStore(samples, categories, cache_bytes, corners_m)
+        self._store = PictureStore(samples, categories, cache_bytes, tasks)
         self._rules = rules
         self._batch = batch
         self._seed = seed
@@ -84,9 +84,16 @@ class BatchMaker:
         if self._photometric is not None:
             rgb = self._photometric(rgb, int(rng.integers(2**31)))
         side = self._rules.crop_px
-        return rgb, targets_of(
-            crop.boxes_xyxy, crop.categories, crop.ignored_xyxy, (side, side), crop.corners
+        targets = targets_of(
+            crop.boxes_xyxy,
+            crop.categories,
+            crop.ignored_xyxy,
+            (side, side),
+            crop.corners,
+            crop.keypoints,
+            crop.segments,
         )
+        return rgb, targets
 
 
 def made_ahead(make: Callable[[int], T], steps: range, threads: int) -> Iterator[T]:

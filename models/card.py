@@ -11,7 +11,7 @@ from sim2cam import __version__
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError, UsageError, did_you_mean
 from sim2cam.models.confidence import Scaling
-from sim2cam.models.config import ARCHITECTURES, trained_magnification
+from sim2cam.models.config import ARCHITECTURES, LATER_TASKS, trained_magnification
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
@@ -62,6 +62,8 @@ class DetectorCard:
         box_margin: boxes are widened on each side by this share of their own side, because people
             draw boxes looser than masks are; measured on development images.
         objects: by category, those whose poses it finds; empty of one that finds none.
+        keypoints: by category, the names of those it finds; empty of one that finds none.
+        masks: whether it finds masks.
         scaling: what calibrates confidences, measured on development images or held-out pictures; None
             where it was not.
         sizes_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
@@ -85,6 +87,8 @@ class DetectorCard:
     magnification: float = 1.0
     box_margin: float = 0.0
     objects: dict[str, KnownObject] = field(default_factory=dict)
+    keypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    masks: bool = False
     scaling: Scaling | None = None
     sizes_px: tuple[float, float] | None = None
     novelty: NoveltyLimit | None = None
@@ -102,8 +106,8 @@ class DetectorCard:
         return trained_magnification(self.config.get("scale_range", (1.0, 1.0)))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the card as JSON values."""
-        return asdict(self)
+        """Returns the card as JSON values, without later tasks that it does not have."""
+        return {n: v for n, v in asdict(self).items() if v or n not in LATER_TASKS}
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
@@ -115,7 +119,8 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
 
     Raises:
         CheckpointError: not a detector's card, a key missing or of the wrong type, an unknown
-            architecture, a scaling that cannot be, or objects that are not those of the categories.
+            architecture, a scaling that cannot be, or objects or keypoints that are not those of
+            the categories.
     """
     read = read_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
@@ -123,12 +128,14 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
         raise CheckpointError(path, f"architecture '{read.architecture}' is not known. {hint}")
     if not read.categories or len(set(read.categories)) != len(read.categories):
         raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
-    if read.objects and set(read.objects) != set(read.categories):
-        raise CheckpointError(
-            path,
-            f"objects are {', '.join(read.objects)}, but categories {', '.join(read.categories)}. "
-            "Copy both files again.",
-        )
+    for what in ("objects", "keypoints"):
+        found = getattr(read, what)
+        if found and set(found) != set(read.categories):
+            raise CheckpointError(
+                path,
+                f"{what} are {', '.join(found)}, but categories {', '.join(read.categories)}. "
+                "Copy both files again.",
+            )
     if read.scaling is not None:
         _check_scaling(path, read.scaling, read.categories)
     return read

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.training.settings import check_least
@@ -30,6 +31,9 @@ ARCHITECTURES = {
     "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
 }
 
+LATER_TASKS = ("keypoints", "masks")
+"""Left out of files where they are not learned: cards, checkpoints and results of before have none."""
+
 _LEAST = {
     "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
     "cache_bytes": 0,
@@ -53,6 +57,8 @@ class TrainConfig:
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
         poses: whether poses are learned too, which takes objects that are all alike.
+        keypoints: whether the named points of objects are learned too.
+        masks: whether masks of objects and of categories are learned too.
         learning_rate: at its highest, after the warm-up; it falls to 1 % along a cosine.
         warmup_steps: rising linearly.
         weight_decay: of kernels, decoupled.
@@ -78,6 +84,8 @@ class TrainConfig:
     photometric: bool = True
     amodal: bool = False
     poses: bool = False
+    keypoints: bool = False
+    masks: bool = False
     learning_rate: float = 2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
@@ -101,6 +109,8 @@ class TrainConfig:
         check_least(self, _LEAST)
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
+        if self.masks and self.amodal:
+            raise UsageError("masks need amodal = false: what is hidden has no pixels")
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
@@ -111,6 +121,10 @@ class TrainConfig:
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
         self._check_mix()
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as JSON values, without later tasks that are not learned."""
+        return {n: v for n, v in asdict(self).items() if v or n not in LATER_TASKS}
 
     def _check_mix(self) -> None:
         if bool(self.first_weights) != bool(self.mix_steps):

@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.models.detector import MEAN_RGB
-from sim2cam.models.pictures import Picture
+from sim2cam.models.detector import MEAN_RGB, STRIDE_PX, UNIT_PX
+from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture
 
 CENTRED_SHARE = 0.8  # of the crops are laid around an object, the others anywhere
 OFF_CENTRE = 0.4  # an object lies at most this far from the crop's centre, in crops
@@ -39,6 +39,21 @@ class CropRules:
     min_visible: float = 0.25
 
 
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """What the cells of a crop show.
+
+    Attributes:
+        shown: 0 for nothing that is labelled, 1 and the class index of what is, -1 where it is not known
+            (h, w).
+        votes: where the centre of its box is, cut at the edge, as ``Maps`` has it; 0 where nothing is
+            shown (2, h, w).
+    """
+
+    shown: NDArray[np.int64]
+    votes: NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class Crop:
     """A square of an image.
@@ -49,6 +64,9 @@ class Crop:
         categories: their class indices (n,).
         ignored_xyxy: regions in which nothing is known (m, 4).
         corners: of those objects, as ``Picture`` has them but in pixels of the crop (n, s, 8, 2).
+        keypoints: of those objects, in pixels of the crop; whether one beyond its edge is seen is not
+            known. None without keypoints.
+        segments: what its cells show; None without masks.
     """
 
     rgb: NDArray[np.uint8]
@@ -56,6 +74,8 @@ class Crop:
     categories: NDArray[np.int64]
     ignored_xyxy: NDArray[np.float64]
     corners: NDArray[np.float64] | None = None
+    keypoints: Keypoints | None = None
+    segments: Segments | None = None
 
 
 def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> Crop:
@@ -70,6 +90,8 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
         categories=picture.categories[learned],
         ignored_xyxy=cut[ignored],
         corners=None if picture.corners is None else _moved(picture.corners[learned], matrix),
+        keypoints=_moved_keypoints(picture.keypoints, learned, matrix, rules.crop_px),
+        segments=_segments(picture, matrix, cut, rules),
     )
 
 
@@ -107,9 +129,7 @@ def _draw_centre(
 def _warp(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
     scale = float(np.hypot(*matrix[:, 0]))
     finer = 2 if scale < SMOOTH_BELOW else 1
-    centred = matrix * finer
-    # OpenCV puts integers at the pixels' centres
-    centred[:, 2] += centred[:, :2] @ (0.5, 0.5) - 0.5
+    centred = _centred(matrix * finer)
     warped = cv2.warpAffine(
         rgb,
         centred,
@@ -123,6 +143,12 @@ def _warp(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDA
     return np.asarray(warped, dtype=np.uint8)
 
 
+def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns a map of edge-based pixels as OpenCV has it, which puts integers at their centres."""
+    shift = matrix[:, :2] @ (0.5, 0.5) - 0.5
+    return np.column_stack([matrix[:, :2], matrix[:, 2] + shift])
+
+
 def _moved_boxes(picture: Picture, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     moved = [_moved(outline, matrix) for outline in picture.outlines]
     boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in moved]
@@ -131,6 +157,41 @@ def _moved_boxes(picture: Picture, matrix: NDArray[np.float64]) -> NDArray[np.fl
 
 def _moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(points @ matrix[:, :2].T + matrix[:, 2])
+
+
+def _moved_keypoints(
+    keypoints: Keypoints | None, learned: NDArray[np.bool_], matrix: NDArray[np.float64], side: int
+) -> Keypoints | None:
+    if keypoints is None:
+        return None
+    places = _moved(keypoints.places[learned], matrix)
+    seen, mirrored = keypoints.seen[learned], keypoints.mirrored[learned]
+    if np.linalg.det(matrix[:, :2]) < 0:
+        places = np.take_along_axis(places, mirrored[:, None, :, None], axis=2)
+        seen = np.take_along_axis(seen, mirrored, axis=1)
+    is_inside = np.asarray(((places >= 0) & (places < side)).all(axis=-1))[:, 0]
+    return Keypoints(places, np.where(is_inside, seen, np.nan), mirrored)
+
+
+def _segments(
+    picture: Picture, matrix: NDArray[np.float64], boxes: NDArray[np.float64], rules: CropRules
+) -> Segments | None:
+    """Returns what is seen at the centres of cells; what is hardly visible and groups are not known."""
+    if picture.owners is None:
+        return None
+    side = rules.crop_px // STRIDE_PX
+    to_cells = _centred(matrix / STRIDE_PX)
+    owners = cv2.warpAffine(picture.owners, to_cells, (side, side), flags=cv2.INTER_NEAREST)
+    known = ~picture.ignored & (picture.visible >= rules.min_visible)
+    kinds = np.concatenate([[0], np.where(known, picture.categories + 1, -1), [-1]])
+    numbers = np.where(owners == UNKNOWN, len(kinds) - 1, owners)
+    shown = kinds[numbers]
+    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+    middles = np.vstack([np.zeros((1, 2)), middles, np.zeros((1, 2))])
+    row, column = np.mgrid[:side, :side]
+    cells = (np.stack([column, row], -1) + 0.5) * STRIDE_PX
+    votes = np.where((shown > 0)[..., None], middles[numbers] - cells, 0) / UNIT_PX
+    return Segments(shown, votes.transpose(2, 0, 1))
 
 
 def _sorted_boxes(

@@ -32,13 +32,22 @@ class Maps(NamedTuple):
         classes: logits of the categories (n, c, h/4, w/4).
         corners: for each category, where the corners of its box in space are from the cell's centre,
             x and y, and the natural logarithm of how far off that is, in the unit of
-            ``corner_places`` (n, c, ``CORNERS``, 3, h/4, w/4); None without poses.
+            ``point_places`` (n, c, ``CORNERS``, 3, h/4, w/4); None without poses.
+        keypoints: the same of each category's named points, and the logit of each being seen (n, c, k, 4,
+            h/4, w/4), where a category that has fewer is never taught the last; None without any.
+        segments: logits of the cell showing nothing that is labelled, then each category (n, 1 + c, h/4, w/4);
+            None without masks.
+        votes: where the centre of the object is that it shows, x and y from the cell's centre in ``UNIT_PX``
+            (n, 2, h/4, w/4); None without masks.
     """
 
     heat: Tensor
     log_sides: Tensor
     classes: Tensor
     corners: Tensor | None = None
+    keypoints: Tensor | None = None
+    segments: Tensor | None = None
+    votes: Tensor | None = None
 
 
 class Detector(nn.Module):
@@ -49,6 +58,9 @@ class Detector(nn.Module):
         n_categories: how many categories it tells apart.
         generator: source of the initial weights, on the CPU.
         poses: whether it says where the corners of boxes in space are.
+        keypoints: how many named points a category has at most; 0 finds none.
+        masks: whether it says what every cell shows, and where the centre of that is (Cheng et al. 2020,
+            "Panoptic-DeepLab").
     """
 
     mean: Tensor
@@ -61,6 +73,8 @@ class Detector(nn.Module):
         generator: torch.Generator,
         *,
         poses: bool = False,
+        keypoints: int = 0,
+        masks: bool = False,
     ) -> None:
         super().__init__()
         numbers = ARCHITECTURES[architecture]
@@ -73,13 +87,9 @@ class Detector(nn.Module):
         self.merge_4 = convolution(neck, head)
         self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, 5, 1))
         self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
-        self.corners: nn.Sequential | None = None
-        if poses:
-            self.corners = nn.Sequential(
-                convolution(head, head),
-                nn.Conv2d(head, n_categories * CORNERS * 3, 1),
-                nn.Unflatten(1, (n_categories, CORNERS, 3)),
-            )
+        self.corners = _point_head(head, (n_categories, CORNERS, 3)) if poses else None
+        self.keypoints = _point_head(head, (n_categories, keypoints, 4)) if keypoints else None
+        self.masks = _mask_head(head, n_categories) if masks else None
         _initialise(self, generator)
 
     def forward(self, rgb: Tensor) -> Maps:
@@ -98,14 +108,12 @@ class Detector(nn.Module):
         """Returns the maps that the heads make of ``features``."""
         where = self.where(features)
         log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
-        return Maps(where[:, 0], log_sides, self.what(features), self._corners_of(features))
-
-    def _corners_of(self, features: Tensor) -> Tensor | None:
-        if self.corners is None:
-            return None
-        # bfloat16 has steps of half a pixel at the corner of an object of 100
-        with torch.autocast(features.device.type, enabled=False):
-            return cast("Tensor", self.corners(features.float()))
+        corners, keypoints = (_points(head, features) for head in (self.corners, self.keypoints))
+        found = Maps(where[:, 0], log_sides, self.what(features), corners, keypoints)
+        if self.masks is None:
+            return found
+        shown = self.masks(features)
+        return found._replace(segments=shown[:, :-2], votes=shown[:, -2:])
 
 
 def is_peak(heat: Tensor) -> Tensor:
@@ -113,23 +121,43 @@ def is_peak(heat: Tensor) -> Tensor:
     return functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
 
 
-def corner_places(
-    corners: Tensor, log_sides: Tensor, centres: Tensor
+def point_places(
+    points: Tensor, log_sides: Tensor, centres: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns places of corners (k, 8, 2), how far off they are (k, 8), and the unit of both (k, 1).
+    """Returns places of points (k, p, 2), how far off they are (k, p), and the unit of both (k, 1).
 
     All are in pixels. How far off is the scale of a Laplace distribution of either coordinate. The unit
     is the geometric mean of the distances to the four edges, about half a side of the box, so that an
     object has the same numbers near and far.
 
     Args:
-        corners: what the detector says in some cells of one category each (k, 8, 3), as in ``Maps``.
+        points: what the detector says of corners or keypoints in some cells of one category each (k, p,
+            3 or more), as in ``Maps``.
         log_sides: what it says there (k, 4).
         centres: of the cells (k, 2), pixels.
     """
     unit_px = log_sides.mean(1, keepdim=True).exp() * UNIT_PX
-    places = centres[:, None] + corners[..., :2] * unit_px[..., None]
-    return places, corners[..., 2].clamp(*LOG_SPREADS).exp() * unit_px, unit_px
+    places = centres[:, None] + points[..., :2] * unit_px[..., None]
+    return places, points[..., 2].clamp(*LOG_SPREADS).exp() * unit_px, unit_px
+
+
+def _point_head(inputs: int, shape: tuple[int, int, int]) -> nn.Sequential:
+    """Returns the layers that say numbers of points of categories in every cell."""
+    outputs = nn.Conv2d(inputs, math.prod(shape), 1)
+    return nn.Sequential(convolution(inputs, inputs), outputs, nn.Unflatten(1, shape))
+
+
+def _mask_head(inputs: int, n_categories: int) -> nn.Sequential:
+    """Returns the layers that say what every cell shows: nothing or a category, and two of a vote."""
+    return nn.Sequential(convolution(inputs, inputs), nn.Conv2d(inputs, 1 + n_categories + 2, 1))
+
+
+def _points(head: nn.Sequential | None, features: Tensor) -> Tensor | None:
+    if head is None:
+        return None
+    # bfloat16 has steps of half a pixel at the corner of an object of 100
+    with torch.autocast(features.device.type, enabled=False):
+        return cast("Tensor", head(features.float()))
 
 
 def _doubled(features: Tensor) -> Tensor:
@@ -144,8 +172,9 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    corners = [] if detector.corners is None else [detector.corners[1]]
-    for outputs in (detector.where[1], detector.what[1], *corners):
+    later = (detector.corners, detector.keypoints, detector.masks)
+    heads = (detector.where, detector.what, *(head for head in later if head is not None))
+    for outputs in (head[1] for head in heads):
         assert isinstance(outputs, nn.Conv2d)
         nn.init.normal_(outputs.weight, std=0.01, generator=generator)
         assert outputs.bias is not None

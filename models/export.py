@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ class DetectorGraph(nn.Module):
         super().__init__()
         self.network: Detector = copy.deepcopy(detector.network)
         self.network.corners = None  # poses are found by more than tensors
+        self.network.keypoints = self.network.masks = None
         self.scale = detector.card.magnification
         self.margin = detector.card.box_margin
         scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
@@ -98,7 +98,7 @@ def export_detector(detector: LoadedDetector, path: Path) -> None:
         {"rgb": _noise(333, 250)},
         {"rgb": dict(enumerate(shapes, 1))},
         ("boxes", "scores", "labels"),
-        {"card": asdict(detector.card)},
+        {"card": detector.card.to_json()},
         in_order=_by_place,
     )
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps, corner_places
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps, point_places
 from sim2cam.models.targets import Targets
 
 LABEL_SMOOTHING = 0.02
@@ -26,6 +26,10 @@ class TargetTensors:
     object_weight: Tensor
     owner: Tensor
     corners: Tensor | None = None
+    keypoints: Tensor | None = None
+    seen: Tensor | None = None
+    shown: Tensor | None = None
+    votes: Tensor | None = None
 
     @classmethod
     def of(cls, targets: Targets, device: torch.device) -> TargetTensors:
@@ -39,7 +43,8 @@ class TargetTensors:
 def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
     """Returns the terms of the loss, each a mean over objects: ``heat box category``.
 
-    With poses, ``corners`` is one more.
+    With poses, ``corners`` is one more; with keypoints, ``keypoints seen`` are two; with masks,
+    ``shown votes``, means over cells.
     """
     n_objects = targets.object_weight.sum().clamp(min=1.0)
     found = {
@@ -47,10 +52,17 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
         "box": _box_loss(maps.log_sides.float(), targets) / n_objects,
         "category": _category_loss(maps.classes.float(), targets) / n_objects,
     }
+    log_sides = maps.log_sides.float()
     if maps.corners is not None and targets.corners is not None:
-        found["corners"] = _corner_loss(
-            maps.corners.float(), maps.log_sides.float(), targets.corners, targets
-        )
+        found["corners"] = _point_loss(maps.corners.float(), log_sides, targets.corners, targets)
+    if maps.keypoints is not None and targets.keypoints is not None:
+        keypoints = maps.keypoints.float()
+        found["keypoints"] = _point_loss(keypoints, log_sides, targets.keypoints, targets)
+        found["seen"] = _seen_loss(keypoints, targets)
+    if maps.segments is not None and targets.shown is not None:
+        found["shown"] = _shown_loss(maps.segments.float(), targets.shown)
+    if maps.votes is not None and targets.votes is not None:
+        found["votes"] = _vote_loss(maps.votes.float(), targets)
     return found
 
 
@@ -96,34 +108,67 @@ def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
     return (losses * targets.object_weight[chosen]).sum()
 
 
-def _corner_loss(
-    corners: Tensor, log_sides: Tensor, truths: Tensor, targets: TargetTensors
+def _point_loss(
+    points: Tensor, log_sides: Tensor, truths: Tensor, targets: TargetTensors
 ) -> Tensor:
-    """Returns the mean over objects and corners of how far they are off, and of how well that is told.
+    """Returns the mean over objects and points of how far they are off, and of how well that is told.
 
     Of the turns after which an object looks the same, the nearest to what is said counts. Places learn
     from the distance, in units of the box. The logarithms of spreads learn from their likelihood, given
     that distance (Kendall and Gal 2017, eq. 5, with a Laplace distribution), and nothing else does: it
-    would let corners that are hard to see, such as hidden ones, go.
+    would let points that are hard to see, such as hidden ones, go.
 
     Args:
-        corners: of ``Maps``.
+        points: ``corners`` or ``keypoints`` of ``Maps``.
         log_sides: of ``Maps``.
-        truths: of ``Targets``.
+        truths: those of ``Targets``; what is not known is not learned.
         targets: which cells learn what.
     """
     image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)  # (k,) each
-    truth = truths[targets.owner[image, row, column]]  # (k, s, 8, 2)
-    known = truth.isfinite().flatten(1).all(1)
-    image, row, column, truth = image[known], row[known], column[known], truth[known]
+    truth = truths[targets.owner[image, row, column]]  # (k, s, p, 2)
+    learned = truth.isfinite().flatten(1).any(1)
+    image, row, column, truth = image[learned], row[learned], column[learned], truth[learned]
     weight = targets.object_weight[image, row, column]
-    said = corners[image, targets.categories[image, row, column], :, :, row, column]  # (k, 8, 3)
+    said = points[
+        image, targets.categories[image, row, column], :, :, row, column
+    ]  # (k, p, 3 or 4)
     sides = log_sides.detach()[image, :, row, column]
     centres = (torch.stack([column, row], 1) + 0.5) * STRIDE_PX
-    places, spreads, unit_px = corner_places(said, sides, centres)
+    places, spreads, unit_px = point_places(said, sides, centres)
+    known = truth[:, 0, :, 0].isfinite()  # (k, p), the same after every turn
+    truth = torch.where(truth.isfinite(), truth, places.detach()[:, None])
     with torch.no_grad():
         nearest = (places[:, None] - truth).abs().sum((2, 3)).argmin(1)
     off_px = (places - truth[torch.arange(len(truth), device=truth.device), nearest]).abs().sum(2)
     told = off_px.detach() / spreads + 2 * (spreads / unit_px).log()  # two coordinates
-    each = (off_px / unit_px + told).mean(1)
+    each = ((off_px / unit_px + told) * known).sum(1) / known.sum(1)
     return (each * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def _seen_loss(keypoints: Tensor, targets: TargetTensors) -> Tensor:
+    """Returns the mean over objects and known keypoints of how badly it is told which are seen."""
+    image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)
+    assert targets.seen is not None  # where keypoints are
+    truth = targets.seen[targets.owner[image, row, column]]  # (k, p)
+    known = truth.isfinite()
+    logits = keypoints[image, targets.categories[image, row, column], :, 3, row, column]
+    losses = functional.binary_cross_entropy_with_logits(
+        logits, truth.nan_to_num(), reduction="none"
+    )
+    weight = known * targets.object_weight[image, row, column, None]
+    return (losses * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def _shown_loss(logits: Tensor, shown: Tensor) -> Tensor:
+    """Returns the mean over the known cells of how badly it is told what they show."""
+    losses = functional.cross_entropy(logits, shown, ignore_index=-1, reduction="sum")
+    return losses / (shown >= 0).sum().clamp(min=1)
+
+
+def _vote_loss(votes: Tensor, targets: TargetTensors) -> Tensor:
+    """Returns the mean over the cells of objects of how far their votes are off, in ``UNIT_PX``."""
+    assert targets.shown is not None
+    assert targets.votes is not None
+    is_object = targets.shown > 0
+    off = (votes - targets.votes).abs().sum(1)
+    return (off * is_object).sum() / is_object.sum().clamp(min=1)

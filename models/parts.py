@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.algebra import whole_boxes
+from sim2cam.dataset.keypoints import keypoint_names, mirrored
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
 
 Parts = tuple[tuple[Dataset, float], ...]
+
+_SHOWN = 4  # names of keypoints in a message
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,35 @@ def _check_weights(parts: Parts, config: TrainConfig) -> None:
         raise UsageError("the weights must not all be 0: nothing is left to train on in the end.")
 
 
+def taught_keypoints(parts: Parts, config: TrainConfig) -> dict[str, tuple[str, ...]]:
+    """Returns the names of the keypoints that each category learns, by its name; empty without keypoints.
+
+    Args:
+        parts: of which some may have no keypoints, as photos with boxes.
+        config: of the training.
+
+    Raises:
+        InputError: nothing has keypoints.
+        UsageError: crops are to be mirrored, and names do not tell left from right.
+    """
+    if not config.keypoints:
+        return {}
+    names = keypoint_names(dataset for dataset, _ in parts)
+    if not any(names.values()):
+        raise InputError(
+            parts[0][0].root,
+            "no object has keypoints to learn. Render it with the channel keypoints among --channels, or "
+            "train without keypoints.",
+        )
+    for category, ours in names.items():
+        if config.flips and ours and mirrored(ours) is None:
+            raise UsageError(
+                f"keypoints of category '{category}' ({_some(ours)}) do not say by the words left and "
+                "right which of them change places in a mirror. Set flips = false in the recipe's [train]."
+            )
+    return names
+
+
 def begun_with(plain: Dataset, parts: Parts, config: TrainConfig) -> tuple[Parts, TrainConfig]:
     """Returns parts and settings of the same training, begun with plain scenes.
 
@@ -121,6 +153,10 @@ def part_records(parts: Parts) -> tuple[PartRecord, ...]:
         )
         for dataset, weight in parts
     )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 
 def _digest(dataset: Dataset) -> str:

@@ -3,22 +3,64 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.channels import read
+from sim2cam.dataset.keypoints import mirrored
 from sim2cam.dataset.sample import ObjectLabel, Sample
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 
 Floats = NDArray[np.float64]
 
 PIXEL_CENTRE = 0.5
 """Where boxes have a place that lenses have at 0: theirs are from the pixel's corner."""
+
+UNKNOWN = 65535
+"""In ``Picture.owners``: there may be an object, or not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """What is learned of objects besides their boxes and categories.
+
+    Attributes:
+        corners_m: of the object of every category, the corners of its box in its own frame after each
+            turn that leaves it as it is (c, s, 8, 3); None without poses.
+        keypoints: names of the points of every category, by its name; empty without keypoints.
+        masks: whether masks are.
+    """
+
+    corners_m: Floats | None = None
+    keypoints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    masks: bool = False
+
+
+BOXES = Tasks()
+"""Boxes and categories alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Keypoints:
+    """Named points of several objects.
+
+    Attributes:
+        places: (n, 1, k, 2) in the order in which the category of each has them, pixels as boxes have
+            them; NaN where they are not known and where it has fewer.
+        seen: 1 where it is seen, 0 where it is hidden, NaN where neither is known (n, k).
+        mirrored: which one a mirror shows in the place of each (n, k).
+    """
+
+    places: Floats
+    seen: Floats
+    mirrored: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,6 +78,9 @@ class Picture:
         corners: of every object, the corners of its box in space after each turn that leaves it as it
             is (n, s, 8, 2), pixels as boxes have them, NaN where they are not known; None without
             poses.
+        keypoints: of every object; None without keypoints.
+        owners: what each pixel shows: 0 nothing that is labelled, the number of an object from 1, or
+            ``UNKNOWN`` in the box of one without a mask (h, w); None without masks.
     """
 
     rgb: NDArray[np.uint8]
@@ -45,18 +90,23 @@ class Picture:
     visible: NDArray[np.float64]
     turns_freely: bool
     corners: Floats | None = None
+    keypoints: Keypoints | None = None
+    owners: NDArray[np.uint16] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the pixels and corners take; the other labels are few."""
+        kept = (self.rgb, self.corners, self.owners)
+        return sum(values.nbytes for values in kept if values is not None)
 
 
-def read_picture(
-    sample: Sample, categories: Sequence[str], corners_m: Floats | None = None
-) -> Picture:
+def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES) -> Picture:
     """Returns a labelled sample as crops need it.
 
     Args:
         sample: the sample.
         categories: names in the order of class indices.
-        corners_m: of the object of every category, the corners of its box in its own frame after
-            each turn that leaves it as it is (c, s, 8, 3); None without poses.
+        tasks: what is learned.
 
     Raises:
         InputError: an image cannot be read, or is not of the size that its labels are for.
@@ -83,7 +133,11 @@ def read_picture(
             [1.0 if o.visible_fraction is None else o.visible_fraction for o in objects], np.float64
         ),
         turns_freely=ids is not None and all(hull is not None for hull in hulls),
-        corners=None if corners_m is None else _corners_in_space(sample, categories, corners_m),
+        corners=None
+        if tasks.corners_m is None
+        else _corners_in_space(sample, categories, tasks.corners_m),
+        keypoints=_keypoints(objects, tasks.keypoints) if tasks.keypoints else None,
+        owners=_owners(sample) if tasks.masks else None,
     )
 
 
@@ -94,7 +148,7 @@ class PictureStore:
         parts: the samples of each part.
         categories: names in the order of class indices.
         budget_bytes: decoded images beyond this are decoded at every use.
-        corners_m: as ``read_picture`` takes them.
+        tasks: what is learned.
     """
 
     def __init__(
@@ -102,12 +156,12 @@ class PictureStore:
         parts: Sequence[Sequence[Sample]],
         categories: Sequence[str],
         budget_bytes: int,
-        corners_m: Floats | None = None,
+        tasks: Tasks = BOXES,
     ) -> None:
         self._parts = parts
         self._categories = categories
         self._left = budget_bytes
-        self._corners_m = corners_m
+        self._tasks = tasks
         self._kept: dict[tuple[int, int], Picture] = {}
         self._lock = threading.Lock()
 
@@ -121,8 +175,8 @@ class PictureStore:
         kept = self._kept.get(key)
         if kept is not None:
             return kept
-        picture = read_picture(self._parts[part][number], self._categories, self._corners_m)
-        size = picture.rgb.nbytes + (0 if picture.corners is None else picture.corners.nbytes)
+        picture = read_picture(self._parts[part][number], self._categories, self._tasks)
+        size = picture.nbytes
         with self._lock:
             if key not in self._kept and size <= self._left:
                 self._left -= size
@@ -149,6 +203,35 @@ def _corners_in_space(sample: Sample, categories: Sequence[str], corners_m: Floa
         if sample.lens.sees(points).all():
             row[...] = sample.lens.project(points).reshape(row.shape) + PIXEL_CENTRE
     return found
+
+
+def _keypoints(objects: Sequence[ObjectLabel], names: Mapping[str, tuple[str, ...]]) -> Keypoints:
+    most = max(map(len, names.values()))
+    places = np.full((len(objects), 1, most, 2), np.nan)
+    seen = np.full((len(objects), most), np.nan)
+    others = np.tile(np.arange(most), (len(objects), 1))
+    for row, label in enumerate(objects):
+        ours = names[label.category]
+        order = mirrored(ours) or range(len(ours))
+        others[row, : len(ours)] = order
+        for point in label.keypoints or ():
+            if point.visibility > 0:
+                column = ours.index(point.name)
+                places[row, 0, column] = np.add(point.xy, PIXEL_CENTRE)
+                seen[row, column] = point.visibility == 2
+    return Keypoints(places, seen, others)
+
+
+def _owners(sample: Sample) -> NDArray[np.uint16]:
+    objects, masks = sample.objects or (), seen_masks(sample)
+    owners = np.zeros((sample.height, sample.width), np.uint16)
+    for label, mask in zip(objects, masks, strict=True):
+        if mask is None:
+            owners[RunLengths.of_box(label.box_xyxy, owners.shape).mask()] = UNKNOWN
+    for number, mask in enumerate(masks, 1):
+        if mask is not None:
+            owners[mask] = number
+    return owners
 
 
 def _hull(label: ObjectLabel, ids: NDArray[np.uint16]) -> NDArray[np.float64] | None:

@@ -15,13 +15,16 @@ from torch import Tensor
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
-from sim2cam.measure.detection import Detection
+from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.models.card import DetectorCard, card_from_json
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, corner_places, is_peak
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak, point_places
+from sim2cam.models.masks import category_masks, instance_masks
 from sim2cam.models.novelty import Familiar, distance, take_familiar
+from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
@@ -72,11 +75,13 @@ class Prediction:
         novelty: how unlike what the detector was trained on it is, over the limit of its card; None
             where not measured.
         corners: of the box in space of each detection; None without poses.
+        segments: the pixels that show each category, by its name; None without masks.
     """
 
     detections: tuple[Detection, ...]
     novelty: float | None
     corners: tuple[Corners, ...] | None
+    segments: dict[str, RunLengths] | None = None
 
     @property
     def is_unlike(self) -> bool:
@@ -92,12 +97,14 @@ class Decoded(NamedTuple):
         scores: (n,) the surest first.
         categories: class indices (n,).
         corners: places and spreads (n, 8, 3), pixels; None without poses.
+        keypoints: the same and how sure it is that each is seen (n, k, 4); None without keypoints.
     """
 
     boxes: Tensor
     scores: Tensor
     categories: Tensor
     corners: Tensor | None
+    keypoints: Tensor | None
 
 
 def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
@@ -114,7 +121,12 @@ def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
         channels = ARCHITECTURES[card.architecture].head_channels
         tensors, familiar = take_familiar(path, tensors, channels)
     network = Detector(
-        card.architecture, len(card.categories), torch.Generator(), poses=bool(card.objects)
+        card.architecture,
+        len(card.categories),
+        torch.Generator(),
+        poses=bool(card.objects),
+        keypoints=max(map(len, card.keypoints.values()), default=0),
+        masks=card.masks,
     )
     fill_network(path, network, tensors)
     network.eval().to(find_device(device))
@@ -180,6 +192,11 @@ def look(
     boxes = _widened(said.boxes.numpy().astype(np.float64) / scale, card.box_margin)
     boxes = boxes.clip(0, (width, height, width, height))
     kept = _without_duplicates(boxes)
+    masks = segments = None
+    if card.masks:
+        size, scores = (height, width), said.scores[kept].double().numpy()
+        masks = instance_masks(maps, boxes[kept], scores, size, scale)
+        segments = category_masks(maps, card.categories, size, scale)
     detections = tuple(
         Detection(
             category=card.categories[int(said.categories[i])],
@@ -190,13 +207,15 @@ def look(
                 float(boxes[i][3]),
             ),
             score=float(said.scores[i]),
+            keypoints=_keypoints(card, said, i, scale),
+            mask=None if masks is None else masks[number],
         )
-        for i in kept
+        for number, i in enumerate(kept)
     )
     corners = None
     if said.corners is not None:
         corners = tuple(_corners(said.corners[i], scale) for i in kept)
-    return Prediction(detections, novelty_of(detector, features), corners)
+    return Prediction(detections, novelty_of(detector, features), corners, segments)
 
 
 def novelty_of(detector: LoadedDetector, features: Tensor) -> float | None:
@@ -215,6 +234,20 @@ def novelty_of(detector: LoadedDetector, features: Tensor) -> float | None:
 def _corners(said: Tensor, scale: float) -> Corners:
     values = said.numpy().astype(np.float64) / scale
     return Corners(values[:, :2], values[:, 2])
+
+
+def _keypoints(
+    card: DetectorCard, said: Decoded, number: int, scale: float
+) -> tuple[FoundKeypoint, ...] | None:
+    if said.keypoints is None:
+        return None
+    names = card.keypoints[card.categories[int(said.categories[number])]]
+    return tuple(
+        FoundKeypoint(
+            name, (x / scale - PIXEL_CENTRE, y / scale - PIXEL_CENTRE), seen, spread / scale
+        )
+        for name, (x, y, spread, seen) in zip(names, said.keypoints[number].tolist(), strict=False)
+    )
 
 
 def predict_dataset(
@@ -292,12 +325,24 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
     sides = log_sides.exp() * UNIT_PX
     boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
     chosen = category.flatten()[where]
-    corners = None
-    if maps.corners is not None:
-        said = maps.corners[0].float().flatten(3)[chosen, :, :, where]  # (n, 8, 3)
-        places, spreads, _ = corner_places(said, log_sides, centre)
-        corners = torch.cat([places, spreads[..., None]], 2).cpu()
-    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), corners)
+    corners, keypoints = (
+        _points(points, chosen, where, log_sides, centre)
+        for points in (maps.corners, maps.keypoints)
+    )
+    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), corners, keypoints)
+
+
+def _points(
+    said: Tensor | None, categories: Tensor, cells: Tensor, log_sides: Tensor, centres: Tensor
+) -> Tensor | None:
+    """Returns places and spreads of points in some cells (n,), and of keypoints how surely each is seen
+    (n, p, 3 or 4).
+    """
+    if said is None:
+        return None
+    points = said[0].float().flatten(3)[categories, :, :, cells]
+    places, spreads, _ = point_places(points, log_sides, centres)
+    return torch.cat([places, spreads[..., None], points[..., 3:].sigmoid()], 2).cpu()
 
 
 @torch.inference_mode()
@@ -322,9 +367,8 @@ def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> t
         features = network.features(padded)
         maps = network.read(features)
     rows, columns = -(-height // STRIDE_PX), -(-width // STRIDE_PX)
-    corners = None if maps.corners is None else maps.corners[..., :rows, :columns]
-    heat, log_sides, classes = (values[..., :rows, :columns] for values in maps[:3])
-    return Maps(heat, log_sides, classes, corners), features[0, :, :rows, :columns]
+    cut = {n: v[..., :rows, :columns] for n, v in maps._asdict().items() if v is not None}
+    return maps._replace(**cut), features[0, :, :rows, :columns]
 
 
 def _rounded_up(side: int) -> int:

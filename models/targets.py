@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.models.crops import Segments
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX
+from sim2cam.models.pictures import Keypoints
 
 SPREAD = 0.09  # standard deviation of the heat, in sides of the object
 MIN_SPREAD_CELLS = 0.45
 POSITIVE_HEAT = 0.5  # cells as hot as this also learn sides and category
 MIN_DISTANCE_PX = 0.5
 
-_MAPS = ("heat", "heat_weight", "log_sides", "categories", "object_weight", "owner")
+_OF_OBJECTS = ("corners", "keypoints", "seen")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,13 @@ class Targets:
         owner: index of the object that a cell learns, -1 where it learns none (h, w) int64.
         corners: of every object, the corners of its box in space after each turn that leaves it as it
             is (n, s, 8, 2), pixels, NaN where they are not known; None without poses. Those of
-            several crops follow one another.
+            several crops follow one another, as do those below.
+        keypoints: of every object, the named points of its category (n, 1, k, 2), in the same way;
+            None without keypoints.
+        seen: which of them are seen (1) and which are hidden (0), NaN where it is not known (n, k).
+        shown: 0 for nothing that is labelled, 1 and the class index of what is, -1 where it is not known
+            (h, w); None without masks.
+        votes: as ``Maps.votes`` (2, h, w); None without masks.
     """
 
     heat: NDArray[np.float32]
@@ -42,6 +50,10 @@ class Targets:
     object_weight: NDArray[np.float32]
     owner: NDArray[np.int64]
     corners: NDArray[np.float32] | None = None
+    keypoints: NDArray[np.float32] | None = None
+    seen: NDArray[np.float32] | None = None
+    shown: NDArray[np.int64] | None = None
+    votes: NDArray[np.float32] | None = None
 
 
 def targets_of(
@@ -50,6 +62,8 @@ def targets_of(
     ignored_xyxy: NDArray[np.float64],
     size_px: tuple[int, int],
     corners: NDArray[np.float64] | None = None,
+    keypoints: Keypoints | None = None,
+    segments: Segments | None = None,
 ) -> Targets:
     """Returns the targets of a crop.
 
@@ -59,6 +73,8 @@ def targets_of(
         ignored_xyxy: regions in which nothing is known (m, 4).
         size_px: (height, width) of the crop, multiples of ``STRIDE_PX``.
         corners: as ``Targets`` has them.
+        keypoints: of the objects, in pixels of the crop.
+        segments: what the cells show.
     """
     height, width = size_px[0] // STRIDE_PX, size_px[1] // STRIDE_PX
     y, x = np.mgrid[:height, :width].astype(np.float64) + 0.5  # cell centres, in cells
@@ -81,18 +97,24 @@ def targets_of(
         object_weight=_object_weight(owner, heat, len(boxes_xyxy)),
         owner=owner.astype(np.int64),
         corners=None if corners is None else corners.astype(np.float32),
+        keypoints=None if keypoints is None else keypoints.places.astype(np.float32),
+        seen=None if keypoints is None else keypoints.seen.astype(np.float32),
+        shown=None if segments is None else segments.shown,
+        votes=None if segments is None else segments.votes.astype(np.float32),
     )
 
 
 def stacked(crops: Sequence[Targets]) -> Targets:
     """Returns the targets of crops of one size as one, with a leading axis of crops."""
-    maps = {name: np.stack([getattr(crop, name) for crop in crops]) for name in _MAPS}
-    corners = [crop.corners for crop in crops if crop.corners is not None]
-    if not corners:
+    values = {f.name: [getattr(crop, f.name) for crop in crops] for f in fields(Targets)}
+    there = {name: each for name, each in values.items() if each[0] is not None}
+    lists = {name: there.pop(name) for name in _OF_OBJECTS if name in there}
+    maps = {name: np.stack(each) for name, each in there.items()}
+    if not lists:
         return Targets(**maps)
-    before = np.cumsum([0, *map(len, corners[:-1])])[:, None, None]
+    before = np.cumsum([0, *map(len, next(iter(lists.values()))[:-1])])[:, None, None]
     maps["owner"] = np.where(maps["owner"] < 0, -1, maps["owner"] + before)
-    return Targets(**maps, corners=np.concatenate(corners))
+    return Targets(**maps, **{name: np.concatenate(each) for name, each in lists.items()})
 
 
 def _bump(

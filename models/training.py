@@ -5,21 +5,29 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sim2cam.dataset.known_objects import KnownObject, known_objects, turned_corners
+from sim2cam.dataset.known_objects import known_objects, turned_corners
 from sim2cam.models.batches import Batch, BatchMaker, made_ahead
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.config import TrainConfig, trained_magnification
 from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import Detector
 from sim2cam.models.losses import TargetTensors, detector_losses
-from sim2cam.models.parts import Parts, as_learned, check_parts, part_records, shares_at
+from sim2cam.models.parts import (
+    Parts,
+    as_learned,
+    check_parts,
+    part_records,
+    shares_at,
+    taught_keypoints,
+)
+from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
 from sim2cam.models.sizes import trained_sizes
 from sim2cam.seeds import integer_seed
@@ -40,6 +48,10 @@ LOSS_WEIGHTS = {
     "box": 1.0,
     "category": 6.0,  # reading categories is the slow part
     "corners": 2.0,
+    "keypoints": 2.0,
+    "seen": 2.0,
+    "shown": 1.0,
+    "votes": 1.0,
 }
 LOADER_THREADS_BESIDE_CUDA = 6
 
@@ -51,7 +63,8 @@ class TrainProgress:
     Attributes:
         step: steps done.
         steps: steps in all.
-        losses: means since the last line: ``heat box category total``, with poses ``corners``.
+        losses: means since the last line: ``heat box category total``, with poses
+            ``corners``, with keypoints ``keypoints seen``, with masks ``shown votes``.
         learning_rate: of the last step.
         step_s: seconds a step since the last line, waiting for data included.
     """
@@ -90,6 +103,7 @@ def train_detector(
         InputError: the data cannot be trained on.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
+        UsageError: names of keypoints do not tell left from right, which mirrored crops take.
         UsageError, BackendError: there is no such device.
         Sim2CamError: the loss is no longer finite.
     """
@@ -97,12 +111,17 @@ def train_detector(
     parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
     place = find_device(device)
     objects = known_objects([dataset for dataset, _ in parts]) if config.poses else {}
+    tasks = Tasks(
+        turned_corners(objects[name] for name in categories) if objects else None,
+        taught_keypoints(parts, config),
+        config.masks,
+    )
     records = part_records(parts)
     identity = _identity(config, categories, [asdict(record) for record in records])
-    run = _Run(config, len(categories), place)
+    run = _Run(config, len(categories), tasks, place)
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
         run.restore(checkpoint)
-    make = batch_maker(parts, categories, objects, config).make
+    make = batch_maker(parts, categories, tasks, config).make
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
     record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
@@ -122,10 +141,12 @@ def train_detector(
         config.architecture,
         categories,
         run.step,
-        asdict(config),
+        config.to_json(),
         records,
         magnification=trained_magnification(config.scale_range),
         objects=objects,
+        keypoints=dict(tasks.keypoints),
+        masks=tasks.masks,
         sizes_px=trained_sizes(parts, config),
     )
     save_detector(run_dir / WEIGHTS, run.average.state, card)
@@ -135,11 +156,20 @@ def train_detector(
 class _Run:
     """A training between two steps."""
 
-    def __init__(self, config: TrainConfig, n_categories: int, device: torch.device) -> None:
+    def __init__(
+        self, config: TrainConfig, n_categories: int, tasks: Tasks, device: torch.device
+    ) -> None:
         generator = torch.Generator().manual_seed(integer_seed(config.seed, "weights"))
         self._config = config
         self._device = device
-        self.network = Detector(config.architecture, n_categories, generator, poses=config.poses)
+        self.network = Detector(
+            config.architecture,
+            n_categories,
+            generator,
+            poses=tasks.corners_m is not None,
+            keypoints=max(map(len, tasks.keypoints.values()), default=0),
+            masks=tasks.masks,
+        )
         self.network.to(device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = WeightAverage(self.network, config.ema_decay)
@@ -206,7 +236,7 @@ def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
 def _identity(
     config: TrainConfig, categories: tuple[str, ...], data: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    decisive = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "cache_bytes"}
+    decisive = {name: v for name, v in config.to_json().items() if name != "cache_bytes"}
     parts = {f"part {number}": part for number, part in enumerate(data, 1)}
     return {"config": decisive, "categories": categories, "data": parts}
 
@@ -214,7 +244,7 @@ def _identity(
 def batch_maker(
     parts: Parts,
     categories: tuple[str, ...],
-    objects: Mapping[str, KnownObject],
+    tasks: Tasks,
     config: TrainConfig,
 ) -> BatchMaker:
     """Returns what makes the batches of a training.
@@ -222,7 +252,7 @@ def batch_maker(
     Args:
         parts: labelled data sets with their weights.
         categories: names in the order of class indices.
-        objects: by category, those whose poses are learned; none where none are.
+        tasks: what is learned.
         config: how crops are drawn.
     """
     rules = CropRules(
@@ -242,7 +272,7 @@ def batch_maker(
         photometric=config.photometric,
         seed=config.seed,
         cache_bytes=config.cache_bytes,
-        corners_m=turned_corners(objects[name] for name in categories) if objects else None,
+        tasks=tasks,
     )
 
 

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Keypoint, ObjectLabel, Occlusion
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.gbuffer import behind
 from sim2cam.render.rasterizer import label_numbers

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
     from sim2cam.measure.bootstrap import Estimate
     from sim2cam.measure.poses import PoseScore
+    from sim2cam.measure.segments import SegmentScore
     from sim2cam.measure.slices import Slice
     from sim2cam.models.prediction import LoadedDetector
     from sim2cam.pipeline.bench import BenchResult, Comparison, UnlabelledResult
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sim2cam.pipeline.trust import Trust
 
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
+_SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
 _POSE_METRICS = {
     "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
     "add_or_s": "ADD(-S)",
@@ -142,9 +144,10 @@ class Bench:
         if self.talk.json:
             facts = {"trust": result.trust.to_json(), "slices": [s.to_json() for s in slices]}
             facts |= {} if poses is None else {"poses": poses.to_json()}
-            console.result(result.score.to_json() | facts)
+            console.result(result.scores_json() | facts)
         else:
             console.table(score_table({self.weights.name: result.score}))
+            _tell_shapes(result, console)
             console.table(_trust_words(result.trust))
             console.table(_slice_table(slices))
             if poses is not None:
@@ -223,16 +226,34 @@ class Compare:
             console.table(_detectable_words(found["ap50"], identical=first == second))
 
 
-def score_table(scores: dict[str, Any]) -> str:
+def _tell_shapes(result: BenchResult, console: Console) -> None:
+    """Prints how good keypoints, masks and pixels of categories are, where that was scored."""
+    shapes = {"keypoints": result.keypoints, "masks": result.masks}
+    scored = {name: score for name, score in shapes.items() if score is not None}
+    if scored:
+        console.table("\n" + score_table(scored, _SHAPE_METRICS))
+    if result.segments is not None:
+        console.table("\n" + _segment_table(result.segments))
+
+
+def score_table(scores: dict[str, Any], metrics: Mapping[str, str] = _METRICS) -> str:
     """Returns scores with their intervals, a line for each detector."""
     width = max(len(label) for label in scores)
-    head = " " * width + "".join(f"  {title:>20}" for title in _METRICS.values())
+    head = " " * width + "".join(f"  {title:>20}" for title in metrics.values())
     lines = [head]
     for label, score in scores.items():
-        cells = [getattr(score, name) for name in _METRICS]
+        cells = [getattr(score, name) for name in metrics]
         texts = map(_with_interval, cells)
         lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
     return "\n".join(lines)
+
+
+def _segment_table(score: SegmentScore) -> str:
+    """Returns the IoU of the pixels of each category, a line each."""
+    rows = {"mean": score.miou, "background": score.background_iou, **score.category_iou}
+    width = max(map(len, ("pixels of", *rows)))
+    lines = [f"{'pixels of':<{width}}  {'IoU':>20}"]
+    return "\n".join(lines + [f"{n:<{width}}  {_with_interval(e):>20}" for n, e in rows.items()])
 
 
 def _pose_table(score: PoseScore) -> str:

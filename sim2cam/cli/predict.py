@@ -32,7 +32,8 @@ class Predict:
     """Say what lies in pictures, a video or a camera's view: a line of JSON for each.
 
     With weights that were trained with poses, and a lens that is known, also how it lies: the pose of
-    each object's frame in the camera's, null where its corners fit none.
+    each object's frame in the camera's, null where its corners fit none. With
+    keypoints or masks, also their places and run lengths, of objects and of categories.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
@@ -121,20 +122,23 @@ def _told(
 
     objects = detector.card.objects
     if lens is None or not objects:
-        return [(one, None) for one in seen.detections], [asdict(one) for one in seen.detections]
+        found = seen.detections
+        return [(one, None) for one in found], [one.to_json() for one in found]
     placed = placed_in(seen, detector, lens)
     known = [objects[one.detection.category].corners_m() for one in placed]
     return [
         (one.detection, one.seen_corners(corners_m, lens))
         for one, corners_m in zip(placed, known, strict=True)
-    ], [asdict(one.detection) | {"pose": one.pose and asdict(one.pose)} for one in placed]
+    ], [one.detection.to_json() | {"pose": one.pose and asdict(one.pose)} for one in placed]
 
 
 def _line(
     name: str, seen: Prediction, lines: list[dict[str, Any]], *, abstains: bool
 ) -> dict[str, Any]:
-    """Returns what is said of a picture; of its novelty, where that is measured."""
+    """Returns what is said of a picture; of its pixels and novelty, where that is known."""
     line: dict[str, Any] = {"image": name, "detections": lines}
+    if seen.segments is not None:
+        line["segments"] = {n: asdict(m) for n, m in seen.segments.items() if not abstains}
     if seen.novelty is not None:
         line |= {"novelty": seen.novelty, "unlike": seen.is_unlike, "abstained": abstains}
     return line

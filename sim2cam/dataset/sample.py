@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from sim2cam.dataset.channels import ChannelName
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.motion import STILL, Twist
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.sensor import BayerPattern

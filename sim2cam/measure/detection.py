@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from faster_coco_eval import COCO, COCOeval_faster
 from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xyxy_to_xywh
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.bootstrap import Difference, Estimate, difference, estimate, resampled_counts
+from sim2cam.measure.coco import MOST_AREA, average_precision
 from sim2cam.measure.matching import (
     IOU_THRESHOLDS,
     LEAST_VISIBLE,
+    MAX_DETECTIONS,
     CategoryMatches,
     ImageMatches,
     match,
@@ -25,7 +27,22 @@ from sim2cam.measure.matching import (
 DRAWS = 1000
 _ALL = range(len(IOU_THRESHOLDS))
 _AT_50, _AT_75 = 0, 5
-_MOST_AREA = 1e10
+
+
+class LabelledKeypoint(Protocol):
+    """What is needed of a named point; ``dataset.Keypoint`` has it."""
+
+    @property
+    def name(self) -> str:
+        """As its category has it."""
+
+    @property
+    def xy(self) -> tuple[float, float]:
+        """Where it lies, pixels."""
+
+    @property
+    def visibility(self) -> int:
+        """As COCO has it: 0 not labelled, 1 hidden, 2 seen."""
 
 
 class LabelledObject(Protocol):
@@ -47,6 +64,14 @@ class LabelledObject(Protocol):
     def visible_fraction(self) -> float | None:
         """Share of it that is seen; None where unknown."""
 
+    @property
+    def area_px(self) -> float:
+        """Pixels in which it is seen."""
+
+    @property
+    def keypoints(self) -> Sequence[LabelledKeypoint] | None:
+        """Its named points; None where unknown."""
+
 
 class LabelledImage(Protocol):
     """What is needed of an image; ``dataset.Sample`` has it."""
@@ -54,6 +79,14 @@ class LabelledImage(Protocol):
     @property
     def name(self) -> str:
         """Unique among the images."""
+
+    @property
+    def width(self) -> int:
+        """Pixels."""
+
+    @property
+    def height(self) -> int:
+        """Pixels."""
 
     @property
     def objects(self) -> Sequence[LabelledObject] | None:
@@ -77,6 +110,24 @@ class LabelledImages(Protocol):
 
 
 @dataclass(frozen=True)
+class FoundKeypoint:
+    """A named point of an object that a detector found.
+
+    Attributes:
+        name: as its category has it.
+        xy: where it lies, also outside the picture or behind something; pixels, an integer being the
+            centre of one.
+        seen: how sure the detector is that nothing hides it, 0 to 1.
+        spread_px: how far off it is: the scale of a Laplace distribution of either coordinate.
+    """
+
+    name: str
+    xy: tuple[float, float]
+    seen: float
+    spread_px: float
+
+
+@dataclass(frozen=True)
 class Detection:
     """One object that a detector found.
 
@@ -84,11 +135,19 @@ class Detection:
         category: its name.
         box_xyxy: its box, pixels.
         score: how sure the detector is, 0 to 1.
+        keypoints: its named points; None where they were not looked for.
+        mask: the pixels in which it is seen; None where they were not looked for.
     """
 
     category: str
     box_xyxy: Box
     score: float
+    keypoints: tuple[FoundKeypoint, ...] | None = None
+    mask: RunLengths | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values, without what was not looked for."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def is_ignored(label: LabelledObject) -> bool:
@@ -146,7 +205,7 @@ class MatchedRun:
     """
 
     def __init__(self, dataset: LabelledImages, predictions: Predictions) -> None:
-        _check(dataset, predictions)
+        check_predicted(dataset, predictions)
         self.n_images = len(dataset.samples)
         self._categories = {
             name: CategoryMatches(category_matches(dataset, predictions, name))
@@ -163,9 +222,9 @@ class MatchedRun:
         precision = {n: m.average_precision(counts, _ALL) for n, m in self._categories.items()}
         stacked = np.stack(list(precision.values()))  # (categories, draws, thresholds)
         found = {
-            "ap": _mean_defined(stacked.mean(axis=2)),
-            "ap50": _mean_defined(stacked[:, :, _AT_50]),
-            "ap75": _mean_defined(stacked[:, :, _AT_75]),
+            "ap": mean_defined(stacked.mean(axis=2)),
+            "ap50": mean_defined(stacked[:, :, _AT_50]),
+            "ap75": mean_defined(stacked[:, :, _AT_75]),
             "agnostic_ap50": self._agnostic.average_precision(counts, [_AT_50])[:, 0],
         }
         return found | {f"ap50/{name}": p[:, _AT_50] for name, p in precision.items()}
@@ -249,7 +308,12 @@ def mean_estimate(scores: NDArray[np.float64]) -> Estimate:
     return estimate(float(means[0]), means[1:])
 
 
-def _check(dataset: LabelledImages, predictions: Predictions) -> None:
+def check_predicted(dataset: LabelledImages, predictions: Predictions) -> None:
+    """Refuses what cannot be scored.
+
+    Raises:
+        InputError: as ``MatchedRun``.
+    """
     if not dataset.samples:
         raise InputError(dataset.root, "no images to score.")
     for sample in dataset.samples:
@@ -290,7 +354,7 @@ def _boxes(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.
     return np.array([b.box_xyxy for b in boxed], np.float64).reshape(-1, 4)
 
 
-def _mean_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the mean over the categories that have objects, of (categories, draws)."""
     defined = np.isfinite(precision)
     n = defined.sum(axis=0)
@@ -318,13 +382,11 @@ def _coco_precision(
 ) -> NDArray[np.float64]:
     """Returns average precision (thresholds, categories), -1 without objects; as one when None."""
     numbers = {name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)}
-    truth = COCO(
-        {
-            "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
-            "categories": [{"id": i, "name": str(i)} for i in sorted(set(numbers.values()))],
-            "annotations": _coco_annotations(dataset, numbers),
-        }
-    )
+    truth = {
+        "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
+        "categories": [{"id": i, "name": str(i)} for i in sorted(set(numbers.values()))],
+        "annotations": _coco_annotations(dataset, numbers),
+    }
     results = [
         {
             "image_id": i,
@@ -335,13 +397,7 @@ def _coco_precision(
         for i, sample in enumerate(dataset.samples, 1)
         for found in predictions[sample.name]
     ]
-    scorer = COCOeval_faster(truth, truth.loadRes(results), "bbox")
-    scorer.params.maxDets = [100]
-    scorer.params.areaRng, scorer.params.areaRngLbl = [[0, _MOST_AREA]], ["all"]
-    scorer.evaluate()
-    scorer.accumulate()
-    precision = np.asarray(scorer.eval["precision"], np.float64)[:, :, :, 0, 0]
-    return np.asarray(precision.mean(axis=1))
+    return average_precision("bbox", truth, results, most=MAX_DETECTIONS)
 
 
 def _coco_annotations(dataset: LabelledImages, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -356,7 +412,7 @@ def _coco_annotations(dataset: LabelledImages, numbers: Mapping[str, int]) -> li
                     "category_id": numbers[label.category],
                     "bbox": list(box),
                     # faster-coco-eval ignores groups, and what is too large to be asked for
-                    "area": 2 * _MOST_AREA if is_ignored(label) else box[2] * box[3],
+                    "area": 2 * MOST_AREA if is_ignored(label) else box[2] * box[3],
                     "iscrowd": int(label.is_crowd),
                 }
             )

@@ -54,10 +54,27 @@ def match(
         ignored: which of these count neither as found nor as missed (m,), groups among them.
         crowd: which of them are groups (m,), in which any number may be found.
     """
-    order = np.argsort(-scores, kind="mergesort")[:MAX_DETECTIONS]
+    return match_overlaps(_overlap(found_xyxy, truth_xyxy, crowd), scores, ignored, crowd)
+
+
+def match_overlaps(
+    overlap: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    ignored: NDArray[np.bool_],
+    crowd: NDArray[np.bool_],
+    most: int = MAX_DETECTIONS,
+) -> ImageMatches:
+    """Returns the matches of one category in one image.
+
+    Args:
+        overlap: how alike detections and objects are, 0 to 1 (n, m).
+        scores, ignored, crowd: as ``match`` takes them.
+        most: detections that count.
+    """
+    order = np.argsort(-scores, kind="mergesort")[:most]
     last = np.argsort(ignored, kind="mergesort")  # what is ignored comes last
     truth_ignored, truth_crowd = ignored[last], crowd[last]
-    overlap = _overlap(found_xyxy[order], truth_xyxy[last], truth_crowd)
+    overlap = overlap[np.ix_(order, last)]
     right = np.zeros((len(IOU_THRESHOLDS), len(order)), np.bool_)
     counted = np.ones_like(right)
     for level, threshold in enumerate(IOU_THRESHOLDS):

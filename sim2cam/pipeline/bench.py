@@ -11,8 +11,10 @@ import numpy as np
 
 from sim2cam.dataset.formats.predictions import DETECTIONS, predictions_to_json
 from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, UsageError, did_you_mean
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.bootstrap import Difference, Estimate, holm
 from sim2cam.measure.detection import (
     Detection,
@@ -23,7 +25,11 @@ from sim2cam.measure.detection import (
     mean_estimate,
     resampled_scores,
 )
+from sim2cam.measure.keypoints import evaluate_keypoints
+from sim2cam.measure.masks import Masks, evaluate_masks
+from sim2cam.measure.segments import SegmentScore, evaluate_segments
 from sim2cam.measure.selection import SelectionScores
+from sim2cam.measure.shapes import ShapeScore
 from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
 from sim2cam.models.prediction import LoadedDetector, look_at_dataset
@@ -50,12 +56,22 @@ class BenchResult:
         predictions: by the image's name.
         score: with 95 % intervals over images.
         trust: how far what it says is to be trusted.
+        keypoints, masks, segments: how good points, masks of objects and pixels of categories are; None
+            where they were not looked for, or are not labelled.
     """
 
     captures: Dataset
     predictions: Mapping[str, tuple[Detection, ...]]
     score: DetectionScore
     trust: Trust
+    keypoints: ShapeScore | None = None
+    masks: ShapeScore | None = None
+    segments: SegmentScore | None = None
+
+    def scores_json(self) -> dict[str, Any]:
+        """Returns all scores as JSON values."""
+        more = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
+        return self.score.to_json() | {n: one.to_json() for n, one in more.items() if one}
 
 
 @dataclass(frozen=True)
@@ -101,13 +117,27 @@ def bench(
         progress: is told how many images of how many are done.
 
     Raises:
-        InputError: a category that the detector does not know, or captures without labels.
+        InputError: a category that the detector does not know, captures without labels, or with keypoints of
+            other names.
     """
     matched = match_categories(captures, detector.card.categories, renamed or {}, ignore_unmatched)
     seen = look_at_dataset(detector, matched, progress=progress)
     predictions = {name: one.detections for name, one in seen.items()}
     score = evaluate(matched, predictions, rng=stream(0, "bench"))
-    return BenchResult(matched, predictions, score, trust_in_detector(matched, detector.card, seen))
+    card = detector.card
+    labelled = _masks(matched) if card.masks else {}
+    segments = {name: one.segments or {} for name, one in seen.items()}
+    return BenchResult(
+        matched,
+        predictions,
+        score,
+        trust_in_detector(matched, card, seen),
+        _keypoint_score(matched, predictions) if card.keypoints else None,
+        _mask_score(matched, predictions, labelled) if labelled else None,
+        evaluate_segments(matched, segments, labelled, rng=stream(0, "bench"))
+        if labelled
+        else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -165,10 +195,44 @@ def score_predictions(
     """Returns how good detections are, by the image's name, on labelled captures.
 
     Raises:
-        InputError: captures without labels, or detections that are not of them.
+        InputError: captures without labels, detections that are not of them, or keypoints of other names.
     """
     score = evaluate(captures, predictions, rng=stream(0, "bench"))
-    return BenchResult(captures, predictions, score, trust_in_detections(captures, predictions))
+    found = [detection for detections in predictions.values() for detection in detections]
+    labelled = _masks(captures) if any(one.mask for one in found) else {}
+    return BenchResult(
+        captures,
+        predictions,
+        score,
+        trust_in_detections(captures, predictions),
+        _keypoint_score(captures, predictions) if any(one.keypoints for one in found) else None,
+        _mask_score(captures, predictions, labelled) if labelled else None,
+    )
+
+
+def _keypoint_score(
+    captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
+) -> ShapeScore | None:
+    """Returns how good keypoints are; None where none is labelled."""
+    labels = [label for sample in captures.samples for label in sample.objects or ()]
+    if not any(point.visibility for label in labels for point in label.keypoints or ()):
+        return None
+    return evaluate_keypoints(captures, predictions, rng=stream(0, "bench"))
+
+
+def _mask_score(
+    captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]], labelled: Masks
+) -> ShapeScore:
+    return evaluate_masks(captures, predictions, labelled, rng=stream(0, "bench"))
+
+
+def _masks(captures: Dataset) -> Masks:
+    """Returns the labelled masks, by the image's name; empty where none is."""
+    found = {
+        sample.name: [None if m is None else RunLengths.of(m) for m in seen_masks(sample)]
+        for sample in captures.samples
+    }
+    return found if any(mask for masks in found.values() for mask in masks) else {}
 
 
 def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> None:
@@ -181,7 +245,7 @@ def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> Non
     novelty = result.trust.novelty or {}
     errors = count_errors(result.captures, result.predictions)
     facts = {
-        "scores": result.score.to_json(),
+        "scores": result.scores_json(),
         "trust": result.trust.to_json(),
         "slices": [s.to_json() for s in slices],
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],

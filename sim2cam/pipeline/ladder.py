@@ -116,9 +116,8 @@ def open_ladder(plan: Plan, root: Path, *, resume: bool, overwrite: bool) -> Non
     Raises:
         OutputError: it is not empty, holds something else, or a ladder with another budget.
     """
-    budget = json.loads(
-        json.dumps({k: v for k, v in asdict(plan).items() if k not in ("arms", "seeds")})
-    )
+    facts = {k: v for k, v in asdict(plan).items() if k not in ("arms", "seeds")}
+    budget = json.loads(json.dumps(facts | {"config": plan.config.to_json()}))
     if root.is_dir() and any(root.iterdir()):
         if overwrite:
             _remove_parts(root)
@@ -173,7 +172,7 @@ def run_piece(piece: Piece) -> Path:
     facts = {
         "arm": piece.arm.name,
         "seed": piece.seed,
-        "config": asdict(piece.config),
+        "config": piece.config.to_json(),
         "data": [asdict(record) for record in detector.card.data],
         "magnification": detector.card.magnification,
         "box_margin": detector.card.box_margin,
@@ -247,8 +246,8 @@ def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     facts: dict[str, Any] = json.loads(path.read_text())
-    wanted = {"arm": arm.name, "config": json.loads(json.dumps(asdict(plan.config)))}
-    before = json.loads(json.dumps(asdict(TrainConfig())))  # of settings that came later
+    wanted = {"arm": arm.name, "config": json.loads(json.dumps(plan.config.to_json()))}
+    before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
     found = {"arm": facts.get("arm"), "config": before | facts.get("config", {})}
     for key, value in wanted.items():
         if found[key] != value:

@@ -36,6 +36,9 @@ _TEXT_PX = 15
 _LINE_PX = 2
 _DASH_PX = 12
 _FAR_PX = 10_000  # from the picture, beyond which OpenCV draws no lines
+_DOT_PX = 6
+_TINT = 0.4
+_SEEN = 0.5  # how sure it has to be that a keypoint is seen
 _INK = (16, 16, 16)
 
 
@@ -43,7 +46,8 @@ _INK = (16, 16, 16)
 class Mark:
     """A box with its text; coordinates of the image that it is drawn into.
 
-    With the ``corners`` (8, 2) of its box in space, the edges of that are drawn instead.
+    With the ``corners`` (8, 2) of its box in space, the edges of that are drawn instead. ``points`` (n, 3)
+    are x, y and how surely each is seen: those that are hidden are rings. The pixels of a ``mask`` (h, w) are tinted.
     """
 
     box_xyxy: Box
@@ -51,6 +55,8 @@ class Mark:
     colour: tuple[int, int, int]
     dashed: bool = False
     corners: NDArray[np.float64] | None = None
+    points: NDArray[np.float64] | None = None
+    mask: NDArray[np.bool_] | None = None
 
 
 def category_colour(index: int) -> tuple[int, int, int]:
@@ -96,7 +102,8 @@ def draw_detections(
     Args:
         rgb: the image.
         detections: what was found, and of each the corners (8, 2) of its box in space, pixels, in the
-            order of ``corners_in_space``; None where they are not known.
+            order of ``corners_in_space``; None where they are not known. Keypoints that are hidden are
+            rings, masks are tinted.
         categories: of the detector, which give the colours.
     """
     marks = [
@@ -105,10 +112,19 @@ def draw_detections(
             f"{d.category} {_score_text(d.score)}",
             category_colour(categories.index(d.category)),
             corners=corners,
+            points=_points(d),
+            mask=None if d.mask is None else d.mask.mask(),
         )
         for d, corners in detections
     ]
     return _draw(rgb, marks)
+
+
+def _points(detection: Detection) -> NDArray[np.float64] | None:
+    if detection.keypoints is None:
+        return None
+    points = [(x + 0.5, y + 0.5, p.seen) for p in detection.keypoints for x, y in [p.xy]]
+    return np.array(points, np.float64).reshape(-1, 3)
 
 
 def _text(verdict: Verdict) -> str:
@@ -134,11 +150,14 @@ def _draw(rgb: Rgb, marks: Sequence[Mark]) -> Rgb:
     else:
         scale, large = 1.0, rgb.copy()
     canvas = np.asarray(large, dtype=np.uint8)
+    for mark in marks:
+        _tint(canvas, mark)
     placed = [
         replace(
             mark,
             box_xyxy=_scaled(mark.box_xyxy, scale),
             corners=None if mark.corners is None else mark.corners * scale,
+            points=None if mark.points is None else mark.points * (scale, scale, 1),
         )
         for mark in marks
     ]
@@ -147,12 +166,23 @@ def _draw(rgb: Rgb, marks: Sequence[Mark]) -> Rgb:
     return _with_texts(canvas, placed)
 
 
+def _tint(canvas: Rgb, mark: Mark) -> None:
+    if mark.mask is not None:
+        size = (canvas.shape[1], canvas.shape[0])
+        large = cv2.resize(mark.mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
+        canvas[large] = (1 - _TINT) * canvas[large] + _TINT * np.array(mark.colour)
+
+
 def _draw_box(canvas: Rgb, mark: Mark) -> None:
     x0, y0, x1, y1 = (round(v) for v in mark.box_xyxy)
     lines = _sides(x0, y0, x1, y1, mark.dashed) if mark.corners is None else _edges(mark.corners)
     for colour, extra in ((_INK, 2), (mark.colour, 0)):  # a dark rim, to be seen on any ground
         for start, end in lines:
             cv2.line(canvas, start, end, colour, _LINE_PX + extra)
+        for x, y, seen in () if mark.points is None else mark.points:
+            place = round(np.clip(x, -_FAR_PX, _FAR_PX)), round(np.clip(y, -_FAR_PX, _FAR_PX))
+            thick = cv2.FILLED if seen >= _SEEN else _LINE_PX + extra
+            cv2.circle(canvas, place, _DOT_PX + extra // 2, colour, thick)
 
 
 def _edges(corners: NDArray[np.float64]) -> list[tuple[tuple[int, int], tuple[int, int]]]:

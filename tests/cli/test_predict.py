@@ -126,6 +126,30 @@ def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     assert json.loads(told.out)["detections"] == bare
 
 
+def test_keypoints_and_masks_are_told_and_drawn(photos, tmp_path, capsys):
+    network = Detector("nano", 1, torch.Generator().manual_seed(0), keypoints=2, masks=True)
+    with torch.no_grad():
+        network.where[1].bias[0] = 4.0
+        network.masks[1].bias[1] = 4.0
+    card = DetectorCard("nano", ("cup",), 0, {}, (), keypoints={"cup": ("rim", "foot")}, masks=True)
+    save_detector(tmp_path / "shaped.safetensors", network.state_dict(), card)
+    command = ["predict", str(tmp_path / "shaped.safetensors"), str(photos), "--limit", "1"]
+    assert main([*command, "--score", "0", "--out", str(tmp_path / "drawn"), "-q"]) == 0
+    (line,) = lines(capsys)
+    assert line["detections"]
+    for detection in line["detections"]:
+        assert [point["name"] for point in detection["keypoints"]] == ["rim", "foot"]
+        assert all(0 <= point["seen"] <= 1 for point in detection["keypoints"])
+        assert detection["mask"]["size"] == [96, 128]
+    assert line["segments"]["cup"]["size"] == [96, 128]
+    drawn, plain = (
+        images.read_rgb(path) for path in (tmp_path / "drawn" / "a.jpg", photos / "a.jpg")
+    )
+    assert drawn.shape == (720, 960, 3)
+    enlarged = cv2.resize(plain, (960, 720), interpolation=cv2.INTER_CUBIC)
+    assert (np.abs(drawn.astype(int) - enlarged).max(axis=2) > 20).mean() > 0.5  # the tint of masks
+
+
 def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, capsys):
     path = tmp_path / "camera.json"
     for fit, text in (

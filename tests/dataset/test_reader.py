@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.reader import read_dataset, read_header
 from sim2cam.dataset.sample import Keypoint, Occlusion
 from sim2cam.errors import InputError
+from sim2cam.geometry.masks import RunLengths
 
 
 def test_what_was_written_is_read(native, tiny):

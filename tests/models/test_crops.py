@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sim2cam.models.crops import CropRules, draw_crop
-from sim2cam.models.pictures import Picture, read_picture
+from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture, read_picture
 
 PLAIN = CropRules(crop_px=64, scale_range=(1.0, 1.0), quarter_turns=False, free_turns=False,
                   flips=False)  # fmt: skip
@@ -165,6 +165,57 @@ def test_corners_are_those_of_the_objects_that_are_learned():
     assert draw_crop(picture, PLAIN, np.random.default_rng(0)).corners is None
 
 
+COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255))  # of the left point, the right one and the nose
+
+
+def face_of(mirrored, seen=(1.0, 0.0, 1.0)):
+    """A picture of one object with three coloured dots for keypoints."""
+    picture = picture_of((60, 40, 100, 90))
+    picture.rgb[:] = 100
+    places = np.array([(70.5, 50.5), (90.5, 54.5), (78.5, 80.5)])
+    for (x, y), colour in zip(places.astype(int), COLOURS, strict=True):
+        picture.rgb[y - 3 : y + 4, x - 3 : x + 4] = colour
+    points = Keypoints(places[None, None], np.array([seen]), np.array([mirrored]))
+    return replace(picture, keypoints=points)
+
+
+@pytest.mark.parametrize("scale", [0.8, 1.5])
+def test_a_mirrored_crop_calls_left_what_was_right(scale):
+    rules = CropRules(crop_px=96, scale_range=(scale, scale), free_turns=False)
+    mirrored = plain = 0
+    for seed in range(40):
+        crop = draw_crop(face_of((1, 0, 2)), rules, np.random.default_rng(seed))
+        same = draw_crop(face_of((0, 1, 2)), rules, np.random.default_rng(seed))
+        assert np.array_equal(crop.rgb, same.rgb)
+        if not len(crop.boxes_xyxy):
+            continue
+        dots = same.keypoints.places[0, 0]
+        inside = ((dots > 4) & (dots < 92)).all(axis=1)
+        for (x, y), colour, shown in zip(dots, COLOURS, inside, strict=True):
+            if shown:
+                assert np.abs(crop.rgb[int(y), int(x)].astype(int) - colour).max() < 40
+        handed = np.linalg.det([dots[1] - dots[0], dots[2] - dots[0]]) > 0
+        order = [0, 1, 2] if handed else [1, 0, 2]
+        assert np.array_equal(crop.keypoints.places[0, 0], dots[order])
+        if inside.all():
+            assert crop.keypoints.seen[0].tolist() == [[1, 0, 1][i] for i in order]
+            mirrored, plain = mirrored + (not handed), plain + handed
+    assert min(mirrored, plain) > 5
+
+
+def test_whether_a_keypoint_beyond_the_edge_is_seen_is_not_known():
+    unknown = 0
+    for seed in range(30):
+        crop = draw_crop(face_of((0, 1, 2)), PLAIN, np.random.default_rng(seed))
+        if len(crop.boxes_xyxy):
+            inside = ((crop.keypoints.places >= 0) & (crop.keypoints.places < 64)).all(axis=-1)[
+                0, 0
+            ]
+            assert np.isnan(crop.keypoints.seen[0]).tolist() == (~inside).tolist()
+            unknown += (~inside).sum()
+    assert unknown > 0
+
+
 def test_images_smaller_than_a_crop_are_padded_with_the_mean():
     crop = draw_crop(picture_of((4, 4, 20, 20), size=(32, 32)), PLAIN, np.random.default_rng(0))
     assert crop.rgb[0, 0] == pytest.approx([124, 116, 104], abs=1)
@@ -174,3 +225,48 @@ def test_images_smaller_than_a_crop_are_padded_with_the_mean():
 def test_images_without_objects_are_cropped_too():
     crop = draw_crop(picture_of(), PLAIN, np.random.default_rng(0))
     assert crop.boxes_xyxy.shape == crop.ignored_xyxy.shape == (0, 4)
+
+
+def segmented(*boxes, **options):
+    """A picture of bright objects, each of its pixels labelled with its number."""
+    picture = picture_of(*boxes, **options)
+    owners = np.zeros(picture.rgb.shape[:2], np.uint16)
+    for number, (x0, y0, x1, y1) in enumerate(boxes, 1):
+        owners[y0:y1, x0:x1] = number
+    return replace(picture, owners=owners, turns_freely=True)
+
+
+@pytest.mark.parametrize("scale", [0.8, 1.5])
+def test_cells_show_what_the_crop_shows_and_point_to_its_centre(scale):
+    rules = CropRules(crop_px=128, scale_range=(scale, scale))
+    picture = segmented((40, 30, 92, 80), (100, 60, 140, 118))
+    checked = 0
+    for seed in range(30):
+        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        shown, votes = crop.segments.shown, crop.segments.votes
+        assert shown.shape == votes.shape[1:] == (32, 32)
+        middles = crop.rgb.reshape(32, 4, 32, 4, 3)[:, 1:3, :, 1:3].mean(axis=(1, 3, 4))
+        clear = (middles > 240) | (middles < 110)  # neither at an edge
+        assert ((shown > 0) == (middles > 175))[clear].all()
+        for box, category in zip(crop.boxes_xyxy, crop.categories, strict=True):
+            if (box > 0).all() and (box < 128).all():  # not cut
+                rows, columns = np.nonzero(shown == category + 1)
+                centre = (box[:2] + box[2:]) / 2
+                pointed = 4 * (np.array([columns, rows]) + 0.5) + 16 * votes[:, rows, columns]
+                assert pytest.approx(np.tile(centre, (len(rows), 1))) == pointed.T
+                checked += 1
+        assert np.abs(votes[:, shown <= 0]).max(initial=0) == 0
+    assert checked > 10
+
+
+def test_cells_of_what_is_not_learned_are_not_known():
+    box = (30, 30, 90, 90)
+    for picture in (
+        segmented(box, visible=0.1),
+        segmented(box, crowd=True),
+        replace(segmented(box), owners=np.full((128, 160), UNKNOWN, np.uint16)),
+    ):
+        shown = draw_crop(picture, PLAIN, np.random.default_rng(0)).segments.shown
+        assert set(shown.ravel()) <= {0, -1}
+        assert (shown == -1).any()
+    assert draw_crop(picture_of(box), PLAIN, np.random.default_rng(0)).segments is None

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sim2cam.models.config import ARCHITECTURES
-from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, corner_places
+from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, point_places
 
 
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
@@ -74,7 +74,7 @@ def test_without_poses_nothing_of_them_is_there():
 def test_corners_grow_with_the_box():
     said = torch.tensor([[[0.5, -1.0, -2.0]] * CORNERS])
     near, far = (
-        corner_places(said, torch.full((1, 4), size), torch.tensor([[40.0, 60.0]]))
+        point_places(said, torch.full((1, 4), size), torch.tensor([[40.0, 60.0]]))
         for size in (1.0, 0.0)
     )
     assert far[0][0, 0].tolist() == pytest.approx([40 + 0.5 * UNIT_PX, 60 - UNIT_PX])
@@ -82,3 +82,31 @@ def test_corners_grow_with_the_box():
     for one, other in zip(near, far, strict=True):
         centre = torch.tensor([40.0, 60.0]) if one.ndim == 3 else 0.0
         assert torch.allclose(one - centre, (other - centre) * math.e)
+
+
+def test_keypoints_have_their_map_and_learn_and_nothing_else_is_there():
+    plain, found = (
+        Detector("nano", 3, torch.Generator().manual_seed(0), keypoints=points) for points in (0, 5)
+    )
+    more = found.state_dict().keys() - plain.state_dict().keys()
+    assert {name.split(".")[0] for name in more} == {"keypoints"}
+    maps = found.train()(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
+    assert maps.keypoints.shape == (2, 3, 5, 4, 16, 24)
+    assert maps.corners is None
+    maps.keypoints.square().sum().backward()
+    named = dict(found.named_parameters())
+    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("keypoints"))
+
+
+def test_masks_have_their_maps_and_learn_and_nothing_else_is_there():
+    plain, found = (
+        Detector("nano", 3, torch.Generator().manual_seed(0), masks=masks)
+        for masks in (False, True)
+    )
+    more = found.state_dict().keys() - plain.state_dict().keys()
+    assert {name.split(".")[0] for name in more} == {"masks"}
+    maps = found.train()(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
+    assert (maps.segments.shape, maps.votes.shape) == ((2, 4, 16, 24), (2, 2, 16, 24))
+    (maps.segments.square().sum() + maps.votes.square().sum()).backward()
+    named = dict(found.named_parameters())
+    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("masks"))

@@ -18,9 +18,11 @@ from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.models import export
+from sim2cam.models.card import DetectorCard
 from sim2cam.models.confidence import Scaling
+from sim2cam.models.detector import Detector
 from sim2cam.models.export import SURE, export_detector
-from sim2cam.models.prediction import load_detector, predict
+from sim2cam.models.prediction import LoadedDetector, load_detector, predict
 from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.training.onnx import write_onnx
 
@@ -119,3 +121,16 @@ def test_a_transfer_without_a_network_is_refused(tmp_path):
     assert str(error.value) == (
         "a transfer without a network cannot be ONNX. Give a trained translator."
     )
+
+
+def test_keypoints_and_masks_stay_out_of_the_graph():
+    network = Detector("nano", 2, torch.Generator().manual_seed(0), keypoints=3, masks=True).eval()
+    card = DetectorCard(
+        "nano", ("a", "b"), 0, {}, (), keypoints={"a": ("x", "y", "z"), "b": ()}, masks=True
+    )
+    graph = export.DetectorGraph(LoadedDetector(network, card))
+    assert not any(
+        name.startswith(("network.keypoints", "network.masks")) for name in graph.state_dict()
+    )
+    assert network.keypoints is not None
+    assert graph(torch.zeros(1, 64, 96, 3, dtype=torch.uint8))[0].shape == (SURE, 4)

@@ -5,20 +5,24 @@ import pytest
 import torch
 
 from sim2cam.geometry.boxes import pairwise_iou
+from sim2cam.models.crops import Segments
 from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Maps
 from sim2cam.models.losses import TargetTensors, detector_losses, generalized_iou, heat_loss
+from sim2cam.models.pictures import Keypoints
 from sim2cam.models.targets import stacked, targets_of
 
 CPU = torch.device("cpu")
 
 
-def tensors_of(boxes, categories, ignored=(), corners=None):
+def tensors_of(boxes, categories, ignored=(), corners=None, keypoints=None, segments=None):
     made = targets_of(
         np.array(boxes, np.float64).reshape(-1, 4),
         np.array(categories, np.int64),
         np.array(ignored, np.float64).reshape(-1, 4),
         (64, 64),
         corners,
+        keypoints,
+        segments,
     )
     return TargetTensors.of(stacked([made]), CPU)
 
@@ -162,3 +166,81 @@ def test_gradients_reach_the_head_and_move_places_toward_the_truth():
     assert (gradient[1, :, :2][..., learned] > 0).all()
     assert gradient[1, :, :2][..., ~learned].abs().max() == 0
     assert gradient[1, :, 2][..., learned].abs().min() > 0
+
+
+def keypoint_losses(maps, places, seen):
+    """The losses of maps that say corners, taken for keypoints of which nothing is said whether seen."""
+    said = torch.cat([maps.corners, torch.zeros_like(maps.corners[:, :, :, :1])], 3)
+    labels = Keypoints(places[None, None], np.array([seen]), np.arange(8)[None])
+    keypoints = said.detach().requires_grad_()
+    losses = detector_losses(
+        maps._replace(corners=None, keypoints=keypoints),
+        tensors_of([BOX], [1], keypoints=labels),
+    )
+    return losses, keypoints
+
+
+def test_keypoints_cost_what_corners_in_the_same_places_do():
+    maps = saying(PLACES + 3.0, -1.0)
+    losses, _ = keypoint_losses(maps, PLACES, np.ones(8))
+    assert "corners" not in losses
+    assert losses["keypoints"].item() == pytest.approx(corner_loss(maps, PLACES).item(), abs=1e-5)
+    assert losses["seen"].item() == pytest.approx(math.log(2), abs=1e-5)
+
+
+def test_keypoints_that_are_not_known_are_not_learned_and_the_others_are():
+    known = np.arange(8) % 3 > 0
+    maps = saying(PLACES + 3.0, -1.0)
+    some = np.where(known[:, None], PLACES, np.nan)
+    seen = np.where(known, np.arange(8) % 2, np.nan)
+    losses, said = keypoint_losses(maps, some, seen)
+    assert losses["keypoints"].item() == pytest.approx(corner_loss(maps, PLACES).item(), abs=1e-4)
+    sum(losses.values()).backward()
+    gradient = said.grad[0, 1].abs().amax(dim=(2, 3)).numpy()  # (points, numbers)
+    assert (gradient[known] > 0).all()
+    assert gradient[~known].max() == 0
+    assert not said.grad.isnan().any()
+    losses, said = keypoint_losses(maps, np.full((8, 2), np.nan), np.full(8, np.nan))
+    sum(losses.values()).backward()
+    assert said.grad.abs().max() == 0
+
+
+def test_each_keypoint_learns_whether_it_is_seen():
+    seen = np.arange(8) % 2
+    losses, said = keypoint_losses(saying(PLACES, -1.0), PLACES, seen)
+    losses["seen"].backward()
+    learned = tensors_of([BOX], [1]).object_weight[0] > 0
+    push = said.grad[0, 1, :, 3][:, learned].mean(dim=1)
+    assert (push < 0).tolist() == (seen == 1).tolist()
+
+
+def segment_losses(said, votes):
+    """The losses of cells that show, from left to right: unknown, nothing, and the second category."""
+    shown = np.repeat([-1, 0, 0, 2], 4)[None].repeat(16, axis=0)
+    target = np.where(shown > 0, 1.5, 0.0)[None].repeat(2, axis=0)
+    targets = tensors_of([BOX], [1], segments=Segments(shown, target))
+    maps = perfect_maps(targets)._replace(segments=said, votes=votes)
+    return detector_losses(maps, targets), torch.from_numpy(shown)
+
+
+def test_cells_learn_what_they_show_and_those_of_objects_where_its_centre_is():
+    said = torch.zeros(1, 3, 16, 16, requires_grad=True)
+    votes = torch.zeros(1, 2, 16, 16, requires_grad=True)
+    losses, shown = segment_losses(said, votes)
+    assert losses["shown"].item() == pytest.approx(math.log(3), abs=1e-5)
+    assert losses["votes"].item() == pytest.approx(3.0)  # of both coordinates
+    (losses["shown"] + losses["votes"]).backward()
+    assert said.grad[0][:, shown < 0].abs().max() == 0
+    for kind in (0, 2):
+        assert (said.grad[0, kind][shown == kind] < 0).all()
+    assert votes.grad[0][:, shown <= 0].abs().max() == 0
+    assert (votes.grad[0][:, shown > 0] < 0).all()
+
+
+def test_without_a_known_cell_masks_cost_nothing():
+    targets = tensors_of([], [], segments=Segments(np.full((16, 16), -1), np.zeros((2, 16, 16))))
+    maps = perfect_maps(targets)._replace(
+        segments=torch.zeros(1, 3, 16, 16), votes=torch.ones(1, 2, 16, 16)
+    )
+    losses = detector_losses(maps, targets)
+    assert losses["shown"] == losses["votes"] == 0

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
+from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.parts import check_parts, part_records
+from sim2cam.models.parts import check_parts, part_records, taught_keypoints
 
 
 def test_categories_are_those_of_the_first_part_in_any_order(make_dataset):
@@ -70,3 +71,34 @@ def test_missing_image_is_named(make_dataset):
     data.samples[1].rgb.unlink()
     with pytest.raises(InputError, match=r"1\.png: cannot be read \(No such file"):
         part_records(((data, 1.0),))
+
+
+def with_keypoints(data, *names):
+    points = tuple(Keypoint(name, (50.0, 50.0), 2) for name in names)
+    samples = tuple(
+        replace(s, objects=tuple(replace(o, keypoints=points) for o in s.objects))
+        for s in data.samples
+    )
+    return replace(data, samples=samples)
+
+
+def test_keypoints_are_those_of_all_parts_and_mirrors_need_their_sides(make_dataset):
+    bare = make_dataset()
+    plain, sided = with_keypoints(bare, "head", "tip"), with_keypoints(bare, "left", "right")
+    fixed, flipped = TrainConfig(keypoints=True, flips=False), TrainConfig(keypoints=True)
+    found = taught_keypoints(((bare, 1.0), (plain, 1.0)), fixed)
+    assert found == {"square": ("head", "tip"), "disc": ("head", "tip")}
+    assert taught_keypoints(((sided, 1.0),), flipped)["disc"] == ("left", "right")
+    assert taught_keypoints(((plain, 1.0),), TrainConfig()) == {}
+    with pytest.raises(InputError) as caught:
+        taught_keypoints(((bare, 1.0),), fixed)
+    assert str(caught.value) == (
+        f"{bare.root}: no object has keypoints to learn. Render it with the channel keypoints among "
+        "--channels, or train without keypoints."
+    )
+    with pytest.raises(UsageError) as caught:
+        taught_keypoints(((with_keypoints(bare, *"abcdef"), 1.0),), flipped)
+    assert str(caught.value) == (
+        "keypoints of category 'square' (a, b, c, d, ...) do not say by the words left and right "
+        "which of them change places in a mirror. Set flips = false in the recipe's [train]."
+    )

@@ -72,8 +72,8 @@ class Says(torch.nn.Module):
 
 def test_decode_inverts_what_targets_say():
     objects = [(10, 20, 53, 60, 1, 4.0), (100, 31, 141, 77, 0, 2.0)]
-    boxes, scores, categories, corners = decode(drawn_maps(objects), 0.5)
-    assert corners is None
+    boxes, scores, categories, *points = decode(drawn_maps(objects), 0.5)
+    assert points == [None, None]
     assert boxes.numpy() == pytest.approx(np.array([o[:4] for o in objects]), abs=1e-4)
     assert categories.tolist() == [1, 0]
     expected = [np.sqrt(1 / (1 + np.exp(-logit))) for logit in (4.0, 2.0)]
@@ -249,3 +249,49 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     plain.write_text(json.dumps(json.loads(plain.read_text()) | {"objects": words["objects"]}))
     with pytest.raises(CheckpointError, match=r"tensor corners\.0\.0\.weight is missing"):
         load_detector(weights)
+
+
+def test_keypoints_come_in_the_pixels_of_the_image_with_the_names_of_their_category():
+    box, magnification = (100, 30, 140, 78), 2.0
+    places = np.random.default_rng(0).uniform(0, 160, (3, 2))
+    maps = drawn_maps([(*box, 1, 4.0)])
+    (row, column), unit_px = (13, 30), np.sqrt(np.sqrt((22 * 18) * (24 * 24)))
+    keypoints = torch.full((1, 2, 3, 4, 40, 50), float("nan"))
+    keypoints[0, 1, :, :2, row, column] = torch.from_numpy((places - (122, 54)) / unit_px).float()
+    keypoints[0, 1, :, 2, row, column] = -1.0
+    keypoints[0, 1, :, 3, row, column] = torch.tensor([3.0, -3.0, 0.0])
+    card = replace(CARD, keypoints={"1": ("a", "b", "c"), "2": ("head", "tip")})
+    said = LoadedDetector(Says(maps._replace(keypoints=keypoints)), card)
+    (found,) = predict(said, np.zeros((80, 100, 3), np.uint8), scale=magnification)
+    assert [point.name for point in found.keypoints] == ["head", "tip"]
+    for point, place, seen in zip(found.keypoints, places, (0.953, 0.047), strict=False):
+        assert point.xy == pytest.approx(tuple(place / magnification - 0.5), abs=1e-3)
+        assert point.seen == pytest.approx(seen, abs=1e-3)
+        assert point.spread_px == pytest.approx(unit_px * np.exp(-1) / magnification, rel=1e-5)
+    assert json.loads(json.dumps(found.to_json()))["keypoints"][0]["name"] == "head"
+    plain = predict(LoadedDetector(Says(maps), CARD), np.zeros((80, 100, 3), np.uint8), scale=2.0)[
+        0
+    ]
+    assert set(plain.to_json()) == {"category", "box_xyxy", "score"}
+
+
+def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
+    names = {"1": ("head", "tip", "rim"), "2": ()}
+    network = Detector("nano", 2, torch.Generator().manual_seed(0), keypoints=3)
+    path = tmp_path / "pointed.safetensors"
+    save_detector(path, network.state_dict(), replace(CARD, keypoints=names))
+    loaded = load_detector(path)
+    assert loaded.card.keypoints == names
+    assert loaded.network.keypoints is not None
+    card = path.with_suffix(".json")
+    words = json.loads(card.read_text())
+    card.write_text(json.dumps(words | {"keypoints": {"1": ["head"]}}))
+    with pytest.raises(CheckpointError) as caught:
+        load_detector(path)
+    assert str(caught.value) == (
+        f"{card}: keypoints are 1, but categories 1, 2. Copy both files again."
+    )
+    card.write_text(json.dumps(words | {"keypoints": {"1": ["head"], "2": []}}))
+    with pytest.raises(CheckpointError, match=r"tensor keypoints\.1\.bias has the shape \(24,\)"):
+        load_detector(path)
+    assert "keypoints" not in json.loads(weights.with_suffix(".json").read_text())

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX
+from sim2cam.models.pictures import Keypoints
 from sim2cam.models.targets import stacked, targets_of
 
 NONE = np.zeros((0, 4))
@@ -104,3 +105,20 @@ def test_stacked_crops_keep_the_objects_of_each():
             10 * number + index for index in range(len(found))
         ]
     assert stacked([targets([(0, 0, 12, 12)])]).corners is None
+
+
+def test_keypoints_go_with_their_objects():
+    crops = []
+    for number, count in enumerate((1, 0, 2)):
+        boxes = np.array([(8.0, 8, 40, 40), (50, 50, 90, 90)])[:count]
+        labels = Keypoints(
+            np.full((count, 1, 3, 2), float(number)), np.ones((count, 3)), np.zeros((count, 3), int)
+        )
+        crops.append(
+            targets_of(boxes, np.zeros(count, np.int64), NONE, (96, 128), keypoints=labels)
+        )
+    whole = stacked(crops)
+    assert whole.corners is None
+    assert whole.keypoints[:, 0, 0, 0].tolist() == [0, 2, 2]
+    assert whole.seen.shape == (3, 3)
+    assert sorted(set(whole.owner[2].ravel())) == [-1, 1, 2]

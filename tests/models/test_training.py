@@ -243,6 +243,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
          "Allowed: nano, small"),
         ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
+        ({"masks": True, "amodal": True}, "masks need amodal = false: what is hidden has no pixels"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": -1}, "batch must be 1 or more, not -1"),
@@ -281,3 +282,10 @@ def test_metrics_are_lines_of_json(make_dataset, tmp_path):
     assert [json.loads(line)["step"] for line in lines] == [2, 3]
     assert set(json.loads(lines[0])["losses"]) == {"heat", "box", "category", "total"}
     assert read_metrics(tmp_path / "elsewhere") == ()
+
+
+def test_files_of_trainings_without_later_tasks_do_not_name_them(make_dataset, tmp_path):
+    train_detector(((make_dataset(), 1.0),), replace(TINY, steps=1), tmp_path / "run")
+    card = json.loads((tmp_path / "run" / "weights.json").read_text())
+    assert not {"keypoints", "masks"} & {*card, *card["config"]}
+    assert TrainConfig(keypoints=True).to_json()["keypoints"] is True

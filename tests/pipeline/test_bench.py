@@ -2,11 +2,15 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.formats.export import export
+from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.prediction import save_detector
 from sim2cam.models.training import train_detector
 from sim2cam.pipeline.bench import bench, match_categories
 from sim2cam.training.run import WEIGHTS
@@ -66,3 +70,77 @@ def test_unlabelled_captures_are_refused(run, coco):
     bare = replace(captures, samples=(replace(captures.samples[0], objects=None),))
     with pytest.raises(InputError, match="has no labels to score against"):
         bench(load_detector(run / WEIGHTS), bare)
+
+
+def sided(label):
+    """The label with a keypoint at either side of its box, of which one is hidden."""
+    x0, y0, x1, y1 = label.box_xyxy
+    middle = (y0 + y1 - 1) / 2
+    points = Keypoint("left", (x0, middle), 2), Keypoint("right", (x1 - 1, middle), 1)
+    return replace(label, keypoints=points)
+
+
+@pytest.fixture(scope="module")
+def shaped(sim, tmp_path_factory):
+    """Weights of a detector with keypoints and masks, and the COCO file that it was hardly trained on."""
+    root = tmp_path_factory.mktemp("shaped")
+    data = replace(
+        sim.take(6),
+        samples=tuple(replace(s, objects=tuple(map(sided, s.objects))) for s in sim.samples[:6]),
+    )
+    config = TrainConfig(steps=2, batch=2, crop_px=64, keypoints=True, masks=True)
+    detector = train_detector(((data, 1.0),), config, root / "run")
+    with torch.no_grad():
+        detector.network.where[1].bias[0] = 4.0  # it finds something everywhere
+        detector.network.masks[1].bias[1] = 4.0
+    save_detector(root / "run" / WEIGHTS, detector.network.state_dict(), detector.card)
+    export({"train": data}, root / "coco", "coco")
+    return root / "run" / WEIGHTS, root / "coco" / "train.json"
+
+
+def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
+    shaped, coco, tmp_path, capsys
+):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    command = ["bench", weights, "--captures", captures, "--workers", "1", "--limit", "3"]
+    assert main([*command, "--json", "--out", str(out)]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    for shape in ("keypoints", "masks"):
+        assert set(scores[shape]) == {"ap", "ap50", "ap75", "category_ap", "images", "objects"}
+        assert scores[shape]["objects"] == scores["objects"]
+    assert 0 <= scores["segments"]["miou"]["value"] <= 1
+    assert json.loads(out.read_text())["scores"]["masks"] == scores["masks"]
+    assert main(["bench", str(out), "--captures", captures, "--limit", "3", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["keypoints"] == scores["keypoints"]
+    assert again["masks"] == scores["masks"]
+    assert "segments" not in again  # detections do not tell
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
+    assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
+    assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
+
+
+def test_broken_keypoints_and_masks_of_detections_are_refused(shaped, tmp_path, capsys):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    assert main(["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]) == 0
+    whole = json.loads(out.read_text())
+    (name,) = whole["detections"]
+    first = whole["detections"][name][0]
+    width, height = 96, 80
+    table = [
+        ({"keypoints": [first["keypoints"][0] | {"seen": float("inf")}]},
+         "keypoint left must have finite numbers."),
+        ({"mask": first["mask"] | {"size": [8, 8]}},
+         f"the mask is none of {width}x{height} pixels, as the image has. Make it anew."),
+        ({"mask": first["mask"] | {"counts": "0"}},
+         f"the mask is none of {width}x{height} pixels, as the image has. Make it anew."),
+    ]  # fmt: skip
+    for change, message in table:
+        path = tmp_path / "broken.json"
+        path.write_text(json.dumps(whole | {"detections": {name: [first | change]}}))
+        assert main(["bench", str(path), "--captures", captures, "--limit", "1"]) == 1
+        assert f"{path}: image {name}, detection 0: {message}" in capsys.readouterr().err

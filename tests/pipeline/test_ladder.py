@@ -1,7 +1,7 @@
 """A whole ladder on very small data: pieces, predictions, scores of every arm."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -160,7 +160,7 @@ def write_predictions(results, arm, seed, dataset, every):
             number += 1
             if number % every:
                 found[sample.name].append([label.category, *label.box_xyxy, 0.9])
-    config = json.loads(json.dumps(asdict(PLAN.config)))
+    config = json.loads(json.dumps(PLAN.config.to_json()))
     facts = {"arm": arm.name, "seed": seed, "config": config, "data": [seed], "found": found}
     path = result_file(results, arm, seed)
     path.parent.mkdir(exist_ok=True)

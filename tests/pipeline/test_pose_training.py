@@ -1,4 +1,6 @@
-"""From meshes to scored poses, by the commands that people type: render, train, export, bench."""
+"""From meshes to scored poses, keypoints and masks, by the commands that people type: render, train,
+export, bench, predict.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ folder = "assets"
 width = 96
 height = 96
 views = 2
+channels = ["depth", "ids", "keypoints"]
 [domain.layout]
 object_count = 1
 distractor_count = 0
@@ -52,6 +55,15 @@ ema_decay = 0.95
 """
 
 
+CARD = """\
+unit = "m"
+[keypoints]
+red = [-0.03, 0, 0]
+blue = [0.03, 0, 0]
+green = [0, 0.02, 0]
+"""
+
+
 def brick():
     """A brick of 60 x 40 x 30 mm, each side of its own colour."""
     box = trimesh.creation.box((0.06, 0.04, 0.03))
@@ -70,6 +82,10 @@ def place(tmp_path_factory, opengl):
     root = tmp_path_factory.mktemp("bricks")
     (root / "assets").mkdir()
     brick().export(root / "assets/brick.ply")
+    (root / "assets/brick.toml").write_text(CARD)
+    (root / "shapes.toml").write_text(
+        RECIPE.replace("poses = true", "keypoints = true\nmasks = true")
+    )
     (root / "bricks.toml").write_text(RECIPE)
     run("render", root / "bricks.toml", "--out", root / "sim", "--count", 6, "--workers", 1)
     run("export", root / "sim", "--out", root / "bop", "--format", "bop")
@@ -80,13 +96,18 @@ def run(*words):
     assert main([*map(str, words), "-q"]) == 0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def weights(place):
-    before = torch.get_num_threads()
     run("train", place / "bricks.toml", "--data", place / "sim", "--out", place / "run",
         "--workers", 1)  # fmt: skip
-    yield place / "run/weights.safetensors"
-    torch.set_num_threads(before)
+    return place / "run/weights.safetensors"
 
 
 def test_a_few_pictures_are_learned_by_heart(place, weights, capsys):
@@ -108,3 +129,15 @@ def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, 
         off = [np.subtract(p["position_m"], truth.pose.position_m) for p in poses]
         apart.append(min((float(np.linalg.norm(o)) for o in off), default=1.0))
     assert np.median(apart) < 0.008
+
+
+def test_the_same_pictures_teach_keypoints_and_masks(place, capsys):
+    run("train", place / "shapes.toml", "--data", place / "sim", "--out", place / "shapes",
+        "--workers", 1)  # fmt: skip
+    shapes = place / "shapes/weights.safetensors"
+    run("bench", shapes, "--captures", place / "sim", "--workers", 1, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["ap50"]["value"] > 0.8
+    assert found["keypoints"]["ap50"]["value"] > 0.6
+    assert found["masks"]["ap50"]["value"] > 0.8
+    assert found["segments"]["miou"]["value"] > 0.8

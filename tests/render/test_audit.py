@@ -9,9 +9,9 @@ import pytest
 from sim2cam.dataset.audit import audit
 from sim2cam.dataset.channels import encode, read
 from sim2cam.dataset.label_audit import audit_labels
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Sample
 from sim2cam.geometry.fisheye import KannalaBrandt
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import write_bytes

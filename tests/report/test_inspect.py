@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.poses import Pose
 from sim2cam.report import inspect
 from sim2cam.report.inspect import outline, read_settling, write_inspect_page

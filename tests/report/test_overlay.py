@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim2cam.measure.detection import Detection
+from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.report.overlay import (
     KIND_COLOURS,
     LONGER_SIDE_PX,
@@ -96,3 +96,16 @@ def test_a_box_in_space_is_drawn_by_its_edges():
         assert space[row, column]
     far = np.full((8, 2), 1e9) * np.linspace(-1, 1, 16).reshape(8, 2)
     assert draw_detections(grey(), [(found, far)], ["a"]).shape == (640, 960, 3)
+
+
+def test_keypoints_are_dots_and_hidden_ones_rings():
+    points = tuple(
+        FoundKeypoint(name, xy, seen, 1.0)
+        for name, xy, seen in (("a", (129.5, 149.5), 0.9), ("b", (169.5, 149.5), 0.2))
+    )
+    far = FoundKeypoint("c", (1e9, -1e9), 0.9, 1.0)
+    found = Detection("a", BOX, 0.9, (*points, far))
+    drawn = draw_detections(grey(), [(found, None)], ["a"])
+    assert tuple(drawn[300, 260]) == category_colour(0)
+    assert tuple(drawn[300, 340]) == (128, 128, 128)
+    assert tuple(drawn[300, 346]) == category_colour(0)

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.formats.pictures import labels_of, stem_of, upright_file
-from sim2cam.dataset.masks import RunLengths
+from sim2cam.dataset.keypoints import keypoint_names
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.geometry.boxes import xyxy_to_xywh
+from sim2cam.geometry.masks import RunLengths
 
 
 def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
@@ -42,7 +43,7 @@ def _tables(dataset: Dataset, folder: Path, place: str) -> dict[str, Any]:
     numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
     pictures: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    keypoints = _keypoint_names(dataset)
+    keypoints = keypoint_names([dataset])
     for sample in dataset.samples:
         pictures.append(_picture(sample, len(pictures) + 1, folder, place))
         for annotation in _annotations(dataset, sample, numbers, keypoints):
@@ -57,15 +58,6 @@ def _tables(dataset: Dataset, folder: Path, place: str) -> dict[str, Any]:
             for name, number in numbers.items()
         ],
     }
-
-
-def _keypoint_names(dataset: Dataset) -> dict[str, tuple[str, ...]]:
-    """Returns the names of each category's keypoints, in the order in which they come."""
-    found: dict[str, dict[str, None]] = {category: {} for category in dataset.categories}
-    for sample in dataset.samples:
-        for label in sample.objects or ():
-            found[label.category] |= dict.fromkeys(point.name for point in label.keypoints or ())
-    return {category: tuple(names) for category, names in found.items()}
 
 
 def _skeleton(names: tuple[str, ...]) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import images
 from sim2cam.dataset.formats.coco_shapes import keypoints_of, mask_of
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xywh_to_xyxy
+from sim2cam.geometry.masks import RunLengths
 
 # EXIF orientation: mirrored in x, mirrored in y, then x and y exchanged, to stand upright
 _TO_UPRIGHT = {

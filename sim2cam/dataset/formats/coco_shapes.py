@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Keypoint
+from sim2cam.geometry.masks import RunLengths
 
 _VISIBILITIES: tuple[Literal[0], Literal[1], Literal[2]] = (0, 1, 2)
 _SHOWN = 60  # characters of what is wrong

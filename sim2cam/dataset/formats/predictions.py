@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ _COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
 
 def predictions_to_json(predictions: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
     """Returns detections by the image's name as JSON values."""
-    return {name: [asdict(d) for d in found] for name, found in predictions.items()}
+    return {name: [d.to_json() for d in found] for name, found in predictions.items()}
 
 
 def predictions_from_json(values: Any) -> Predictions:
@@ -82,9 +82,12 @@ def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions
             "holds no detections: neither a list of COCO results nor what bench --out writes. Name "
             "such a file, or weights (.safetensors).",
         )
+    sizes = {sample.name: (sample.height, sample.width) for sample in captures.samples}
     for name, detections in found.items():
         for number, detection in enumerate(detections):
-            _check(path, f"image {name}, detection {number}", detection)
+            place = f"image {name}, detection {number}"
+            _check(path, place, detection)
+            _check_mask(path, place, detection, sizes[name])
     return found
 
 
@@ -172,5 +175,17 @@ def _check(path: Path, place: str, detection: Detection) -> None:
             path,
             f"{place}: box {list(detection.box_xyxy)} must be finite, with sides of 0 or more.",
         )
+    for point in detection.keypoints or ():
+        if not all(map(math.isfinite, (*point.xy, point.seen, point.spread_px))):
+            raise InputError(path, f"{place}: keypoint {point.name} must have finite numbers.")
     if not math.isfinite(detection.score):
         raise InputError(path, f"{place}: score {detection.score} must be a finite number.")
+
+
+def _check_mask(path: Path, place: str, detection: Detection, size: tuple[int, int]) -> None:
+    mask = detection.mask
+    if mask is not None and (mask.size != size or not mask.is_whole()):
+        raise InputError(
+            path,
+            f"{place}: the mask is none of {size[1]}x{size[0]} pixels, as the image has. Make it anew.",
+        )

@@ -16,11 +16,11 @@ from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.bop_models import Model, Shapes, diameter_of
 from sim2cam.dataset.formats.bop_reader import read_bop
 from sim2cam.dataset.formats.export import export
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.sample import Moment
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import encode_png, read_rgb, write_bytes
 from sim2cam.render.assets.importer import import_assets

@@ -17,10 +17,10 @@ from pycocotools.coco import COCO
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.export import export
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Occlusion, Sample
 from sim2cam.errors import InputError, OutputError
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_16bit, read_rgb
 
 

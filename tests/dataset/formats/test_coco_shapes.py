@@ -14,11 +14,11 @@ from pycocotools.coco import COCO
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.export import export
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
+from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import encode_png, read_rgb, write_bytes
 from sim2cam.report.inspect import write_inspect_page
 from sim2cam.training.detection_set import DetectionSet

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from faster_coco_eval.core import mask as coco_mask
 from numpy.typing import NDArray
 
 from sim2cam.errors import UsageError
+from sim2cam.geometry.boxes import Box
 
 _MOST_PLACES = 7  # of five bits each: more pixels than any image has
 
@@ -70,6 +72,16 @@ class RunLengths:
         height, width = self.size
         return bool((runs >= 0).all() and runs.sum() == height * width)
 
+    def to_coco(self) -> dict[str, Any]:
+        """Returns what the mask functions of COCO tools take."""
+        return {"size": list(self.size), "counts": self.counts.encode()}
+
+    @classmethod
+    def of_box(cls, box_xyxy: Box, size: tuple[int, int]) -> RunLengths:
+        """Returns those of the pixels inside a box."""
+        x0, y0, x1, y1 = box_xyxy
+        return cls.of_polygons([[x0, y0, x1, y0, x1, y1, x0, y1]], size)
+
     def mask(self) -> NDArray[np.bool_]:
         """Returns the mask (h, w).
 
@@ -77,7 +89,23 @@ class RunLengths:
             UsageError: the runs are broken or do not fill a mask of this size.
         """
         try:
-            found = coco_mask.decode({"size": list(self.size), "counts": self.counts.encode()})
+            found = coco_mask.decode(self.to_coco())
         except (ValueError, RuntimeError) as error:
             raise UsageError(f"run lengths that make no mask ({error})") from error
         return np.asarray(found > 0)
+
+
+def mask_overlaps(
+    found: Sequence[RunLengths], truth: Sequence[RunLengths], crowd: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Returns the IoU (n, m) of masks of one picture; for groups the share of the found one inside.
+
+    Args:
+        found: n masks.
+        truth: m masks.
+        crowd: which of them are groups (m,).
+    """
+    if not found or not truth:
+        return np.zeros((len(found), len(truth)))
+    encoded = ([one.to_coco() for one in masks] for masks in (found, truth))
+    return np.asarray(coco_mask.iou(*encoded, crowd.astype(int).tolist()), np.float64)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pycocotools import mask as coco
 
-from sim2cam.dataset.masks import RunLengths
 from sim2cam.errors import UsageError
+from sim2cam.geometry.masks import RunLengths, mask_overlaps
 
 MASKS = {
     "random": np.random.default_rng(0).random((31, 47)) < 0.4,
@@ -67,3 +67,23 @@ def test_runs_may_be_counted_out(name):
     lengths = RunLengths.of_runs(runs, mask.shape)
     assert lengths.is_whole()
     assert np.array_equal(lengths.mask(), mask)
+
+
+def test_overlaps_are_those_of_the_pixels():
+    rng = np.random.default_rng(0)
+    found, truth = (rng.random((n, 20, 30)) < 0.4 for n in (4, 3))
+    found[1] = False
+    encoded = ([RunLengths.of(mask) for mask in masks] for masks in (found, truth))
+    overlaps = mask_overlaps(*encoded, np.array([False, True, False]))
+    for i, one in enumerate(found):
+        for j, other in enumerate(truth):
+            shared = (one & other).sum()
+            whole = one.sum() if j == 1 else (one | other).sum()
+            assert overlaps[i, j] == pytest.approx(shared / max(whole, 1))
+    assert mask_overlaps([], [RunLengths.of(truth[0])], np.array([False])).shape == (0, 1)
+
+
+def test_the_mask_of_a_box_is_its_pixels():
+    mask = RunLengths.of_box((3.0, 5.0, 12.0, 9.0), (20, 30)).mask()
+    assert mask.sum() == 36
+    assert mask[5:9, 3:12].all()

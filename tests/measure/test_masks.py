@@ -1,0 +1,164 @@
+"""Against pycocotools on random cases, and on cases done by hand."""
+
+import contextlib
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.errors import InputError
+from sim2cam.geometry.masks import RunLengths
+from sim2cam.measure.detection import Detection
+from sim2cam.measure.masks import evaluate_masks
+from sim2cam.measure.matching import CategoryMatches
+
+CATEGORIES = ("a", "b", "c")
+SIZE = (60, 80)
+BOX = (0.0, 0.0, 9.0, 9.0)  # of detections, whose masks alone count
+
+
+def disc(x, y, radius):
+    mask = np.zeros(SIZE, np.uint8)
+    cv2.circle(mask, (int(x), int(y)), int(radius), 1, -1)
+    return mask > 0
+
+
+def box_of(mask):
+    rows, columns = np.nonzero(mask)
+    return tuple(map(float, (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)))
+
+
+def random_case(seed, *, n_images=10):
+    """Images of few discs: groups, faint ones, some without masks, tied scores, empty detections."""
+    rng = np.random.default_rng(seed)
+    samples, predictions, masks = [], {}, {}
+    for index in range(n_images):
+        labels, found, known = [], [], []
+        for _ in range(int(rng.integers(0, 5))):
+            x, y, radius = rng.integers(5, 75), rng.integers(5, 55), rng.integers(4, 14)
+            mask, category = disc(x, y, radius), str(rng.choice(CATEGORIES[:2]))
+            labels.append(
+                ObjectLabel(
+                    category, box_of(mask), float(mask.sum()), is_crowd=bool(rng.random() < 0.1),
+                    visible_fraction=float(rng.choice([0.05, 0.5])) if rng.random() < 0.3 else None,
+                )
+            )  # fmt: skip
+            known.append(None if rng.random() < 0.1 else RunLengths.of(mask))
+            for _ in range(int(rng.integers(0, 4))):
+                off = rng.integers(-3, 4, 3)
+                moved = disc(x + off[0], y + off[1], max(1, radius + off[2]))
+                empty = rng.random() < 0.1
+                found.append(
+                    Detection(
+                        category if rng.random() < 0.8 else str(rng.choice(CATEGORIES)), BOX,
+                        round(float(rng.random()), 1),
+                        mask=None if empty else RunLengths.of(moved),
+                    )
+                )  # fmt: skip
+        samples.append(Sample(f"i{index}", Path("x.jpg"), SIZE[1], SIZE[0], tuple(labels), "real"))
+        predictions[f"i{index}"], masks[f"i{index}"] = tuple(found), known
+    return Dataset(Path("set"), CATEGORIES, tuple(samples)), predictions, masks
+
+
+class IgnoringFaint(COCOeval):
+    """What is ignored stays so without a group."""
+
+    def _prepare(self):
+        super()._prepare()
+        for labels in self._gts.values():
+            for label in labels:
+                label["ignore"] = label["ignore"] or label["faint"]
+
+
+def pycoco(dataset, predictions, masks):
+    """Average precision (thresholds, categories); -1 without objects."""
+    truth, results = [], []
+    for i, sample in enumerate(dataset.samples, 1):
+        for label, mask in zip(sample.objects, masks[sample.name], strict=True):
+            faint = label.visible_fraction is not None and label.visible_fraction < 0.1
+            full = np.zeros(SIZE, bool)
+            x0, y0, x1, y1 = map(int, label.box_xyxy)
+            full[y0:y1, x0:x1] = True
+            truth.append(
+                {
+                    "id": len(truth) + 1, "image_id": i,
+                    "category_id": 1 + CATEGORIES.index(label.category),
+                    "segmentation": (mask or RunLengths.of(full)).to_coco(),
+                    "bbox": [0, 0, 1, 1], "area": label.area_px, "iscrowd": int(label.is_crowd),
+                    "faint": faint or mask is None,
+                }
+            )  # fmt: skip
+        results += [
+            {
+                "image_id": i, "category_id": 1 + CATEGORIES.index(d.category), "score": d.score,
+                "segmentation": (d.mask or RunLengths.of(np.zeros(SIZE, bool))).to_coco(),
+            }
+            for d in predictions[sample.name]
+        ]  # fmt: skip
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco = COCO()
+        coco.dataset = {
+            "info": {},
+            "images": [
+                {"id": i, "height": SIZE[0], "width": SIZE[1]}
+                for i in range(1, len(dataset.samples) + 1)
+            ],
+            "categories": [{"id": i} for i in (1, 2, 3)],
+            "annotations": truth,
+        }
+        coco.createIndex()
+        scorer = IgnoringFaint(coco, coco.loadRes(results), "segm")
+        scorer.evaluate()
+        scorer.accumulate()
+    return scorer.eval["precision"][:, :, :, 0, 2].mean(axis=1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_are_those_of_pycocotools(seed, monkeypatch):
+    dataset, predictions, masks = random_case(seed)
+    taken = []
+    plain = CategoryMatches.average_precision
+
+    def watched(self, counts, levels):
+        taken.append(plain(self, np.ones((1, len(dataset.samples)), np.int64), levels)[0])
+        return plain(self, counts, levels)
+
+    monkeypatch.setattr(CategoryMatches, "average_precision", watched)
+    score = evaluate_masks(dataset, predictions, masks, rng=np.random.default_rng(0), draws=5)
+    assert list(score.category_ap) == ["a", "b"]
+    expected = pycoco(dataset, predictions, masks).T
+    for ours, theirs, estimate in zip(taken, expected, score.category_ap.values(), strict=False):
+        assert ours == pytest.approx(theirs, abs=1e-9)
+        assert estimate.value == pytest.approx(theirs.mean(), abs=1e-9)
+    assert score.ap.value == pytest.approx(expected[:2].mean(), abs=1e-9)
+    assert score.ap50.value == pytest.approx(expected[:2, 0].mean(), abs=1e-9)
+    assert 0 < score.ap.value < 1
+
+
+def test_masks_count_and_boxes_do_not():
+    mask = disc(30, 30, 10)
+    label = ObjectLabel("a", box_of(mask), float(mask.sum()))
+    dataset = Dataset(
+        Path("set"), ("a",), (Sample("x", Path("x.jpg"), SIZE[1], SIZE[0], (label,), "real"),)
+    )
+    right = Detection("a", BOX, 0.9, mask=RunLengths.of(mask))
+    whole_box = RunLengths.of_box(label.box_xyxy, SIZE)
+    for found, ap50, ap in (
+        (right, 1.0, 1.0),
+        (replace(right, box_xyxy=label.box_xyxy, mask=None), 0.0, 0.0),
+        (replace(right, mask=whole_box), 1.0, 0.5),  # this disc is 0.72 of its box
+    ):
+        masks = {"x": [RunLengths.of(mask)]}
+        score = evaluate_masks(
+            dataset, {"x": (found,)}, masks, rng=np.random.default_rng(0), draws=5
+        )
+        assert (score.ap50.value, score.ap.value) == pytest.approx((ap50, ap))
+    with pytest.raises(InputError) as caught:
+        evaluate_masks(dataset, {"x": (right,)}, {"x": [None]}, rng=np.random.default_rng(0))
+    assert str(caught.value) == "set: no labelled mask to score against."

@@ -1,0 +1,76 @@
+"""Pixels of categories, counted by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.errors import InputError
+from sim2cam.geometry.masks import RunLengths
+from sim2cam.measure.segments import evaluate_segments
+
+SIZE = (10, 20)
+
+
+def block(rows, columns):
+    mask = np.zeros(SIZE, bool)
+    mask[slice(*rows), slice(*columns)] = True
+    return RunLengths.of(mask)
+
+
+def dataset(*labels, names=("x",)):
+    samples = tuple(Sample(name, Path("x.jpg"), SIZE[1], SIZE[0], labels, "real") for name in names)
+    return Dataset(Path("set"), ("a", "b", "c"), samples)
+
+
+def label(category="a", *, visible=None, box=(0.0, 0.0, 5.0, 10.0)):
+    return ObjectLabel(category, box, 50.0, visible_fraction=visible)
+
+
+def scored(data, found, masks, **options):
+    return evaluate_segments(data, found, masks, rng=np.random.default_rng(0), **options)
+
+
+def test_each_class_is_its_intersection_over_its_union():
+    data = dataset(label("a"), label("b"))
+    masks = {"x": [block((0, 10), (0, 5)), block((0, 10), (10, 14))]}
+    found = {
+        "x": {
+            "a": block((0, 10), (0, 4)),
+            "b": block((0, 10), (10, 16)),
+            "c": block((0, 0), (0, 0)),
+        }
+    }
+    score = scored(data, found, masks, draws=5)
+    expected = {"a": 40 / 50, "b": 40 / 60}
+    assert {n: e.value for n, e in score.category_iou.items()} == pytest.approx(expected)
+    background = (200 - 90 - 20) / (200 - 90 + 10)
+    assert score.background_iou.value == pytest.approx(background)
+    assert score.miou.value == pytest.approx(np.mean([background, *expected.values()]))
+    assert score.to_json()["images"] == 1
+
+
+def test_images_count_by_their_pixels_and_resamples_are_theirs():
+    data = dataset(label("a"), names=("x", "y"))
+    masks = {name: [block((0, 10), (0, 5))] for name in "xy"}
+    found = {"x": {"a": block((0, 10), (0, 5))}, "y": {"a": block((0, 10), (5, 10))}}
+    score = scored(data, found, masks, draws=400)
+    assert score.category_iou["a"].value == pytest.approx(50 / 150)
+    assert score.category_iou["a"].ci95 == pytest.approx((0, 1))
+
+
+def test_what_is_hardly_seen_and_what_has_no_mask_does_not_count():
+    right = {"x": {"a": block((0, 10), (0, 5))}}
+    data = dataset(label("a"), label("b", visible=0.05), label("c", box=(15.0, 0.0, 20.0, 10.0)))
+    masks = {"x": [block((0, 10), (0, 5)), block((0, 10), (8, 10)), None]}
+    for more in ({}, {"b": block((0, 10), (8, 10))}, {"b": block((0, 10), (16, 20))}):
+        score = scored(data, {"x": right["x"] | more}, masks, draws=5)
+        assert score.miou.value == score.background_iou.value == 1
+        assert list(score.category_iou) == ["a"]
+
+
+def test_without_masks_nothing_is_scored():
+    with pytest.raises(InputError) as caught:
+        scored(dataset(label("a")), {"x": {}}, {"x": [None]})
+    assert str(caught.value) == "set: no labelled mask to score against."
