@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,19 @@ def opengl():
 
     if rasterizer().name.startswith("tiny"):
         pytest.skip("no OpenGL here")
+
+
+@pytest.fixture(scope="session")
+def bare_weights(tmp_path_factory):
+    """The weights that ship, without what their card knows of when to trust them: a file."""
+    from sim2cam.models.prediction import load_detector, save_detector
+    from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
+
+    shipped = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
+    path = tmp_path_factory.mktemp("bare") / "dice.safetensors"
+    card = replace(shipped.card, scaling=None, novelty=None, sizes_px=None)
+    save_detector(path, shipped.network.state_dict(), card)
+    return path
 
 
 @pytest.fixture

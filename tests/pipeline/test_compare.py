@@ -14,7 +14,7 @@ from sim2cam.dataset.captures import read_captures, read_scored
 from sim2cam.dataset.formats.predictions import predictions_to_json, read_predictions
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.measure.detection import Detection, is_ignored
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, compare_predictions, score_predictions
+from sim2cam.pipeline.bench import compare_predictions, score_predictions
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 
@@ -59,9 +59,9 @@ def coco_results(coco, predictions):
     ]
 
 
-def test_what_bench_writes_scores_the_same_again(coco, tmp_path, capsys):
+def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, capsys):
     out = tmp_path / "bench.json"
-    weights = str(SHIPPED_WEIGHTS / "dice.safetensors")
+    weights = str(bare_weights)
     flags = ["--captures", str(coco), "--json"]
     assert main(["bench", weights, *flags, "--out", str(out), "--workers", "1"]) == 0
     first = json.loads(capsys.readouterr().out)
