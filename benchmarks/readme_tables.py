@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 DICE_ARMS = (
     "sim without randomization",
     "randomized",
+    "randomized + camera fit",
     "+ transfer",
     "+ translated",
     "real only (200 labelled photos)",

@@ -43,6 +43,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "|---|---|---|---|---|",
         "| sim without randomization | not run | not run | not run | 0 |",
         f"| randomized | {cell} | {cell} | {cell} | 3 |",
+        "| randomized + camera fit | not run | not run | not run | 0 |",
         "| + transfer | not run | not run | not run | 0 |",
         "| + translated | not run | not run | not run | 0 |",
         "| real only (200 labelled photos) | not run | not run | not run | 0 |",
@@ -53,7 +54,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert made("README.md", tmp_path).count("not run") == 15 + 6 + 6
+    assert made("README.md", tmp_path).count("not run") == 18 + 6 + 6
     assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1
 
 
