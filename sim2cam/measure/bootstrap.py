@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,11 @@ def resampled_counts(n: int, draws: int, rng: np.random.Generator) -> NDArray[np
 def estimate(value: float, resampled: NDArray[np.float64]) -> Estimate:
     """Returns a value with the percentile interval of its resamples (draws,); NaNs are left out."""
     return Estimate(value, _interval(resampled))
+
+
+def estimates_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    """Returns numbers by their names as JSON values, each as ``{"value": v, "ci95": [low, high]}``."""
+    return {name: one.to_json() for name, one in estimates.items()}
 
 
 def reflected_estimate(value: float, resampled: NDArray[np.float64]) -> Estimate:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xyxy_to_xywh
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.measure.bootstrap import Difference, Estimate, difference, estimate, resampled_counts
+from sim2cam.measure.bootstrap import (
+    Difference,
+    Estimate,
+    difference,
+    estimate,
+    estimates_json,
+    resampled_counts,
+)
 from sim2cam.measure.coco import MOST_AREA, average_precision
 from sim2cam.measure.matching import (
     IOU_THRESHOLDS,
@@ -186,7 +193,7 @@ class DetectionScore:
             "ap50": self.ap50.to_json(),
             "ap75": self.ap75.to_json(),
             "agnostic_ap50": self.agnostic_ap50.to_json(),
-            "category_ap50": {name: e.to_json() for name, e in self.category_ap50.items()},
+            "category_ap50": estimates_json(self.category_ap50),
             "images": self.images,
             "objects": self.objects,
         }

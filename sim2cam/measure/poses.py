@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.measure.bootstrap import Estimate, estimate, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json, resampled_counts
 from sim2cam.measure.discrepancy import TAUS
 from sim2cam.measure.pose_errors import Floats, add, add_s, mspd, mssd
 
@@ -96,9 +96,9 @@ class PoseScore:
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
-            "all": _to_json(self.all),
-            "mean": _to_json(self.mean),
-            "objects": {name: _to_json(row) for name, row in self.objects.items()},
+            "all": estimates_json(self.all),
+            "mean": estimates_json(self.mean),
+            "objects": {name: estimates_json(row) for name, row in self.objects.items()},
             "instances": dict(self.instances),
             "images": self.images,
         }
@@ -196,7 +196,3 @@ def _estimates(metrics: Sequence[str], values: Floats) -> dict[str, Estimate]:
         metric: estimate(float(column[0]), column[1:])
         for metric, column in zip(metrics, values.T, strict=True)
     }
-
-
-def _to_json(row: Mapping[str, Estimate]) -> dict[str, Any]:
-    return {metric: one.to_json() for metric, one in row.items()}

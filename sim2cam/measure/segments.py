@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.measure.bootstrap import Estimate, estimate, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json, resampled_counts
 from sim2cam.measure.detection import DRAWS, LabelledImage, LabelledImages, is_ignored, mean_defined
 from sim2cam.measure.masks import Masks
 
@@ -40,7 +40,7 @@ class SegmentScore:
         return {
             "miou": self.miou.to_json(),
             "background_iou": self.background_iou.to_json(),
-            "category_iou": {name: e.to_json() for name, e in self.category_iou.items()},
+            "category_iou": estimates_json(self.category_iou),
             "images": self.images,
         }
 

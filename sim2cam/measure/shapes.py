@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.measure.bootstrap import Estimate, estimate, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json, resampled_counts
 from sim2cam.measure.detection import mean_defined
 from sim2cam.measure.matching import IOU_THRESHOLDS, CategoryMatches, ImageMatches
 
@@ -54,7 +54,7 @@ class ShapeScore:
             "ap": self.ap.to_json(),
             "ap50": self.ap50.to_json(),
             "ap75": self.ap75.to_json(),
-            "category_ap": {name: e.to_json() for name, e in self.category_ap.items()},
+            "category_ap": estimates_json(self.category_ap),
             "images": self.images,
             "objects": self.objects,
         }

@@ -1,13 +1,9 @@
 """Against pycocotools on random cases, and on cases done by hand."""
 
-import contextlib
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
@@ -66,17 +62,7 @@ def random_case(seed, *, n_images=16):
     return Dataset(Path("set"), tuple(NAMES), tuple(samples)), predictions
 
 
-class IgnoringFaint(COCOeval):
-    """What is ignored stays so without a group."""
-
-    def _prepare(self):
-        super()._prepare()
-        for labels in self._gts.values():
-            for label in labels:
-                label["ignore"] = label["ignore"] or label["faint"]
-
-
-def pycoco(dataset, predictions, category):
+def pycoco(pycoco_precision, dataset, predictions, category):
     """Average precision (thresholds,) of one category; -1 without objects."""
     names = NAMES[category]
     truth, results = [], []
@@ -101,27 +87,13 @@ def pycoco(dataset, predictions, category):
             for d in predictions[sample.name]
             if d.category == category
         ]  # fmt: skip
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco = COCO()
-        coco.dataset = {
-            "info": {},
-            "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
-            "categories": [{"id": 1}],
-            "annotations": truth,
-        }
-        coco.createIndex()
-        scorer = IgnoringFaint(coco, coco.loadRes(results), "keypoints")
-        is_person = category == "person"
-        scorer.params.kpt_oks_sigmas = np.array(
-            [PERSON_SIGMAS[name] if is_person else SIGMA for name in names]
-        )
-        scorer.evaluate()
-        scorer.accumulate()
-    return scorer.eval["precision"][:, :, 0, 0, 0].mean(axis=1)
+    images = [{"id": i} for i in range(1, len(dataset.samples) + 1)]
+    sigmas = [PERSON_SIGMAS[name] if category == "person" else SIGMA for name in names]
+    return pycoco_precision("keypoints", images, truth, results, sigmas=sigmas)[:, 0]
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_values_are_those_of_pycocotools(seed, monkeypatch):
+def test_values_are_those_of_pycocotools(seed, monkeypatch, pycoco_precision):
     dataset, predictions = random_case(seed)
     taken = []
     plain = CategoryMatches.average_precision
@@ -133,7 +105,7 @@ def test_values_are_those_of_pycocotools(seed, monkeypatch):
     monkeypatch.setattr(CategoryMatches, "average_precision", watched)
     score = evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), draws=5)
     assert list(score.category_ap) == ["person", "mug"]
-    expected = [pycoco(dataset, predictions, category) for category in score.category_ap]
+    expected = [pycoco(pycoco_precision, dataset, predictions, c) for c in score.category_ap]
     for ours, theirs, estimate in zip(taken, expected, score.category_ap.values(), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-9)
         assert estimate.value == pytest.approx(theirs.mean(), abs=1e-9)

@@ -1,0 +1,43 @@
+"""pycocotools, which scores are held against."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+
+class IgnoringFaint(COCOeval):
+    """As the fork of pycocotools that BOP scores with: what is ignored stays so without a group."""
+
+    def _prepare(self):
+        super()._prepare()
+        for labels in self._gts.values():
+            for label in labels:
+                label["ignore"] = label["ignore"] or label["faint"]
+
+
+@pytest.fixture(scope="session")
+def pycoco_precision():
+    """A function that returns average precision (thresholds, categories); -1 without objects."""
+
+    def scored(kind, images, annotations, results, *, categories=1, sigmas=None):
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco = COCO()
+            coco.dataset = {
+                "info": {},
+                "images": images,
+                "categories": [{"id": i} for i in range(1, categories + 1)],
+                "annotations": annotations,
+            }
+            coco.createIndex()
+            scorer = IgnoringFaint(coco, coco.loadRes(results), kind)
+            if sigmas is not None:
+                scorer.params.kpt_oks_sigmas = np.array(sigmas)
+            scorer.evaluate()
+            scorer.accumulate()
+        return scorer.eval["precision"][:, :, :, 0, -1].mean(axis=1)
+
+    return scored
