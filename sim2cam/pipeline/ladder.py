@@ -1,7 +1,8 @@
 """The ladder: equal trainings on ever more of the pipeline, scored on the same real captures.
 
-Every arm trains the same detector for the same number of steps; only the data differ. Pieces are
-(arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
+Every arm trains the same detector for the same number of steps; only the data differ. Where there are
+renders without randomization, arms with others begin with them (docs/decisions/0035-plain-scenes-first.md).
+Pieces are (arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
 a ladder can be run in pieces and on several machines.
 """
 
@@ -25,6 +26,7 @@ from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError
 from sim2cam.measure.detection import Detection
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.parts import begun_with
 from sim2cam.models.prediction import predict_dataset
 from sim2cam.models.training import train_detector
 from sim2cam.models.tuning import tuned
@@ -85,7 +87,7 @@ class Plan:
         pictures: size of each rendered data set.
         data_seed: of rendering and translating.
         recipe: name or path of the one that is rendered; its [adapt] configures translations.
-        fixed: of the one without randomization; None without it.
+        fixed: of the one without randomization, with which arms of other renders begin; None without it.
     """
 
     arms: tuple[Arm, ...]
@@ -95,6 +97,10 @@ class Plan:
     data_seed: int
     recipe: str
     fixed: str | None
+
+    def begins_plain(self, arm: Arm) -> bool:
+        """Returns whether the trainings of an arm begin with renders without randomization."""
+        return self.fixed is not None and not {RANDOMIZED, CAMERA}.isdisjoint(arm.data)
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,7 @@ class Piece:
     captures: CaptureSets
     result: Path
     threads: int
+    begins_plain: bool
 
 
 def open_ladder(plan: Plan, root: Path, *, resume: bool, overwrite: bool) -> None:
@@ -138,9 +145,10 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
     """
     names = {name for arm in plan.arms for name in arm.data}
     translated = sorted(names & {*METHODS, TRANSLATED})
-    for name, recipe in ((FIXED, plan.fixed), (RANDOMIZED, plan.recipe)):
-        if recipe is not None and (name in names or (name == RANDOMIZED and translated)):
-            _render(plan, recipe, work / name, workers)
+    if plan.fixed is not None and (FIXED in names or any(map(plan.begins_plain, plan.arms))):
+        _render(plan, plan.fixed, work / FIXED, workers)
+    if RANDOMIZED in names or translated:
+        _render(plan, plan.recipe, work / RANDOMIZED, workers)
     if CAMERA in names:
         around = recipe_around(plan.recipe, captures.style, work / _CAMERA_FIT, plan.data_seed)
         _render(plan, around, work / CAMERA, workers)
@@ -164,7 +172,10 @@ def run_piece(piece: Piece) -> Path:
     use_threads(piece.threads)
     run = piece.work / _RUNS / piece.result.stem
     parts = tuple((_data(name, piece), 1.0) for name in piece.arm.data)
-    detector = train_detector(parts, replace(piece.config, seed=piece.seed), run, resume=True)
+    config = replace(piece.config, seed=piece.seed)
+    if piece.begins_plain:
+        parts, config = begun_with(read_dataset(piece.work / FIXED), parts, config)
+    detector = train_detector(parts, config, run, resume=True)
     is_real = any(name.startswith(REAL) for name in piece.arm.data)
     if not is_real and piece.captures.dev is not None:
         detector = tuned(detector, piece.captures.dev)
@@ -172,6 +183,7 @@ def run_piece(piece: Piece) -> Path:
     facts = {
         "arm": piece.arm.name,
         "seed": piece.seed,
+        "begins_plain": piece.begins_plain,
         "config": piece.config.to_json(),
         "data": [asdict(record) for record in detector.card.data],
         "magnification": detector.card.magnification,
@@ -187,7 +199,16 @@ def pieces(
 ) -> list[Piece]:
     """Returns the pieces that have no predictions yet, all arms of one seed before the next."""
     planned = [
-        Piece(arm, seed, plan.config, work, captures, result_file(results, arm, seed), threads)
+        Piece(
+            arm,
+            seed,
+            plan.config,
+            work,
+            captures,
+            result_file(results, arm, seed),
+            threads,
+            plan.begins_plain(arm),
+        )
         for seed in plan.seeds
         for arm in plan.arms
     ]
@@ -246,13 +267,17 @@ def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     facts: dict[str, Any] = json.loads(path.read_text())
-    wanted = {"arm": arm.name, "config": json.loads(json.dumps(plan.config.to_json()))}
+    wanted = {
+        "arm": arm.name,
+        "begins_plain": plan.begins_plain(arm),
+        "config": json.loads(json.dumps(plan.config.to_json())),
+    }
     before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
-    found = {"arm": facts.get("arm"), "config": before | facts.get("config", {})}
+    found = {"begins_plain": False} | facts | {"config": before | facts.get("config", {})}
     for key, value in wanted.items():
-        if found[key] != value:
+        if found.get(key) != value:
             raise InputError(
-                path, f"{key} is {found[key]}, not {value}. Remove it to run it again."
+                path, f"{key} is {found.get(key)}, not {value}. Remove it to run it again."
             )
     return facts
 
