@@ -171,7 +171,11 @@ class Flat(Thrown):
 
 @dataclass(frozen=True)
 class DieShape(Tumbling):
-    """Shape and mechanics of one die; lengths over its edge except ``edge_m``."""
+    """Shape and mechanics of one die; lengths over its edge except ``edge_m``.
+
+    Attributes:
+        pip_ace, pip_two, pip_three, pip_rows: as ``Pips`` has them; 1 without them.
+    """
 
     edge_m: Distribution
     rounding: Distribution
@@ -184,6 +188,10 @@ class DieShape(Tumbling):
     density_kg_m3: Distribution
     friction: Distribution
     restitution: Distribution
+    pip_ace: Distribution | None = None
+    pip_two: Distribution | None = None
+    pip_three: Distribution | None = None
+    pip_rows: Distribution | None = None
 
 
 @dataclass(frozen=True)

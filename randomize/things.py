@@ -159,6 +159,10 @@ def _die(drawn: Draw, i: int) -> Thing:
             drawn.number(f"die/{look}/pip_spread"),
             drawn.number(f"die/{look}/pip_depth"),
             pips,
+            *(
+                drawn.number_or(f"die/{look}/pip_{name}", 1.0)
+                for name in ("ace", "two", "three", "rows")
+            ),
         ),
         mirrored=drawn.flag(f"die/{look}/mirrored"),
     )

@@ -167,12 +167,12 @@ def _marks(pips: Pips) -> tuple[Singles, Singles]:
     """
     cover = np.zeros((_ROWS * TILE_PX, _COLUMNS * TILE_PX), np.float32)
     height = np.zeros_like(cover)
-    radius = 2 * pips.radius
-    reach = math.ceil(radius / _TEXEL) + 1
     for value, spots in _SPOTS.items():
+        radius, across, along = (2 * length for length in _layout(pips, value))
+        reach = math.ceil(radius / _TEXEL) + 1
         left, top = (corner + TILE_PX / 2 - 0.5 for corner in _tile_corner(value))
         for x, y in spots:
-            column, row = (c + 2 * pips.spread * s / _TEXEL for c, s in ((left, x), (top, y)))
+            column, row = left + across * x / _TEXEL, top + along * y / _TEXEL
             columns, rows = (
                 np.arange(round(c) - reach, round(c) + reach + 1) for c in (column, row)
             )
@@ -185,6 +185,22 @@ def _marks(pips: Pips) -> tuple[Singles, Singles]:
             cover[window] = np.maximum(cover[window], disc)
             height[window] -= 2 * pips.depth * np.clip(1 - (away / radius) ** 2, 0, None)
     return cover, height
+
+
+def _layout(pips: Pips, value: str) -> tuple[float, float, float]:
+    """Returns the radius of a face's marks and how far its outer ones are from its middle, across and
+    along the rows of a six; over the edge.
+    """
+    match value:
+        case "1":
+            return pips.radius * pips.ace, 0.0, 0.0
+        case "2":
+            return pips.radius, pips.spread * pips.two, pips.spread * pips.two
+        case "3":
+            return pips.radius, pips.spread * pips.three, pips.spread * pips.three
+        case "6":
+            return pips.radius, pips.spread * pips.rows, pips.spread
+    return pips.radius, pips.spread, pips.spread
 
 
 def _normals_of(height: Singles) -> Singles:

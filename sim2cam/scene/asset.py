@@ -57,9 +57,13 @@ class Pips:
     Attributes:
         shape: outline.
         radius: over the die's edge.
-        spread: distance of the outer marks from the centre of the face, over the die's edge.
+        spread: distance of the outer marks from the middle of the face, along each of its sides, over
+            the die's edge.
         depth: how deep they are cut, over the die's edge.
         color: linear RGB.
+        ace: radius of the one's mark, over that of the others.
+        two, three: their spread, over that of the others.
+        rows: distance of the six's two rows of three from the middle of the face, over the spread.
     """
 
     shape: PipShape
@@ -67,6 +71,10 @@ class Pips:
     spread: float
     depth: float
     color: Color
+    ace: float = 1.0
+    two: float = 1.0
+    three: float = 1.0
+    rows: float = 1.0
 
 
 @dataclass(frozen=True)

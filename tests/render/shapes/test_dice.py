@@ -118,15 +118,35 @@ def test_opposite_faces_sum_to_seven_and_the_chiralities_differ():
     assert turn[False] == -turn[True]
 
 
-def test_marks_have_their_size_and_place():
-    colors, _ = die_maps(DIE, PLAIN)
-    inner = TILE_PX - 6
-    dark = (tile(colors, "2").mean(axis=-1) < 170).astype(np.uint8)  # half covered: linear 0.4
-    _, _, stats, centres = cv2.connectedComponentsWithStats(dark, connectivity=4)
-    areas = np.sort(stats[1:, cv2.CC_STAT_AREA])
-    assert np.allclose(areas, np.pi * (0.09 * inner) ** 2, rtol=0.08)
-    away = (centres[1:] - (TILE_PX - 1) / 2) / inner
-    assert np.allclose(np.abs(away), 0.25, atol=0.01)
+LAYOUTS = {  # a face's pips, by what makers vary: their radius, how far across and along they lie
+    "plain": ({}, "123456", 0.09, {0.0, 0.25}, {0.0, 0.25}),
+    "ace": ({"ace": 1.5}, "1", 0.135, {0.0}, {0.0}),
+    "two": ({"two": 0.6}, "2", 0.09, {0.15}, {0.15}),
+    "three": ({"three": 0.8}, "3", 0.09, {0.0, 0.2}, {0.0, 0.2}),
+    "rows": ({"rows": 0.6}, "6", 0.09, {0.15}, {0.0, 0.25}),
+    "others": (
+        {"ace": 1.5, "two": 0.6, "three": 0.8, "rows": 0.6}, "45", 0.09, {0.0, 0.25}, {0.0, 0.25},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_marks_have_their_size_and_place(layout):
+    changes, values, radius, across, along = LAYOUTS[layout]
+    colors, _ = die_maps(replace(DIE, pips=replace(DIE.pips, **changes)), PLAIN)
+    inner, found = TILE_PX - 6, []
+    for value in values:
+        dark = (tile(colors, value).mean(axis=-1) < 170).astype(
+            np.uint8
+        )  # half covered: linear 0.4
+        _, _, stats, centres = cv2.connectedComponentsWithStats(dark, connectivity=4)
+        areas = np.sort(stats[1:, cv2.CC_STAT_AREA])
+        assert np.allclose(areas, np.pi * (radius * inner) ** 2, rtol=0.08)
+        found.append(np.abs(centres[1:] - (TILE_PX - 1) / 2) / inner)
+    for away, places in zip(np.concatenate(found).T, (across, along), strict=True):
+        off = np.abs(away[:, None] - sorted(places))
+        assert (off.min(axis=1) < 0.01).all()
+        assert (off.min(axis=0) < 0.01).all()
 
 
 def test_colours_of_body_and_marks_are_those_of_the_spec():
