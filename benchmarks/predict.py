@@ -98,7 +98,7 @@ def main(arguments: Arguments) -> None:
         with ProcessPoolExecutor(1, mp_context=spawn) as alone:
             found.append(alone.submit(timed, case, arguments.repeats).result())
         cpu_ms, wall_ms = found[-1]["cpu_ms"]["value"], found[-1]["wall_ms"]["value"]
-        where = f"{case.device}, {case.cores} cores"
+        where = f"{case.device}, threads: {case.cores}"
         print(f"{case.name:<40} {where}: {cpu_ms:.0f} CPU-ms, {wall_ms:.0f} ms", flush=True)
     facts = {"environment": environment_facts(None, max(CORES)), "side_px": SIDE_PX}
     write_json(

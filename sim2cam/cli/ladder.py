@@ -139,7 +139,7 @@ class Ladder:
 
 
 def _ladder_table(facts: Mapping[str, Any]) -> str:
-    """Returns a line for each arm, then what differs, then what renders are worth."""
+    """Returns a line for each arm, then what differs, what renders are worth, and what intervals are over."""
     scores = {arm["name"]: arm for arm in facts["arms"]}
     reasons = {one["name"]: one["reason"] for one in facts["not_run"]}
     width = max(map(len, facts["planned"]))
@@ -163,4 +163,5 @@ def _ladder_table(facts: Mapping[str, Any]) -> str:
         )
     worth = facts["equivalents"]["worth"]
     lines += ["", *(f"{one['arm']:<{width}}  {one['words']}" for one in worth)] if worth else []
+    lines += ["", f"Intervals: {facts['protocol']['intervals']}."]
     return "\n".join(lines)
