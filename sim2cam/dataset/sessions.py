@@ -136,8 +136,9 @@ def _exif_time(path: Path) -> datetime | None:
 
 def _named_time(name: str) -> datetime | None:
     for match in _NAMED_TIME.finditer(name):
+        year, month, day, hour, minute, second = map(int, match.groups())
         try:
-            return datetime(*map(int, match.groups()))
+            return datetime(year, month, day, hour, minute, second)
         except ValueError:
             continue
     return None

@@ -124,14 +124,15 @@ class FoundKeypoint:
         name: as its category has it.
         xy: where it lies, also outside the picture or behind something; pixels, an integer being the
             centre of one.
-        seen: how sure the detector is that nothing hides it, 0 to 1.
-        spread_px: how far off it is: the scale of a Laplace distribution of either coordinate.
+        seen: how sure the detector is that nothing hides it, 0 to 1; None where that is not said.
+        spread_px: how far off it is: the scale of a Laplace distribution of either coordinate; None where
+            that is not said.
     """
 
     name: str
     xy: tuple[float, float]
-    seen: float
-    spread_px: float
+    seen: float | None = None
+    spread_px: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Sessions of photos by folder, by a table and by time, and what cannot be told."""
 
 import json
+import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ from sim2cam.dataset.captures import read_captures, read_scored, split_captures
 from sim2cam.dataset.sessions import with_sessions
 from sim2cam.errors import InputError, UsageError
 from sim2cam.images import encode_png, write_bytes
+
+DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
 
 NAMES = (
     "a/IMG_20191208_111228.jpg",
@@ -158,3 +162,12 @@ def test_photos_without_a_clock_in_a_png(tmp_path):
     write_bytes(tmp_path / name, encode_png(np.zeros((8, 8, 3), np.uint8)))
     (captures,) = with_sessions([read_captures(tmp_path)], "5")
     assert captures.samples[0].session == "2019-12-08 11:12:28"
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not (DICE / "test.json").is_file(), reason="needs dice in $SIM2CAM_REAL")
+def test_the_dice_photos_were_taken_on_two_days():
+    sets = split_captures(DICE, sessions="60")
+    begun = {"2019-12-08 11:12:28": 21, "2019-12-09 09:53:32": 29}
+    assert Counter(s.session for s in sets.test.samples) == begun
+    assert {s.session for s in sets.style.samples} == set(begun)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from sim2cam import images
 from sim2cam.cli.main import main
@@ -97,8 +98,6 @@ def test_nothing_found_scores_zero(coco, captures, tmp_path):
 
 
 def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
-    from PIL import Image
-
     turned = Image.Exif()
     turned[0x0112] = 6  # shown a quarter turn clockwise
     Image.new("RGB", (80, 60)).save(tmp_path / "a.jpg", exif=turned)
@@ -248,6 +247,45 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
     )
 
 
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation):
+    """Results of one kind a file, as COCO's tools write them, of a photo as it is stored."""
+    shown = Image.Exif()
+    shown[0x0112] = orientation
+    Image.new("RGB", (60, 40)).save(tmp_path / "a.jpg", exif=shown)
+    box, points, mask = arrow(7, off=2.0, taller=4)
+    numbers = [value for xy in points.values() for value in (*xy, 2)]
+    runs = {"size": [40, 60], "counts": mask.counts}
+    place = {"image_id": 1, "category_id": 1}
+    whole = {"bbox": list(xyxy_to_xywh(box)), "segmentation": runs, "keypoints": numbers}
+    labels = tmp_path / "truth.json"
+    truth = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 60, "height": 40}],
+        "categories": [{"id": 1, "name": "arrow", "keypoints": list(points)}],
+        "annotations": [{"id": 1, **place, **whole}],
+    }
+    labels.write_text(json.dumps(truth))
+    captures = read_captures(labels)
+    results = tmp_path / "results.json"
+
+    def scores(**result):
+        results.write_text(json.dumps([{**place, "score": 0.8, **result}]))
+        found = score_predictions(captures, read_predictions(results, captures, labels))
+        return found.score.ap.value, *(
+            one and one.ap.value for one in (found.keypoints, found.masks)
+        )
+
+    unsure = [0.3 if place % 3 == 2 else value for place, value in enumerate(numbers)]
+    assert scores(bbox=whole["bbox"]) == (pytest.approx(1), None, None)
+    assert scores(segmentation=runs) == (pytest.approx(1), None, pytest.approx(1))
+    assert scores(keypoints=unsure, bbox=whole["bbox"])[1] == pytest.approx(1)
+    assert scores(keypoints=unsure)[:2] == (
+        0,
+        pytest.approx(1),
+    )  # the box around two points in a line
+    assert scores(**whole) == (pytest.approx(1),) * 3
+
+
 GOOD = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}
 BAD = [
     ("[", "not JSON (Expecting value"),
@@ -261,6 +299,18 @@ BAD = [
     ([GOOD | {"bbox": [1, 1, 5]}], "[0].bbox"),
     ([GOOD | {"score": "sure"}], "[0].score: Input should be a valid number"),
     ([{"image_id": 1}], "[0].category_id is missing"),
+    (
+        [{k: v for k, v in GOOD.items() if k != "bbox"}],
+        "[0]: bbox is missing. Write the results as COCO has them.",
+    ),
+    (
+        [GOOD | {"segmentation": {"size": [1, 2], "counts": "1"}}],
+        "[0]: segmentation: size is [1, 2], not the image's [80, 96] (height, width). Write the",
+    ),
+    (
+        [GOOD | {"keypoints": [1, 2, 1]}],
+        "[0]: keypoints, but its category does not list their names under 'keypoints'. Write the",
+    ),
 ]
 
 
