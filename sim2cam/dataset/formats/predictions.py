@@ -149,7 +149,7 @@ def _detection(path: Path, number: int, result: _Result, ids: CocoIds) -> Detect
         )
     except ValueError as error:
         raise InputError(path, f"[{number}]: {error} {_CURE}") from error
-    points = None
+    points: tuple[FoundKeypoint, ...] | None = None
     if label.keypoints is not None:
         points = tuple(FoundKeypoint(point.name, point.xy) for point in label.keypoints)
     return Detection(label.category, label.box_xyxy, result.score, points, label.mask)
