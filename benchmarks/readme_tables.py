@@ -155,6 +155,38 @@ def adapt_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines + [_adapt_row(case) for case in cases])
 
 
+def predict_table(results: dict[str, Any] | None) -> str:
+    """Returns what a prediction costs as a Markdown table.
+
+    Args:
+        results: the content of ``predict.json``, None when it is not there.
+    """
+    lines = [
+        "| detector | weights | CPU-ms, 1 core | ms, 1 core | CPU-ms, 2 cores | ms, 2 cores | ms, GPU |",
+        f"|{'---|' * 7}",
+    ]
+    if not results:
+        return "\n".join([*lines, f"| not run |{' |' * 6}"])
+    cases = {(case["name"], case["device"], case["cores"]): case for case in results["cases"]}
+    weights = {case["name"]: case["weights"] for case in results["cases"]}
+    columns = (
+        ("cpu", 1, "cpu_ms"), ("cpu", 1, "wall_ms"), ("cpu", 2, "cpu_ms"), ("cpu", 2, "wall_ms"),
+        ("cuda", 1, "wall_ms"),
+    )  # fmt: skip
+    for name, number in weights.items():
+        found = [(cases.get((name, device, cores)), what) for device, cores, what in columns]
+        cells = [_spread(case[what]) if case else "not run" for case, what in found]
+        lines.append(f"| {name} | {number / 1e6:.1f} M | {' | '.join(cells)} |")
+    for one in results["not_run"]:
+        lines.append(f"| {one['name']} | not run: {one['reason']} |{' |' * 5}")
+    nano = cases.get(("sim2cam, `nano`", "cpu", 1))
+    if nano:
+        taken = nano["cpu_ms"]["value"]
+        lines += ["", f"Aim: `nano` in at most {results['aim_cpu_ms']:.0f} CPU-ms on one core; "
+                  f"measured: {taken:.0f}."]  # fmt: skip
+    return "\n".join(lines)
+
+
 def worlds_table(results: dict[str, Any] | None) -> str:
     """Returns what the shipped recipes make, and how still their scenes lie, as Markdown.
 
@@ -502,6 +534,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "certificate": ("certificate.json", certificate_table),
         "gap": ("gap.json", gap_table),
         "lmo": ("lmo.json", lmo_table),
+        "predict": ("predict.json", predict_table),
         "worlds": ("worlds.json", worlds_table),
         "calibrate": ("calibrate.json", calibrate_table),
         "drift": ("drift.json", drift_table),

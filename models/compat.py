@@ -49,6 +49,20 @@ def _name_operators() -> None:
 
 _import_torchvision()
 
+from torchvision.models import detection, get_model, list_models, segmentation  # noqa: E402, TID251
 from torchvision.models.resnet import BasicBlock, ResNet  # noqa: E402, TID251
 
-__all__ = ["BasicBlock", "ResNet"]
+__all__ = [
+    "BasicBlock",
+    "ResNet",
+    "detection",
+    "get_model",
+    "has_operators",
+    "list_models",
+    "segmentation",
+]
+
+
+def has_operators() -> bool:
+    """Returns whether torchvision's compiled operators load, which its detection models need."""
+    return bool(sys.modules["torchvision"].extension._has_ops())

@@ -29,7 +29,10 @@ class Architecture:
 ARCHITECTURES = {
     "nano": Architecture(blocks=(1, 1, 1), neck_channels=64, head_channels=64),
     "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
+    "base": Architecture(blocks=(3, 4, 6), neck_channels=128, head_channels=128),
 }
+"""By size; the blocks of ``small`` and ``base`` are those of residual networks of 18 and 34 layers (He et al.
+2016), short of the last stage."""
 
 LATER_TASKS = ("keypoints", "masks")
 """Left out of files where they are not learned: cards, checkpoints and results of before have none."""

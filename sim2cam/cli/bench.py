@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Talk, category_pairs, check_numbers
+from sim2cam.cli.options import Sessions, Talk, category_pairs, check_numbers
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sim2cam.measure.segments import SegmentScore
     from sim2cam.measure.slices import Slice
     from sim2cam.models.prediction import LoadedDetector
-    from sim2cam.pipeline.bench import BenchResult, Comparison, UnlabelledResult
+    from sim2cam.pipeline.bench import BenchResult, UnlabelledResult
+    from sim2cam.pipeline.compare import Comparison, Comparisons
     from sim2cam.pipeline.poses import PoseBench
     from sim2cam.pipeline.trust import Trust
 
@@ -31,6 +32,7 @@ _POSE_METRICS = {
     "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
     "add_or_s": "ADD(-S)",
 }  # fmt: skip
+_NO_SESSIONS = "--sessions is for detections; intervals of poses are over the scenes of BOP."
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Bench:
     """For categories whose names differ."""
     ignore: bool = False
     """Leave out objects of categories that the detector does not know."""
+    sessions: Sessions = None
     limit: int | None = None
     """Read only so many captures."""
     device: str = "cpu"
@@ -70,6 +73,8 @@ class Bench:
         if self.weights.suffix in (".json", ".csv") and (self.map or self.ignore):
             raise UsageError("--map and --ignore are for weights; what was found names categories.")
         self._check_poses()
+        if self.sessions is not None and self.weights.suffix == ".csv":
+            raise UsageError(_NO_SESSIONS)
         if self.weights.suffix == ".csv":
             self._score_file()
         else:
@@ -94,12 +99,13 @@ class Bench:
             console.result(found.to_json())
         else:
             console.table(_pose_table(found.score))
+            console.table(_over(found.score.intervals_over))
 
     def _score_poses(self, path: Path, console: Console) -> PoseBench:
-        from sim2cam.pipeline.poses import bench_poses
+        from sim2cam.pipeline.poses import bench_poses, read_task
 
-        progress = console.progress("scoring")
-        found = bench_poses(path, self.captures, limit=self.limit, progress=progress)
+        task = read_task(self.captures, limit=self.limit)
+        found = bench_poses(path, task, progress=console.progress("scoring"))
         if found.left_out:
             console.say(f"{found.left_out} poses are of nothing that is sought, or too many of it.")
         return found
@@ -126,7 +132,7 @@ class Bench:
 
         console = self.talk.console()
         poses = None if self.poses is None else self._find_poses(self.poses, console)
-        captures = read_scored(self.captures).take(self.limit)
+        captures = read_scored(self.captures, sessions=self.sessions).take(self.limit)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
         if self.weights.suffix == ".safetensors" and captures.samples and not is_labelled:
             self._judge_unlabelled(captures, console)
@@ -148,6 +154,7 @@ class Bench:
         else:
             console.table(score_table({self.weights.name: result.score}))
             _tell_shapes(result, console)
+            console.table(_over(result.score.intervals_over))
             console.table(_trust_words(result.trust))
             console.table(_slice_table(slices))
             if poses is not None:
@@ -195,35 +202,56 @@ class Bench:
 
 @dataclass(frozen=True)
 class Compare:
-    """Say how much better one detector is than another on the same captures, and how sure that is."""
+    """Say how much better one run is than another on the same captures, and how sure that is.
+
+    Boxes are compared, keypoints and masks where both runs have some; or poses.
+    """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
-    """What it found: a file of bench --out or of COCO results, or a folder of them, as one a seed,
-    of which the mean counts."""
+    """What it found: a file of bench --out, of COCO results or, of poses, as BOP has them (.csv); or a
+    folder of them, as one a seed, of which the mean counts."""
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
     """What the other found."""
     captures: Path
-    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset."""
+    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset; of poses,
+    one of BOP with its meshes."""
+    sessions: Sessions = None
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
-        """Prints both, the difference and its p-value."""
-        from sim2cam.dataset.captures import read_scored
-        from sim2cam.dataset.formats.predictions import read_predictions
-        from sim2cam.pipeline.bench import compare_predictions
-
-        captures = read_scored(self.captures)
-        first, second = (
-            [read_predictions(path, captures, self.captures) for path in _files(side)]
-            for side in (self.first, self.second)
-        )
-        found = compare_predictions(captures, first, second)
+        """Prints both, the differences and their p-values."""
+        first, second = _files(self.first), _files(self.second)
+        suffixes = {path.suffix for path in (*first, *second)}
+        if ".csv" in suffixes and len(suffixes) > 1:
+            raise UsageError("poses (.csv) can only be compared with poses.")
+        found = self._poses(first, second) if ".csv" in suffixes else self._found(first, second)
         console = self.talk.console()
         if self.talk.json:
-            console.result({metric: one.to_json() for metric, one in found.items()})
-        else:
-            console.table(_comparison_table(found))
-            console.table(_detectable_words(found["ap50"], identical=first == second))
+            console.result(found.to_json())
+            return
+        console.table(_comparison_tables(found))
+        console.table(_over(found.intervals_over))
+        identical = [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
+        console.table(_detectable_words(found, identical=identical))
+
+    def _found(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
+        from sim2cam.dataset.captures import read_scored
+        from sim2cam.dataset.formats.predictions import read_predictions
+        from sim2cam.pipeline.compare import compare_predictions
+
+        captures = read_scored(self.captures, sessions=self.sessions)
+        sides = (
+            [read_predictions(path, captures, self.captures) for path in side]
+            for side in (first, second)
+        )
+        return compare_predictions(captures, *sides)
+
+    def _poses(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
+        from sim2cam.pipeline.compare import compare_poses
+
+        if self.sessions is not None:
+            raise UsageError(_NO_SESSIONS)
+        return compare_poses(self.captures, first, second)
 
 
 def _tell_shapes(result: BenchResult, console: Console) -> None:
@@ -319,33 +347,48 @@ def _slice_table(slices: Sequence[Slice]) -> str:
     return "\n".join(lines)
 
 
-def _comparison_table(found: Mapping[str, Comparison]) -> str:
+def _over(units: str) -> str:
+    """Returns a line on what intervals are over."""
+    return f"\n95 % intervals are over {units}."
+
+
+def _comparison_tables(found: Comparisons) -> str:
     """Returns a line for each metric: both runs, the difference, and whether it is one."""
-    head = f"{'':<20}{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
-    lines = [head]
-    for metric, one in found.items():
-        low, high = one.difference.ci95
-        difference = f"{one.difference.value:+.3f} ({low:+.3f} to {high:+.3f})"
-        verdict = "" if one.p_holm < 0.05 else "  no difference shown"
-        lines.append(
-            f"{_METRICS[metric]:<20}{one.first.value:>8.3f}{one.second.value:>8.3f}  "
-            f"{difference:<26}{one.p_holm:>10.4f}{verdict}"
-        )
+    titles = {"boxes": _METRICS, "poses": _POSE_METRICS}
+    head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
+    lines = []
+    for kind, metrics in found.kinds.items():
+        lines += [f"{'' if kind in titles else kind:<20}{head}"]
+        names = titles.get(kind, _SHAPE_METRICS)
+        lines += [_comparison_line(names[metric], one) for metric, one in metrics.items()]
     return "\n".join(lines)
 
 
-def _detectable_words(one: Comparison, *, identical: bool) -> str:
-    """Returns which difference in AP50 the images can show; why that is not known where it is not."""
-    detectable = one.difference.detectable
+def _comparison_line(title: str, one: Comparison) -> str:
+    low, high = one.difference.ci95
+    difference = f"{one.difference.value:+.3f} ({low:+.3f} to {high:+.3f})"
+    verdict = "" if one.p_holm < 0.05 else "  no difference shown"
+    return (
+        f"{title:<20}{one.first.value:>8.3f}{one.second.value:>8.3f}  "
+        f"{difference:<26}{one.p_holm:>10.4f}{verdict}"
+    )
+
+
+def _detectable_words(found: Comparisons, *, identical: bool) -> str:
+    """Returns which difference the images can show; why that is not known where it is not."""
+    kind, metric, title = "boxes", "ap50", "AP50"
+    if "poses" in found.kinds:
+        kind, metric, title = "poses", "add_or_s", _POSE_METRICS["add_or_s"]
+    detectable = found.kinds[kind][metric].difference.detectable
     if identical:
         return "The runs are identical, so they do not tell which differences the images can show."
     if detectable is None:
         return (
-            "The runs have the same AP50 in every resample of the images, so they do not tell which "
+            f"The runs have the same {title} in every resample of the images, so they do not tell which "
             "differences the images can show."
         )
     return (
-        f"A difference of {detectable:.3f} in AP50 is what so many images show in four of five "
+        f"A difference of {detectable:.3f} in {title} is what so many images show in four of five "
         "repetitions."
     )
 
@@ -354,7 +397,9 @@ def _files(side: Path) -> list[Path]:
     """Returns the files of one side of a comparison, in the order of their names."""
     if not side.is_dir():
         return [side]
-    files = sorted(side.glob("*.json"))
+    files = sorted(side.glob("*.json")) or sorted(side.glob("*.csv"))
     if not files:
-        raise UsageError(f"{side} holds no .json file. Name a folder of detections, or one file.")
+        raise UsageError(
+            f"{side} holds no .json file. Name a folder of detections or poses (.csv), or one file."
+        )
     return files

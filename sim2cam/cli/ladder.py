@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from sim2cam.cli.options import Folder, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import Folder, Sessions, Talk, category_pairs, check_numbers
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Ladder:
     it, where there is one, is the arm without randomization."""
     captures: Path
     """Photos: a folder with test.json, style.json and perhaps dev.json and train.json, or one COCO
-    file, of which half is trained on and half is tested."""
+    file, of which half is trained on and half is tested, whole sessions where --sessions tells them."""
     out: Path
     """Folder of the ladder."""
     arms: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
@@ -52,6 +52,7 @@ class Ladder:
     """Decides the renders."""
     minutes: float = _ENDLESS
     """Start no training after so many minutes; with 0 nothing is made, and what there is is scored."""
+    sessions: Sessions = None
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
     """For categories whose names differ."""
     ignore: bool = False
@@ -113,7 +114,7 @@ class Ladder:
             pairs = category_pairs(self.map)
             return match_categories(part, recipe.categories, pairs, self.ignore)
 
-        found = split_captures(self.captures, labelled=True)
+        found = split_captures(self.captures, labelled=True, sessions=self.sessions)
         return CaptureSets(
             found.style,
             matched(found.test),
@@ -138,7 +139,7 @@ class Ladder:
 
 
 def _ladder_table(facts: Mapping[str, Any]) -> str:
-    """Returns a line for each arm, then what differs, then what renders are worth."""
+    """Returns a line for each arm, then what differs, what renders are worth, and what intervals are over."""
     scores = {arm["name"]: arm for arm in facts["arms"]}
     reasons = {one["name"]: one["reason"] for one in facts["not_run"]}
     width = max(map(len, facts["planned"]))
@@ -162,4 +163,5 @@ def _ladder_table(facts: Mapping[str, Any]) -> str:
         )
     worth = facts["equivalents"]["worth"]
     lines += ["", *(f"{one['arm']:<{width}}  {one['words']}" for one in worth)] if worth else []
+    lines += ["", f"Intervals: {facts['protocol']['intervals']}."]
     return "\n".join(lines)

@@ -11,6 +11,15 @@ import tyro
 from sim2cam.cli.console import Console
 from sim2cam.errors import OutputError, UsageError
 
+Sessions = Annotated[
+    str | None,
+    tyro.conf.arg(
+        metavar="folder|MINUTES|FILE.csv:COLUMN",
+        help="Which photos were taken together: those of a folder, those without a longer pause between "
+        "them, or as a table with a column image says. From ten sessions on, intervals are over sessions.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Talk:

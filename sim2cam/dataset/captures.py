@@ -17,6 +17,7 @@ from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdat
 from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Origin, Sample
+from sim2cam.dataset.sessions import with_sessions
 from sim2cam.dataset.writer import HEADER
 from sim2cam.errors import InputError
 
@@ -79,41 +80,61 @@ def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
     return _read_folder(path, origin) if path.is_dir() else read_coco(path, origin)
 
 
-def read_scored(path: Path) -> Dataset:
+def read_scored(path: Path, *, sessions: str | None = None) -> Dataset:
     """Returns captures as detections in them are scored.
 
     They are those of ``read_captures``; of a BOP data set with a list of targets, those of its test
     images that it names, with boxes of whole objects.
 
+    Args:
+        path: as ``read_captures`` takes it.
+        sessions: rule of ``with_sessions`` that tells which were taken together; None without one.
+
     Raises:
-        InputError: as ``read_captures``, or the list is broken.
+        UsageError: there is no such rule.
+        InputError: as ``read_captures``, the list is broken, or the rule does not fit the captures.
     """
     captures = read_captures(path)
-    return as_scored(path, captures) if is_bop(path) else captures
+    captures = as_scored(path, captures) if is_bop(path) else captures
+    return captures if sessions is None else with_sessions([captures], sessions)[0]
 
 
-def split_captures(path: Path, *, origin: Origin = "real", labelled: bool = False) -> CaptureSets:
+def split_captures(
+    path: Path, *, origin: Origin = "real", labelled: bool = False, sessions: str | None = None
+) -> CaptureSets:
     """Returns captures apart by their use.
 
     Args:
         path: a folder with the parts ``test``, ``style`` (or else ``train``) and perhaps ``dev`` (or
             else ``val``), as COCO files ``test.json`` and so on, or in a layout that
             ``read_captures`` knows; or one COCO file, of which half of the images, chosen by the hash of their
-            bytes, are style only.
+            bytes, are style only, or half of the sessions, chosen by the hash of their names.
         origin: how the photos were made.
         labelled: whether photos to train on are wanted: the part ``train`` where it has labels; of
             one COCO file the half that is style, with its labels.
+        sessions: rule of ``with_sessions`` that tells which were taken together; None without one.
 
     Raises:
+        UsageError: there is no such rule.
         InputError: a part is missing or broken, a test image is in another part too, or there are
-            no labels to score against or to tune on.
+            no labels to score against or to tune on; or the rule does not fit the captures.
     """
     parts = _layout_parts(path, origin)
     if not parts and not path.is_dir():
-        style, test = _halves(read_coco(path, origin))
+        whole = _in_sessions({"all": (path, read_coco(path, origin))}, sessions)["all"][1]
+        style, test = _halves(whole, path)
         _check_labelled(test, path)
         return CaptureSets(_unlabelled(style), test, train=style if labelled else None)
-    return _sets(path, parts or _coco_parts(path, origin, labelled), labelled)
+    parts = _in_sessions(parts or _coco_parts(path, origin, labelled), sessions)
+    return _sets(path, parts, labelled)
+
+
+def _in_sessions(parts: Parts, rule: str | None) -> Parts:
+    """Returns parts that know their sessions, where there is a rule."""
+    if rule is None:
+        return parts
+    told = with_sessions([part for _, part in parts.values()], rule)
+    return {name: (path, new) for (name, (path, _)), new in zip(parts.items(), told, strict=True)}
 
 
 def _layout_parts(path: Path, origin: Origin) -> Parts:
@@ -213,11 +234,25 @@ def _check_apart(learned: Dataset, test: Dataset, path: Path) -> None:
             )
 
 
-def _halves(dataset: Dataset) -> tuple[Dataset, Dataset]:
-    """Returns the half with the lower hashes, rounded down, and the other; copies stay together."""
-    digests = {s.name: hashlib.sha256(s.rgb.read_bytes()).digest() for s in dataset.samples}
+def _halves(dataset: Dataset, path: Path) -> tuple[Dataset, Dataset]:
+    """Returns the half with the lower hashes, rounded down, and the other.
+
+    Copies stay together, and sessions where they are known.
+    """
+    digests = {s.name: _half_digest(s) for s in dataset.samples}
     ranked = sorted(set(digests.values()))
+    if len(ranked) == 1 and dataset.samples[0].session is not None:
+        raise InputError(
+            path,
+            "its photos are all of one session, which cannot be both learned from and scored. Add "
+            "another, or leave --sessions out.",
+        )
     lower = set(ranked[: len(ranked) // 2])
     first = [name for name, digest in digests.items() if digest in lower]
     second = [name for name, digest in digests.items() if digest not in lower]
     return dataset.only(first), dataset.only(second)
+
+
+def _half_digest(sample: Sample) -> bytes:
+    kept_together = sample.rgb.read_bytes() if sample.session is None else sample.session.encode()
+    return hashlib.sha256(kept_together).digest()

@@ -171,6 +171,7 @@ class Sample:
         moment: when it was taken, where something moves; None otherwise.
         tracks: file of the points that are followed through the film, as ``tracks.read`` reads it.
         scene_index: samples of one scene share it; splits keep them together.
+        session: photos that were taken together share it, as ``sessions`` tells; None where unknown.
         digest: SHA-256 over image and labels; empty for captures.
         parent: digest of the sample that this one was translated from; None for the first of its line.
         occlusions: which objects hide which; None when unknown.
@@ -192,6 +193,7 @@ class Sample:
     moment: Moment | None = None
     tracks: Path | None = None
     scene_index: int = 0
+    session: str | None = None
     digest: str = ""
     parent: str | None = None
     occlusions: tuple[Occlusion, ...] | None = None

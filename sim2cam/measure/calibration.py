@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.measure.bootstrap import Estimate, reflected_estimate, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, reflected_estimate
 from sim2cam.measure.detection import LabelledImages, Predictions, category_matches
+from sim2cam.measure.units import Units, units_of
 
 BINS = 10
 LEAST_SCORE = 0.3
@@ -30,14 +31,14 @@ class Confidences:
         right: whether each lies on an object of its category, at an IoU of 0.5 (n,).
         categories: names of their categories (n,).
         images: numbers of their images (n,).
-        n_images: how many images there are, those without detections too.
+        units: of all images, those without detections too.
     """
 
     scores: Floats
     right: NDArray[np.bool_]
     categories: NDArray[np.str_]
     images: NDArray[np.int64]
-    n_images: int
+    units: Units
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Calibration:
     """How far confidences are from the share of detections that are right.
 
     Attributes:
-        error: detection expected calibration error, with its 95 % interval over images: the mean
+        error: detection expected calibration error, with its 95 % interval: the mean
             over detections of how far confidence and precision are apart in their bin. Intervals of
             small errors lie too high, as noise makes most of these.
         by_chance: below which 95 % of perfectly calibrated confidences would stay, as noise makes
@@ -96,7 +97,7 @@ def confidences_of(dataset: LabelledImages, predictions: Predictions) -> Confide
         np.array([right for _, right, *_ in rows], np.bool_),
         np.array([category for *_, category, _ in rows], np.str_),
         np.array([image for *_, image in rows], np.int64),
-        len(dataset.samples),
+        units_of(dataset.samples),
     )
 
 
@@ -111,7 +112,7 @@ def calibration_of(found: Confidences, rng: np.random.Generator) -> Calibration 
 
     Args:
         found: of all images.
-        rng: draws the resamples of images.
+        rng: draws the resamples.
 
     Returns:
         None without detections, and where scores are not 0 to 1, which no probability is.
@@ -121,12 +122,13 @@ def calibration_of(found: Confidences, rng: np.random.Generator) -> Calibration 
         return None
     scores, right, images = found.scores[is_sure], found.right[is_sure], found.images[is_sure]
     bins = np.array_split(np.argsort(scores, kind="stable"), min(BINS, len(scores)))
-    gaps, number = np.zeros((2, found.n_images, len(bins)))  # sums over an image's detections
+    n_images = found.units.n_images
+    gaps, number = np.zeros((2, n_images, len(bins)))  # sums over an image's detections
     for column, members in enumerate(bins):
         gap = scores[members] - right[members]
-        gaps[:, column] = np.bincount(images[members], gap, found.n_images)
-        number[:, column] = np.bincount(images[members], minlength=found.n_images)
-    counts = resampled_counts(found.n_images, DRAWS, rng)
+        gaps[:, column] = np.bincount(images[members], gap, n_images)
+        number[:, column] = np.bincount(images[members], minlength=n_images)
+    counts = found.units.resampled(DRAWS, rng)
     drawn = (counts @ number).sum(axis=1)
     apart = np.abs(counts @ gaps).sum(axis=1)
     resampled = np.divide(apart, drawn, out=np.full(DRAWS, np.nan), where=drawn > 0)

@@ -19,7 +19,6 @@ from sim2cam.measure.bootstrap import (
     difference,
     estimate,
     estimates_json,
-    resampled_counts,
 )
 from sim2cam.measure.coco import MOST_AREA, average_precision
 from sim2cam.measure.matching import (
@@ -30,6 +29,7 @@ from sim2cam.measure.matching import (
     ImageMatches,
     match,
 )
+from sim2cam.measure.units import Taken, Units, units_of
 
 DRAWS = 1000
 _ALL = range(len(IOU_THRESHOLDS))
@@ -80,7 +80,7 @@ class LabelledObject(Protocol):
         """Its named points; None where unknown."""
 
 
-class LabelledImage(Protocol):
+class LabelledImage(Taken, Protocol):
     """What is needed of an image; ``dataset.Sample`` has it."""
 
     @property
@@ -124,14 +124,15 @@ class FoundKeypoint:
         name: as its category has it.
         xy: where it lies, also outside the picture or behind something; pixels, an integer being the
             centre of one.
-        seen: how sure the detector is that nothing hides it, 0 to 1.
-        spread_px: how far off it is: the scale of a Laplace distribution of either coordinate.
+        seen: how sure the detector is that nothing hides it, 0 to 1; None where that is not said.
+        spread_px: how far off it is: the scale of a Laplace distribution of either coordinate; None where
+            that is not said.
     """
 
     name: str
     xy: tuple[float, float]
-    seen: float
-    spread_px: float
+    seen: float | None = None
+    spread_px: float | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ class DetectionScore:
         agnostic_ap50: at 0.50, all categories taken as one.
         category_ap50: at 0.50 for each category that has objects.
         images, objects: how many there are, those that ``is_ignored`` left out.
+        intervals_over: what was drawn again for the intervals, in words.
     """
 
     ap: Estimate
@@ -185,6 +187,7 @@ class DetectionScore:
     category_ap50: dict[str, Estimate]
     images: int
     objects: int
+    intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
@@ -196,7 +199,19 @@ class DetectionScore:
             "category_ap50": estimates_json(self.category_ap50),
             "images": self.images,
             "objects": self.objects,
+            "intervals_over": self.intervals_over,
         }
+
+
+class Run(Protocol):
+    """What was found on labelled images, ready to be scored on any resample of them."""
+
+    @property
+    def units(self) -> Units:
+        """What resamples are drawn by."""
+
+    def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Returns scores (draws,) by their names, for how often each image is in each resample (draws, images)."""
 
 
 class MatchedRun:
@@ -213,7 +228,7 @@ class MatchedRun:
 
     def __init__(self, dataset: LabelledImages, predictions: Predictions) -> None:
         check_predicted(dataset, predictions)
-        self.n_images = len(dataset.samples)
+        self.units = units_of(dataset.samples)
         self._categories = {
             name: CategoryMatches(category_matches(dataset, predictions, name))
             for name in dataset.categories
@@ -244,7 +259,7 @@ def evaluate(
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> DetectionScore:
-    """Returns how well predictions fit, with 95 % bootstrap intervals over images.
+    """Returns how well predictions fit, with 95 % bootstrap intervals over ``units_of`` the images.
 
     Args:
         dataset: labelled images.
@@ -260,7 +275,7 @@ def evaluate(
     if not objects:
         raise InputError(dataset.root, "no labelled object to score against.")
     values = _coco_values(dataset, predictions)
-    resampled = run.scores(resampled_counts(run.n_images, draws, rng))
+    resampled = run.scores(run.units.resampled(draws, rng))
     estimates = {name: estimate(value, resampled[name]) for name, value in values.items()}
     return DetectionScore(
         ap=estimates["ap"],
@@ -272,15 +287,16 @@ def evaluate(
             for name in dataset.categories
             if f"ap50/{name}" in estimates
         },
-        images=run.n_images,
+        images=run.units.n_images,
         objects=objects,
+        intervals_over=run.units.words(),
     )
 
 
 def resampled_scores(
-    runs: Sequence[MatchedRun], *, rng: np.random.Generator, draws: int = DRAWS
+    runs: Sequence[Run], *, rng: np.random.Generator, draws: int = DRAWS
 ) -> dict[str, NDArray[np.float64]]:
-    """Returns the scores of runs on the same images (runs, 1 + draws), by ``MatchedRun.scores``' keys.
+    """Returns the scores of runs on the same images (runs, 1 + draws), by the names of scores.
 
     The first column is of all images, the others of resamples: the same for every run.
 
@@ -289,14 +305,14 @@ def resampled_scores(
         rng: draws the resamples.
         draws: how many.
     """
-    n = runs[0].n_images
-    counts = np.concatenate([np.ones((1, n), np.int64), resampled_counts(n, draws, rng)])
+    drawn = runs[0].units.resampled(draws, rng)
+    counts = np.concatenate([np.ones_like(drawn[:1]), drawn])
     scores = [run.scores(counts) for run in runs]
     return {name: np.stack([one[name] for one in scores]) for name in scores[0]}
 
 
 def compare(first: NDArray[np.float64], second: NDArray[np.float64]) -> Difference:
-    """Returns how much better the mean of the first runs is than that of the second, paired over images.
+    """Returns how much better the mean of the first runs is than that of the second, on the same resamples.
 
     Args:
         first, second: one metric of ``resampled_scores`` (runs, 1 + draws), of the same resamples.
@@ -306,7 +322,7 @@ def compare(first: NDArray[np.float64], second: NDArray[np.float64]) -> Differen
 
 
 def mean_estimate(scores: NDArray[np.float64]) -> Estimate:
-    """Returns the mean of several runs, with its interval over images.
+    """Returns the mean of several runs, with its interval.
 
     Args:
         scores: one metric of ``resampled_scores`` (runs, 1 + draws).

@@ -22,7 +22,8 @@ from sim2cam.measure.detection import (
     is_ignored,
 )
 from sim2cam.measure.matching import match_overlaps
-from sim2cam.measure.shapes import CategoryRun, ShapeScore, shape_score
+from sim2cam.measure.shapes import CategoryRun, ShapeRun, ShapeScore, shape_score
+from sim2cam.measure.units import units_of
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +73,21 @@ def evaluate_keypoints(
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> ShapeScore:
-    """Returns how well keypoints fit, with 95 % bootstrap intervals over images.
+    """Returns how well keypoints fit, with 95 % bootstrap intervals over ``units_of`` the images.
+
+    Args:
+        dataset, predictions: as ``match_keypoints`` takes them.
+        rng: draws the resamples.
+        draws: how many.
+
+    Raises:
+        InputError: as ``match_keypoints``.
+    """
+    return shape_score(match_keypoints(dataset, predictions), rng=rng, draws=draws)
+
+
+def match_keypoints(dataset: LabelledImages, predictions: Predictions) -> ShapeRun:
+    """Returns keypoints matched to labels once, ready to be scored on any resample of the images.
 
     Keypoints are matched by name. Sigmas are COCO's where a category has the keypoints of COCO's people,
     ``SIGMA`` otherwise.
@@ -80,8 +95,6 @@ def evaluate_keypoints(
     Args:
         dataset: labelled images.
         predictions: by the image's name, with an entry, perhaps empty, for every image.
-        rng: draws the resamples.
-        draws: how many.
 
     Raises:
         InputError: as ``MatchedRun``, there is no labelled keypoint at all, or those that were found have
@@ -96,7 +109,7 @@ def evaluate_keypoints(
     runs = {
         category: _run(dataset, predictions, category, points) for category, points in names.items()
     }
-    return shape_score(runs, rng=rng, draws=draws)
+    return ShapeRun(runs, units_of(dataset.samples))
 
 
 def similarities(found: Floats, truth: Labelled, sigmas: Sequence[float]) -> Floats:

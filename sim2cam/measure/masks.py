@@ -18,7 +18,8 @@ from sim2cam.measure.detection import (
     is_ignored,
 )
 from sim2cam.measure.matching import MAX_DETECTIONS, match_overlaps
-from sim2cam.measure.shapes import CategoryRun, ShapeScore, shape_score
+from sim2cam.measure.shapes import CategoryRun, ShapeRun, ShapeScore, shape_score
+from sim2cam.measure.units import units_of
 
 Masks = Mapping[str, Sequence[RunLengths | None]]
 """By the image's name, of its objects in their order; None where one is not labelled."""
@@ -32,7 +33,21 @@ def evaluate_masks(
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> ShapeScore:
-    """Returns how well masks fit, with 95 % bootstrap intervals over images.
+    """Returns how well masks fit, with 95 % bootstrap intervals over ``units_of`` the images.
+
+    Args:
+        dataset, predictions, masks: as ``match_masks`` takes them.
+        rng: draws the resamples.
+        draws: how many.
+
+    Raises:
+        InputError: as ``match_masks``.
+    """
+    return shape_score(match_masks(dataset, predictions, masks), rng=rng, draws=draws)
+
+
+def match_masks(dataset: LabelledImages, predictions: Predictions, masks: Masks) -> ShapeRun:
+    """Returns masks matched to labels once, ready to be scored on any resample of the images.
 
     Objects without a labelled mask count neither as found nor as missed: their box stands for it.
 
@@ -41,8 +56,6 @@ def evaluate_masks(
         predictions: by the image's name, with an entry, perhaps empty, for every image. A detection
             without a mask has an empty one.
         masks: of the labelled objects.
-        rng: draws the resamples.
-        draws: how many.
 
     Raises:
         InputError: as ``MatchedRun``, or there is no labelled mask at all.
@@ -61,7 +74,7 @@ def evaluate_masks(
         for category in dataset.categories
         if category in counted
     }
-    return shape_score(runs, rng=rng, draws=draws)
+    return ShapeRun(runs, units_of(dataset.samples))
 
 
 def _run(

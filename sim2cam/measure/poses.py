@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json
 from sim2cam.measure.discrepancy import TAUS
 from sim2cam.measure.pose_errors import Floats, add, add_s, mspd, mssd
+from sim2cam.measure.units import Units
 
 DRAWS = 1000
 
@@ -85,6 +86,7 @@ class PoseScore:
         objects: by the object's name.
         instances: how many there are, by the object's name.
         images: how many pictures there are.
+        intervals_over: what was drawn again for the intervals, in words.
     """
 
     all: Mapping[str, Estimate]
@@ -92,6 +94,7 @@ class PoseScore:
     objects: Mapping[str, Mapping[str, Estimate]]
     instances: Mapping[str, int]
     images: int
+    intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
@@ -101,43 +104,77 @@ class PoseScore:
             "objects": {name: estimates_json(row) for name, row in self.objects.items()},
             "instances": dict(self.instances),
             "images": self.images,
+            "intervals_over": self.intervals_over,
         }
 
 
-def evaluate_poses(
-    sought: Sequence[Sought], n_images: int, *, rng: np.random.Generator, draws: int = DRAWS
-) -> PoseScore:
-    """Returns how well poses fit, with 95 % bootstrap intervals over images.
+class PoseRun:
+    """Poses held against the truth once, ready to be scored on any resample of the pictures.
 
     Args:
         sought: all that was to be found; with depth everywhere or nowhere, and not empty.
-        n_images: how many pictures there are.
+        units: of the pictures.
+    """
+
+    def __init__(self, sought: Sequence[Sought], units: Units) -> None:
+        earned = [credit_of(one) for one in sought]
+        self.units = units
+        self.metrics = tuple(earned[0])
+        self.names = sorted({one.model.name for one in sought})
+        self._totals = np.zeros((len(self.names), units.n_images))
+        self._gained = np.zeros((len(self.names), units.n_images, len(self.metrics)))
+        for one, credit in zip(sought, earned, strict=True):
+            place = self.names.index(one.model.name), one.image
+            self._totals[place] += len(one.truths)
+            self._gained[place] += [credit[metric].sum() for metric in self.metrics]
+
+    @property
+    def instances(self) -> dict[str, int]:
+        """How many instances are to be found, by the object's name."""
+        return {n: int(row.sum()) for n, row in zip(self.names, self._totals, strict=True)}
+
+    def scores(self, counts: NDArray[np.int64]) -> dict[str, Floats]:
+        """Returns the numbers of ``PoseScore`` over all instances, (draws,); NaN where none was drawn.
+
+        Args:
+            counts: how often each picture is in each resample (draws, images).
+        """
+        with np.errstate(invalid="ignore"):
+            whole = counts @ self._gained.sum(axis=0) / (counts @ self._totals.sum(axis=0))[:, None]
+        return dict(zip(self.metrics, whole.T, strict=True))
+
+    def object_scores(self, counts: NDArray[np.int64]) -> Floats:
+        """Returns the numbers of each object (objects, draws, metrics); takes what ``scores`` does."""
+        with np.errstate(invalid="ignore"):
+            gained = np.einsum("di,oim->odm", counts, self._gained)
+            return np.asarray(gained / (self._totals @ counts.T)[..., None])
+
+
+def evaluate_poses(
+    sought: Sequence[Sought], units: Units, *, rng: np.random.Generator, draws: int = DRAWS
+) -> PoseScore:
+    """Returns how well poses fit, with 95 % bootstrap intervals.
+
+    Args:
+        sought, units: as ``PoseRun`` takes them.
         rng: draws the resamples.
         draws: how many.
     """
-    earned = [credit_of(one) for one in sought]
-    counts = np.concatenate(
-        [np.ones((1, n_images), np.int64), resampled_counts(n_images, draws, rng)]
-    )
-    names = sorted({one.model.name for one in sought})
-    metrics = tuple(earned[0])
-    totals = np.zeros((len(names), n_images))
-    gained = np.zeros((len(names), n_images, len(metrics)))
-    for one, credit in zip(sought, earned, strict=True):
-        place = names.index(one.model.name), one.image
-        totals[place] += len(one.truths)
-        gained[place] += [credit[metric].sum() for metric in metrics]
-    with np.errstate(invalid="ignore"):  # NaN where no instance was drawn
-        objects = np.einsum("di,oim->odm", counts, gained) / (totals @ counts.T)[..., None]
-        whole = counts @ gained.sum(axis=0) / (counts @ totals.sum(axis=0))[:, None]
+    run = PoseRun(sought, units)
+    drawn = units.resampled(draws, rng)
+    counts = np.concatenate([np.ones_like(drawn[:1]), drawn])
+    objects, whole = run.object_scores(counts), run.scores(counts)
     is_drawn = np.isfinite(objects)
     mean = np.where(is_drawn, objects, 0).sum(axis=0) / np.maximum(is_drawn.sum(axis=0), 1)
     return PoseScore(
-        all=_estimates(metrics, whole),
-        mean=_estimates(metrics, mean),
-        objects={n: _estimates(metrics, row) for n, row in zip(names, objects, strict=True)},
-        instances={n: int(row.sum()) for n, row in zip(names, totals, strict=True)},
-        images=n_images,
+        all={name: estimate(float(column[0]), column[1:]) for name, column in whole.items()},
+        mean=_estimates(run.metrics, mean),
+        objects={
+            n: _estimates(run.metrics, row) for n, row in zip(run.names, objects, strict=True)
+        },
+        instances=run.instances,
+        images=units.n_images,
+        intervals_over=units.words(),
     )
 
 

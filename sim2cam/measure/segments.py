@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json
 from sim2cam.measure.detection import DRAWS, LabelledImage, LabelledImages, is_ignored, mean_defined
 from sim2cam.measure.masks import Masks
+from sim2cam.measure.units import units_of
 
 _UNKNOWN = -1
 
@@ -53,7 +54,8 @@ def evaluate_segments(
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> SegmentScore:
-    """Returns how well the pixels of categories fit, with 95 % bootstrap intervals over images.
+    """Returns how well the pixels of categories fit, with 95 % bootstrap intervals over ``units_of`` the
+    images.
 
     Pixels of groups and of objects that are hardly seen do not count, nor the boxes of objects without a
     labelled mask.
@@ -84,7 +86,7 @@ def evaluate_segments(
     is_labelled = labelled.sum(axis=0) > 0
     if not is_labelled[1:].any():
         raise InputError(dataset.root, "no labelled mask to score against.")
-    counts = resampled_counts(len(dataset.samples), draws, rng)
+    counts = units_of(dataset.samples).resampled(draws, rng)
     counts = np.vstack([np.ones_like(counts[:1]), counts])
     union = counts @ either[:, is_labelled]
     overlap = np.divide(

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, estimate, estimates_json
 from sim2cam.measure.detection import mean_defined
 from sim2cam.measure.matching import IOU_THRESHOLDS, CategoryMatches, ImageMatches
+from sim2cam.measure.units import Units
 
 _AT_50, _AT_75 = 0, 5
 
@@ -60,31 +61,55 @@ class ShapeScore:
         }
 
 
-def shape_score(
-    runs: Mapping[str, CategoryRun], *, rng: np.random.Generator, draws: int
-) -> ShapeScore:
-    """Returns how well all categories fit, with 95 % bootstrap intervals over images.
+class ShapeRun:
+    """What was found of all categories, ready to be scored on any resample of the images.
 
     Args:
-        runs: of each category with labels, by its name; at least one.
+        categories: each that has labels, by its name; at least one.
+        units: of the images.
+    """
+
+    def __init__(self, categories: Mapping[str, CategoryRun], units: Units) -> None:
+        self.categories = categories
+        self.units = units
+        self._matches = {name: CategoryMatches(run.matches) for name, run in categories.items()}
+
+    def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Returns ``ap ap50 ap75`` and ``ap/NAME``, (draws,); NaN if undefined.
+
+        Args:
+            counts: how often each image is in each resample (draws, images).
+        """
+        levels = range(len(IOU_THRESHOLDS))
+        precision = {n: m.average_precision(counts, levels) for n, m in self._matches.items()}
+        stacked = np.stack(list(precision.values()))  # (categories, draws, thresholds)
+        found = {
+            "ap": mean_defined(stacked.mean(axis=2)),
+            "ap50": mean_defined(stacked[:, :, _AT_50]),
+            "ap75": mean_defined(stacked[:, :, _AT_75]),
+        }
+        return found | {f"ap/{name}": values.mean(axis=1) for name, values in precision.items()}
+
+
+def shape_score(run: ShapeRun, *, rng: np.random.Generator, draws: int) -> ShapeScore:
+    """Returns how well all categories fit, with 95 % bootstrap intervals over their units.
+
+    Args:
+        run: what was found.
         rng: draws the resamples.
         draws: how many.
     """
-    n_images = max(len(run.matches) for run in runs.values())
-    counts = resampled_counts(n_images, draws, rng)
-    values = np.stack([run.precision for run in runs.values()])  # (categories, thresholds)
-    levels = range(len(IOU_THRESHOLDS))
-    resampled = np.stack(
-        [CategoryMatches(r.matches).average_precision(counts, levels) for r in runs.values()]
-    )  # (categories, draws, thresholds)
+    resampled = run.scores(run.units.resampled(draws, rng))
+    each = {name: one.precision for name, one in run.categories.items()}
+    values = np.stack(list(each.values()))  # (categories, thresholds)
     return ShapeScore(
-        ap=estimate(float(values.mean()), mean_defined(resampled.mean(axis=2))),
-        ap50=estimate(float(values[:, _AT_50].mean()), mean_defined(resampled[:, :, _AT_50])),
-        ap75=estimate(float(values[:, _AT_75].mean()), mean_defined(resampled[:, :, _AT_75])),
+        ap=estimate(float(values.mean()), resampled["ap"]),
+        ap50=estimate(float(values[:, _AT_50].mean()), resampled["ap50"]),
+        ap75=estimate(float(values[:, _AT_75].mean()), resampled["ap75"]),
         category_ap={
-            name: estimate(float(value.mean()), each.mean(axis=1))
-            for name, value, each in zip(runs, values, resampled, strict=True)
+            name: estimate(float(value.mean()), resampled[f"ap/{name}"])
+            for name, value in each.items()
         },
-        images=n_images,
-        objects=sum(image.objects for run in runs.values() for image in run.matches),
+        images=run.units.n_images,
+        objects=sum(image.objects for one in run.categories.values() for image in one.matches),
     )

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.measure.bootstrap import Estimate, estimate, resampled_counts
+from sim2cam.measure.bootstrap import Estimate, estimate
+from sim2cam.measure.units import Units
 from sim2cam.measure.verdicts import Verdict
 
 DRAWS = 1000
@@ -45,7 +46,7 @@ class Slice:
         about: what they are told apart by, as ``size``.
         value: what they have in common, as ``16 to 32 px``.
         objects: how many there are.
-        right: share that was found with its category, with its 95 % interval over images.
+        right: share that was found with its category, with its 95 % interval.
         wrong_category, missed: shares of the others.
     """
 
@@ -68,15 +69,15 @@ class Slice:
         }
 
 
-def slices_of(judged: Sequence[Judged], n_images: int, rng: np.random.Generator) -> list[Slice]:
+def slices_of(judged: Sequence[Judged], units: Units, rng: np.random.Generator) -> list[Slice]:
     """Returns a slice for each value of each trait in which objects differ, in order.
 
     Args:
         judged: all objects.
-        n_images: how many images there are.
-        rng: draws the resamples of images.
+        units: of all images.
+        rng: draws the resamples.
     """
-    counts = resampled_counts(n_images, DRAWS, rng)
+    counts = units.resampled(DRAWS, rng)
     found = []
     for about in dict.fromkeys(about for one in judged for about in one.traits):
         values = sorted({one.traits[about] for one in judged if about in one.traits})

@@ -7,24 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sim2cam.dataset.formats.predictions import DETECTIONS, predictions_to_json
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, UsageError, did_you_mean
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.measure.bootstrap import Difference, Estimate, holm
-from sim2cam.measure.detection import (
-    Detection,
-    DetectionScore,
-    MatchedRun,
-    compare,
-    evaluate,
-    mean_estimate,
-    resampled_scores,
-)
+from sim2cam.measure.bootstrap import Estimate
+from sim2cam.measure.detection import Detection, DetectionScore, evaluate
 from sim2cam.measure.keypoints import evaluate_keypoints
 from sim2cam.measure.masks import Masks, evaluate_masks
 from sim2cam.measure.segments import SegmentScore, evaluate_segments
@@ -43,7 +33,6 @@ from sim2cam.pipeline.trust import (
 )
 from sim2cam.seeds import stream
 
-COMPARED = ("ap", "ap50", "ap75", "agnostic_ap50")
 SHIPPED_WEIGHTS = Path(__file__).parents[1] / "models" / "weights"
 
 
@@ -54,7 +43,7 @@ class BenchResult:
     Attributes:
         captures: the labelled images it was scored on.
         predictions: by the image's name.
-        score: with 95 % intervals over images.
+        score: with 95 % intervals.
         trust: how far what it says is to be trusted.
         keypoints, masks, segments: how good points, masks of objects and pixels of categories are; None
             where they were not looked for, or are not labelled.
@@ -72,30 +61,6 @@ class BenchResult:
         """Returns all scores as JSON values."""
         more = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
         return self.score.to_json() | {n: one.to_json() for n, one in more.items() if one}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs on the same captures, by one metric.
-
-    Attributes:
-        first, second: each with its 95 % interval over images.
-        difference: first minus second, paired over images.
-        p_holm: two-sided p-value, with Holm's correction for all metrics compared.
-    """
-
-    first: Estimate
-    second: Estimate
-    difference: Difference
-    p_holm: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
-        return {
-            "first": self.first.to_json(),
-            "second": self.second.to_json(),
-            "difference": self.difference.to_json() | {"p_holm": self.p_holm},
-        }
 
 
 def bench(
@@ -125,7 +90,7 @@ def bench(
     predictions = {name: one.detections for name, one in seen.items()}
     score = evaluate(matched, predictions, rng=stream(0, "bench"))
     card = detector.card
-    labelled = _masks(matched) if card.masks else {}
+    labelled = labelled_masks(matched) if card.masks else {}
     segments = {name: one.segments or {} for name, one in seen.items()}
     return BenchResult(
         matched,
@@ -199,7 +164,7 @@ def score_predictions(
     """
     score = evaluate(captures, predictions, rng=stream(0, "bench"))
     found = [detection for detections in predictions.values() for detection in detections]
-    labelled = _masks(captures) if any(one.mask for one in found) else {}
+    labelled = labelled_masks(captures) if any(one.mask for one in found) else {}
     return BenchResult(
         captures,
         predictions,
@@ -214,10 +179,15 @@ def _keypoint_score(
     captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
 ) -> ShapeScore | None:
     """Returns how good keypoints are; None where none is labelled."""
-    labels = [label for sample in captures.samples for label in sample.objects or ()]
-    if not any(point.visibility for label in labels for point in label.keypoints or ()):
+    if not has_keypoints(captures):
         return None
     return evaluate_keypoints(captures, predictions, rng=stream(0, "bench"))
+
+
+def has_keypoints(captures: Dataset) -> bool:
+    """Returns whether a keypoint of captures is labelled."""
+    labels = [label for sample in captures.samples for label in sample.objects or ()]
+    return any(point.visibility for label in labels for point in label.keypoints or ())
 
 
 def _mask_score(
@@ -226,8 +196,8 @@ def _mask_score(
     return evaluate_masks(captures, predictions, labelled, rng=stream(0, "bench"))
 
 
-def _masks(captures: Dataset) -> Masks:
-    """Returns the labelled masks, by the image's name; empty where none is."""
+def labelled_masks(captures: Dataset) -> Masks:
+    """Returns the labelled masks of captures, by the image's name; empty where none is."""
     found = {
         sample.name: [None if m is None else RunLengths.of(m) for m in seen_masks(sample)]
         for sample in captures.samples
@@ -252,31 +222,6 @@ def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> Non
         DETECTIONS: predictions_to_json(result.predictions),
     }
     write_json(path, facts)
-
-
-def compare_predictions(
-    captures: Dataset,
-    first: Sequence[Mapping[str, tuple[Detection, ...]]],
-    second: Sequence[Mapping[str, tuple[Detection, ...]]],
-) -> dict[str, Comparison]:
-    """Returns how much better the first runs are than the second, by ``COMPARED`` metric.
-
-    Args:
-        captures: labelled images.
-        first, second: detections by the image's name, for instance of one run a seed; means count.
-
-    Raises:
-        InputError: captures without labels, or detections that are not of them.
-    """
-    runs = [MatchedRun(captures, predictions) for predictions in (*first, *second)]
-    scores = resampled_scores(runs, rng=stream(0, "compare"))
-    sides = {metric: np.split(scores[metric], [len(first)]) for metric in COMPARED}
-    found = {metric: compare(*both) for metric, both in sides.items()}
-    corrected = holm([difference.p_value for difference in found.values()])
-    return {
-        metric: Comparison(mean_estimate(one), mean_estimate(other), found[metric], p)
-        for (metric, (one, other)), p in zip(sides.items(), corrected, strict=True)
-    }
 
 
 def match_categories(

@@ -150,11 +150,14 @@ def check_torch() -> Check:
     """Returns the pair of torch and torchvision, and whether the compiled operators load."""
     pair = f"torch {_version('torch')}, torchvision {_version('torchvision')}"
     try:
-        import sim2cam.models.compat  # noqa: F401
+        from sim2cam.models.compat import has_operators
     except (BackendError, ImportError, OSError) as error:
         return Check("torch", False, f"{pair}: {error}", _INSTALL)
-    compiled = sys.modules["torchvision"].extension._has_ops()
-    note = "compiled operators load" if compiled else "without compiled operators, none are needed"
+    note = (
+        "compiled operators load"
+        if has_operators()
+        else "without compiled operators, none are needed"
+    )
     return Check("torch", True, f"{pair} ({note})")
 
 

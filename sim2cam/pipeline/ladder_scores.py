@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
-from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError
 from sim2cam.measure.bootstrap import estimate, holm, mean_of_seeds
 from sim2cam.measure.detection import (
@@ -25,6 +25,7 @@ from sim2cam.measure.detection import (
 )
 from sim2cam.measure.equivalents import real_equivalent
 from sim2cam.measure.power import DISCORDANT, planned_detectable
+from sim2cam.measure.units import units_of
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import PREDICTIONS, REAL, Arm, Plan, read_piece, result_file
 from sim2cam.seeds import stream
@@ -62,7 +63,7 @@ def score_ladder(
         plan: the ladder.
         captures: the splits.
         results: folder of the predictions.
-        baseline: name of the arm that the others are compared with, paired over images.
+        baseline: name of the arm that the others are compared with, on the same resamples.
 
     Raises:
         InputError: the baseline has no predictions yet, or seeds of an arm saw different data.
@@ -81,7 +82,7 @@ def score_ladder(
             "pictures": plan.pictures,
             "seeds": list(plan.seeds),
             "test_images": len(test.samples),
-            "intervals": "95 %, bootstrap over images, mean of the seeds",
+            "intervals": f"95 %, bootstrap over {units_of(test.samples).words()}; mean of the seeds",
         },
         "arms": [_arm_scores(one) for one in runs.values()],
         "comparisons": _comparisons(runs, baseline),
@@ -156,8 +157,21 @@ def ladder_notes(captures: CaptureSets, *, arms: int) -> tuple[str, ...]:
         else f"The labels of {len(dev.samples)} development images choose the magnification and the "
         "box margin of arms without real labels, and nothing else.",
         duplicates_note(near_duplicates(learned, tested), len(tested)),
+        _sessions_note(learned, tested),
     )
     return tuple(note for note in notes if note)
+
+
+def _sessions_note(learned: Sequence[Sample], tested: Sequence[Sample]) -> str:
+    """Returns which sessions are both learned from and scored; empty where none is."""
+    shared = {s.session for s in learned} & {s.session for s in tested if s.session is not None}
+    if not shared:
+        return ""
+    of_all = len({sample.session for sample in tested})
+    return (
+        f"{len(shared)} of {of_all} sessions of the test images have style or training images too: how it "
+        "goes in another session is not measured."
+    )
 
 
 def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | None:
@@ -185,7 +199,7 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
 
 
 def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
-    """Returns the scores of each seed, and their mean with an interval over images."""
+    """Returns the scores of each seed, and their mean with an interval."""
     return {
         "name": runs.arm.name,
         "seeds": [{"seed": seed, **each} for seed, each in zip(runs.seeds, runs.each, strict=True)],
@@ -207,7 +221,7 @@ def _comparisons(runs: Mapping[str, ArmRuns], baseline: str) -> list[dict[str, A
 def _equivalents(runs: Sequence[ArmRuns], photos: int) -> dict[str, Any]:
     """Returns the learning curve of photos alone, and how many of them each other arm is worth.
 
-    Intervals are over images and, where there are several, seeds.
+    Intervals are over images or sessions and, where there are several, seeds.
     """
     spread = {
         one.arm.name: mean_of_seeds(one.scores[COMPARED], stream(0, f"ladder/{one.arm.name}"))

@@ -28,6 +28,7 @@ from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.errors import InputError
 from sim2cam.measure.discrepancy import TAUS, depth_of, discrepancies
 from sim2cam.measure.poses import PoseModel, PoseScore, Sought, evaluate_poses
+from sim2cam.measure.units import Units, grouped
 from sim2cam.models.poses import check_poses, predict_poses
 from sim2cam.models.prediction import LoadedDetector
 from sim2cam.render.assets.reader import read_solids
@@ -44,7 +45,7 @@ class PoseBench:
     """How good estimated poses are.
 
     Attributes:
-        score: with 95 % intervals over images.
+        score: with 95 % intervals.
         scored: how many estimates were looked at: as many of an object in an image as are sought.
         left_out: how many were not, as nothing of their kind is sought or surer ones are enough.
         seconds: that an image took, on average; None where a line does not say it.
@@ -64,53 +65,102 @@ class PoseBench:
         }
 
 
-def bench_poses(
-    results: Path,
-    captures: Path,
-    *,
-    limit: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> PoseBench:
-    """Returns how good estimated poses are on the test part of a BOP data set.
+@dataclass(frozen=True, eq=False)
+class PoseTask:
+    """What poses are scored against: the test part of a BOP data set.
+
+    Attributes:
+        captures: folder of the data set.
+        views: the pictures in which something is sought.
+        models: of what is sought, by the object's number.
+    """
+
+    captures: Path
+    views: tuple[PoseView, ...]
+    models: Mapping[int, PoseModel]
+
+    @property
+    def units(self) -> Units:
+        """What intervals are over: BOP's scenes, where these are enough, or else pictures."""
+        return grouped("scenes", [view.scene_id for view in self.views])
+
+
+def read_task(captures: Path, *, limit: int | None = None) -> PoseTask:
+    """Returns what poses are scored against.
 
     Args:
-        results: CSV file as of BOP's challenge of 2019.
-        captures: folder of the data set, with the meshes of its objects.
+        captures: folder of a BOP data set, with the meshes of its objects.
         limit: only so many images count; all without.
-        progress: is told how many images of how many are done.
 
     Raises:
         InputError: a file is missing, broken or contradicts another, or nothing is sought.
     """
     _check_bop(captures)
-    estimates = read_pose_results(results)
     scenes = scored_scenes(captures)
     views, entries = read_views(scenes)[:limit], read_models(scenes)
     if not any(view.truths for view in views):
         raise InputError(captures, "shows no object that is seen well enough to be sought.")
+    return PoseTask(captures, views, _models(captures, entries, views))
+
+
+def bench_poses(
+    results: Path, task: PoseTask, *, progress: Callable[[int, int], None] | None = None
+) -> PoseBench:
+    """Returns how good estimated poses are.
+
+    Args:
+        results: CSV file as of BOP's challenge of 2019.
+        task: what they are scored against.
+        progress: is told how many images of how many are done.
+
+    Raises:
+        InputError: a file is missing, broken or contradicts another, or nothing is sought.
+    """
+    estimates = read_pose_results(results)
+    sought = sought_in(results, estimates, task, progress=progress)
+    scored = sum(len(one.found) for one in sought)
+    score = evaluate_poses(sought, task.units, rng=stream(0, "bench"))
+    return PoseBench(score, scored, len(estimates) - scored, _seconds(estimates))
+
+
+def sought_in(
+    results: Path,
+    estimates: Sequence[PoseResult],
+    task: PoseTask,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Sought]:
+    """Returns all that is sought, each with what was found of it.
+
+    Args:
+        results: file of the estimates, for the errors.
+        estimates: that it holds.
+        task: what they are held against.
+        progress: is told how many images of how many are done.
+
+    Raises:
+        InputError: the estimates are of another data set, or a depth picture is broken.
+    """
     by_place = _by_place(estimates)
     if estimates and not any(
-        (v.scene_id, v.image_id, o) in by_place for v in views for o in v.truths
+        (v.scene_id, v.image_id, o) in by_place for v in task.views for o in v.truths
     ):
         raise InputError(
             results,
-            f"has no pose of an object that is sought in {captures}. It is of another data set.",
+            f"has no pose of an object that is sought in {task.captures}. It is of another data set.",
         )
-    models = _models(captures, entries, views)
-    has_depth = all(view.depth for view in views)
+    has_depth = all(view.depth for view in task.views)
     sought = []
-    for number, view in enumerate(views):
+    for number, view in enumerate(task.views):
         for object_id, truths in view.truths.items():
             found = by_place.get((view.scene_id, view.image_id, object_id), [])[: len(truths)]
             poses = np.array([one.pose for one in found]).reshape(-1, 4, 4)
-            model = models[object_id]
+            model = task.models[object_id]
             vsd = _discrepancies(view, model, truths, poses) if has_depth else None
             sought.append(Sought(number, model, view.camera, view.width, truths, poses, vsd))
         if progress is not None:
-            progress(number + 1, len(views))
-    scored = sum(len(one.found) for one in sought)
-    score = evaluate_poses(sought, len(views), rng=stream(0, "bench"))
-    return PoseBench(score, scored, len(estimates) - scored, _seconds(estimates))
+            progress(number + 1, len(task.views))
+    return sought
 
 
 def estimate_poses(
@@ -127,7 +177,7 @@ def estimate_poses(
         detector: trained with poses.
         captures: folder of the data set.
         renamed: category of the captures -> category of the detector, where the names differ.
-        limit: only so many images; all that ``bench_poses`` scores without.
+        limit: only so many images; all that ``read_task`` has without.
         progress: is told how many images of how many are done.
 
     Raises:

@@ -11,6 +11,7 @@ from sim2cam import images
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.measure.detection import Detection
 from sim2cam.measure.slices import Judged, Slice, Trait, slices_of
+from sim2cam.measure.units import units_of
 from sim2cam.measure.verdicts import judge
 from sim2cam.seeds import stream
 
@@ -22,7 +23,7 @@ _OCCLUSIONS = ("next to none", "a part", "most")
 
 def slice_errors(captures: Dataset, predictions: Mapping[str, Sequence[Detection]]) -> list[Slice]:
     """Returns how objects fare by size, visible share or occlusion, distance, and their images by
-    brightness and origin.
+    brightness, origin and session.
 
     Args:
         captures: labelled images.
@@ -38,13 +39,14 @@ def slice_errors(captures: Dataset, predictions: Mapping[str, Sequence[Detection
         for verdict in judge(sample.objects or (), predictions[sample.name])
         if verdict.number is not None
     ]
-    return slices_of(judged, len(captures.samples), stream(0, "slices"))
+    return slices_of(judged, units_of(captures.samples), stream(0, "slices"))
 
 
 def _image_traits(sample: Sample) -> dict[str, Trait]:
     grey = float(images.read_rgb(sample.rgb).mean())
     origin = Trait(get_args(Origin).index(sample.origin), sample.origin)
-    return {"brightness": _bin(grey, _GREYS, " of 255"), "origin": origin}
+    traits = {"brightness": _bin(grey, _GREYS, " of 255"), "origin": origin}
+    return traits | ({} if sample.session is None else {"session": Trait(0, sample.session)})
 
 
 def _traits(label: ObjectLabel) -> dict[str, Trait]:

@@ -123,7 +123,11 @@ def draw_detections(
 def _points(detection: Detection) -> NDArray[np.float64] | None:
     if detection.keypoints is None:
         return None
-    points = [(x + 0.5, y + 0.5, p.seen) for p in detection.keypoints for x, y in [p.xy]]
+    points = [
+        (x + 0.5, y + 0.5, 1.0 if p.seen is None else p.seen)
+        for p in detection.keypoints
+        for x, y in [p.xy]
+    ]
     return np.array(points, np.float64).reshape(-1, 3)
 
 

@@ -55,7 +55,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 def test_without_results_nothing_was_run(tmp_path):
     assert made("README.md", tmp_path).count("not run") == 18 + 6 + 6
-    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1
+    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
@@ -159,3 +159,18 @@ def test_translators_have_their_costs(tmp_path):
     cell = "1.23 (1.00–2.00)"
     row = f"| CUT, 6 blocks | 128 | 1 | {cell} | 0.81 | {cell} | {cell} | 1,234 |"
     assert row in made("docs/results.md", tmp_path).splitlines()
+
+
+def test_detectors_have_their_costs_where_they_were_run(tmp_path):
+    ms = {"value": 98.6, "p10": 90.0, "p90": 120.2, "mean": 99.0, "n": 20}
+    case = {"name": "sim2cam, `nano`", "weights": 1_440_000, "cpu_ms": ms, "wall_ms": ms}
+    cases = [{**case, "device": "cpu", "cores": n} for n in (1, 2)]
+    peer = {"name": "SSDlite", "reason": "no operators"}
+    facts = {"aim_cpu_ms": 150.0, "cases": cases, "not_run": [peer]}
+    (tmp_path / "predict.json").write_text(json.dumps(facts))
+    lines = made("docs/results.md", tmp_path).splitlines()
+    cost = "99 (90–120)"
+    row = f"| sim2cam, `nano` | 1.4 M | {cost} | {cost} | {cost} | {cost} | not run |"
+    first = lines.index(row)
+    assert lines[first + 1] == "| SSDlite | not run: no operators | | | | | |"
+    assert lines[first + 3] == "Aim: `nano` in at most 150 CPU-ms on one core; measured: 99."

@@ -9,6 +9,7 @@ import pytest
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.measure.calibration import BINS, Confidences, calibration_of, confidences_of
 from sim2cam.measure.detection import Detection
+from sim2cam.measure.units import single_images
 
 BOX = (10.0, 10.0, 30.0, 30.0)
 AWAY = (60.0, 60.0, 80.0, 80.0)
@@ -22,8 +23,9 @@ def confidences(scores, right, images=None):
     images = np.arange(len(scores)) if images is None else np.asarray(images)
     names = np.full(len(scores), "a")
     return Confidences(
-        np.asarray(scores, np.float64), np.asarray(right, np.bool_), names, images, images.max() + 1
-    )
+        np.asarray(scores, np.float64), np.asarray(right, np.bool_), names, images,
+        single_images(images.max() + 1),
+    )  # fmt: skip
 
 
 def sample(name, *labels):
@@ -136,7 +138,7 @@ def test_right_is_what_lies_on_an_object_of_its_category_once():
         (0.8, False, "a", 0),
         (0.9, True, "a", 0),
     ]
-    assert found.n_images == 2
+    assert found.units.n_images == 2
 
 
 def test_json_holds_the_error_and_its_bins():

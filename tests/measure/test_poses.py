@@ -7,6 +7,7 @@ import pytest
 
 from sim2cam.measure.pose_errors import add, add_s, mspd, mssd
 from sim2cam.measure.poses import PoseModel, Sought, credit_of, evaluate_poses, match_poses
+from sim2cam.measure.units import single_images
 
 CAMERA = np.array([[500.0, 0, 320], [0, 500, 240], [0, 0, 1]])
 HALF_TURN = np.diag([-1.0, -1, 1, 1])
@@ -34,7 +35,7 @@ def sought(truths, found, *, image=0, of=None, width=640, **more):
 
 
 def evaluate(*cases, images=1):
-    return evaluate_poses(cases, images, rng=np.random.default_rng(0))
+    return evaluate_poses(cases, single_images(images), rng=np.random.default_rng(0))
 
 
 def test_the_truth_scores_one_everywhere():
@@ -194,7 +195,7 @@ def test_intervals_are_over_images_and_hold_the_truth():
             truths = [at(0.3 * k) for k in range(3)]
             found = [t for t in truths if rng.random() < share]
             cases.append(sought(truths, found, image=image))
-        low, high = evaluate_poses(cases, 20, rng=rng, draws=200).all["ar_mssd"].ci95
+        low, high = evaluate_poses(cases, single_images(20), rng=rng, draws=200).all["ar_mssd"].ci95
         held += low <= 0.75 <= high
     assert held >= 34
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from sim2cam.measure.slices import Judged, Trait, slices_of
+from sim2cam.measure.units import single_images
 from sim2cam.measure.verdicts import Verdict
 
 SMALL, LARGE = Trait(0, "small"), Trait(1, "large")
@@ -12,7 +13,7 @@ def judged(image, kind, **traits):
 
 
 def slices(objects, n_images):
-    return slices_of(objects, n_images, np.random.default_rng(0))
+    return slices_of(objects, single_images(n_images), np.random.default_rng(0))
 
 
 def test_shares_are_of_the_objects_of_a_trait():

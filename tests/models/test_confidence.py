@@ -6,6 +6,7 @@ import torch
 from scipy.special import expit, logit
 
 from sim2cam.measure.calibration import Confidences, calibration_of
+from sim2cam.measure.units import single_images
 from sim2cam.models.confidence import (
     MIN_EACH,
     Scaling,
@@ -29,7 +30,7 @@ def confidences(*parts):
     names = np.concatenate([np.full(len(scores), name) for name, scores, _ in parts])
     scores = np.concatenate([scores for _, scores, _ in parts])
     right = np.concatenate([right for *_, right in parts])
-    return Confidences(scores, right, names, np.arange(len(names)) % 50, 50)
+    return Confidences(scores, right, names, np.arange(len(names)) % 50, single_images(50))
 
 
 @pytest.mark.parametrize(("temperature", "offset"), [(0.4, 0.0), (1.0, -1.0), (3.0, 0.5)])

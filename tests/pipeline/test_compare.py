@@ -7,14 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures, read_scored
 from sim2cam.dataset.formats.predictions import predictions_to_json, read_predictions
+from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.measure.detection import Detection, is_ignored
-from sim2cam.pipeline.bench import compare_predictions, score_predictions
+from sim2cam.geometry.masks import RunLengths
+from sim2cam.measure.bootstrap import holm
+from sim2cam.measure.detection import Detection, FoundKeypoint, is_ignored
+from sim2cam.pipeline.bench import score_predictions
+from sim2cam.pipeline.compare import compare_predictions
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 
@@ -93,8 +98,6 @@ def test_nothing_found_scores_zero(coco, captures, tmp_path):
 
 
 def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
-    from PIL import Image
-
     turned = Image.Exif()
     turned[0x0112] = 6  # shown a quarter turn clockwise
     Image.new("RGB", (80, 60)).save(tmp_path / "a.jpg", exif=turned)
@@ -115,13 +118,13 @@ def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
 
 
 def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
-    found = compare_predictions(captures, [perfect], [blind, blind])["ap50"]
+    found = compare_predictions(captures, [perfect], [blind, blind]).kinds["boxes"]["ap50"]
     assert found.first.value == 1
     assert found.difference.value == pytest.approx(1 - found.second.value)
     assert found.difference.value > 0.2
     assert found.difference.ci95[0] > 0
     assert found.p_holm < 0.02
-    back = compare_predictions(captures, [blind], [perfect])["ap50"]
+    back = compare_predictions(captures, [blind], [perfect]).kinds["boxes"]["ap50"]
     assert back.difference.value == -found.difference.value
 
 
@@ -152,6 +155,29 @@ def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, 
     assert "holds no .json file" in capsys.readouterr().err
 
 
+def test_sessions_widen_what_intervals_say_and_are_told_apart(
+    coco, captures, blind, tmp_path, capsys
+):
+    path, table = written(tmp_path / "found.json", blind), tmp_path / "photos.csv"
+    rows = [f"{s.name},{i % 12},{i % 2}" for i, s in enumerate(captures.samples)]
+    table.write_text("\n".join(["image,day,light", *rows]))
+    command = ["bench", str(path), "--captures", str(coco), "--sessions"]
+    assert main([*command, f"{table}:day", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["intervals_over"] == "12 sessions of 24 images"
+    assert sum(s["objects"] for s in found["slices"] if s["about"] == "session") == found["objects"]
+    assert main([*command, f"{table}:light"]) == 0
+    words = capsys.readouterr().out
+    few = "24 images; how sessions differ is not in them, as 2 are fewer than 10."
+    assert f"95 % intervals are over {few}" in words
+    both = ["compare", str(path), str(path), "--captures", str(coco), "--sessions"]
+    assert main([*both, f"{table}:day"]) == 0
+    assert "95 % intervals are over 12 sessions of 24 images." in capsys.readouterr().out
+    assert main([*both, f"{table}:dya"]) == 1
+    assert "has no column 'dya'. Did you mean 'day'?" in capsys.readouterr().err
+    assert main([*both, "0"]) == 2
+
+
 def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, tmp_path, capsys):
     surer = {n: tuple(replace(d, score=0.95) for d in found) for n, found in perfect.items()}
     first, second = written(tmp_path / "1.json", perfect), written(tmp_path / "2.json", surer)
@@ -161,6 +187,103 @@ def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, 
     words = capsys.readouterr().out
     assert "The runs have the same AP50 in every resample of the images" in words
     assert "identical" not in words
+
+
+def arrow(x, *, off=0.0, taller=0):
+    """The box, the named points and the mask of an arrow, moved or made too tall."""
+    box = (float(x), 5.0, float(x) + 20, 25.0 + taller)
+    points = {"tip": (x + 10 + off, 5.0), "end": (x + 10 + off, 24.0)}
+    return box, points, RunLengths.of_box(box, (40, 60))
+
+
+def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
+    """Captures of one arrow each, and what a run finds that errs in some of them."""
+    samples, found = [], {}
+    for number in range(16):
+        box, points, mask = arrow(number)
+        keypoints = tuple(Keypoint(name, xy, 2) for name, xy in points.items())
+        label = ObjectLabel("arrow", box, 400.0, keypoints=keypoints, mask=mask)
+        samples.append(
+            Sample(f"i{number}", Path("x.jpg"), 60, 40, (label,), "real", session=f"s{number // 4}")
+        )
+        box, points, mask = arrow(number, off=off(number), taller=taller(number))
+        seen = tuple(FoundKeypoint(name, xy, 1.0, 1.0) for name, xy in points.items())
+        found[f"i{number}"] = (Detection("arrow", box, 0.9, seen, mask),)
+    return Dataset(Path("set"), ("arrow",), tuple(samples)), found
+
+
+def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
+    captures, good = arrows()
+    _, bad = arrows(off=lambda i: 30.0 * (i % 2), taller=lambda i: 9 * (i % 4 == 0))
+    found = compare_predictions(captures, [good], [bad])
+    assert {kind: list(of) for kind, of in found.kinds.items()} == {
+        "boxes": ["ap", "ap50", "ap75", "agnostic_ap50"],
+        "keypoints": ["ap", "ap50", "ap75"],
+        "masks": ["ap", "ap50", "ap75"],
+    }
+    scores = score_predictions(captures, bad)
+    for kind, score in (
+        ("boxes", scores.score),
+        ("keypoints", scores.keypoints),
+        ("masks", scores.masks),
+    ):
+        for metric, one in found.kinds[kind].items():
+            assert one.first.value == pytest.approx(1)
+            assert one.second.value == pytest.approx(getattr(score, metric).value)
+    keypoints, masks = found.kinds["keypoints"]["ap50"], found.kinds["masks"]["ap50"]
+    assert (keypoints.p_holm < 0.05, masks.p_holm) == (
+        True,
+        1,
+    )  # masks err too little to tell at 0.5
+    each = [one for of in found.kinds.values() for one in of.values()]
+    assert [one.p_holm for one in each] == list(holm([one.difference.p_value for one in each]))
+    assert set(found.to_json()) == {
+        "ap", "ap50", "ap75", "agnostic_ap50", "keypoints", "masks", "intervals_over"
+    }  # fmt: skip
+    boxes = {n: tuple(replace(d, keypoints=None, mask=None) for d in of) for n, of in bad.items()}
+    assert list(compare_predictions(captures, [good], [boxes]).kinds) == ["boxes"]
+    assert found.intervals_over.endswith(
+        "how sessions differ is not in them, as 4 are fewer than 10"
+    )
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation):
+    """Results of one kind a file, as COCO's tools write them, of a photo as it is stored."""
+    shown = Image.Exif()
+    shown[0x0112] = orientation
+    Image.new("RGB", (60, 40)).save(tmp_path / "a.jpg", exif=shown)
+    box, points, mask = arrow(7, off=2.0, taller=4)
+    numbers = [value for xy in points.values() for value in (*xy, 2)]
+    runs = {"size": [40, 60], "counts": mask.counts}
+    place = {"image_id": 1, "category_id": 1}
+    whole = {"bbox": list(xyxy_to_xywh(box)), "segmentation": runs, "keypoints": numbers}
+    labels = tmp_path / "truth.json"
+    truth = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 60, "height": 40}],
+        "categories": [{"id": 1, "name": "arrow", "keypoints": list(points)}],
+        "annotations": [{"id": 1, **place, **whole}],
+    }
+    labels.write_text(json.dumps(truth))
+    captures = read_captures(labels)
+    results = tmp_path / "results.json"
+
+    def scores(**result):
+        results.write_text(json.dumps([{**place, "score": 0.8, **result}]))
+        found = score_predictions(captures, read_predictions(results, captures, labels))
+        return found.score.ap.value, *(
+            one and one.ap.value for one in (found.keypoints, found.masks)
+        )
+
+    unsure = [0.3 if place % 3 == 2 else value for place, value in enumerate(numbers)]
+    assert scores(bbox=whole["bbox"]) == (pytest.approx(1), None, None)
+    assert scores(segmentation=runs) == (pytest.approx(1), None, pytest.approx(1))
+    assert scores(keypoints=unsure, bbox=whole["bbox"])[1] == pytest.approx(1)
+    assert scores(keypoints=unsure)[:2] == (
+        0,
+        pytest.approx(1),
+    )  # the box around two points in a line
+    assert scores(**whole) == (pytest.approx(1),) * 3
 
 
 GOOD = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}
@@ -176,6 +299,18 @@ BAD = [
     ([GOOD | {"bbox": [1, 1, 5]}], "[0].bbox"),
     ([GOOD | {"score": "sure"}], "[0].score: Input should be a valid number"),
     ([{"image_id": 1}], "[0].category_id is missing"),
+    (
+        [{k: v for k, v in GOOD.items() if k != "bbox"}],
+        "[0]: bbox is missing. Write the results as COCO has them.",
+    ),
+    (
+        [GOOD | {"segmentation": {"size": [1, 2], "counts": "1"}}],
+        "[0]: segmentation: size is [1, 2], not the image's [80, 96] (height, width). Write the",
+    ),
+    (
+        [GOOD | {"keypoints": [1, 2, 1]}],
+        "[0]: keypoints, but its category does not list their names under 'keypoints'. Write the",
+    ),
 ]
 
 

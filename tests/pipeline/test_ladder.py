@@ -90,6 +90,8 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     }
     assert [c["first"] for c in scores["comparisons"]] == ["+ transfer", "real only"]
     assert scores["equivalents"]["worth"] == []  # a curve needs two points
+    over = "95 %, bootstrap over 12 scenes of 24 images; mean of the seeds"
+    assert scores["protocol"]["intervals"] == over
 
     path = results / "randomized-1.json"
     facts = json.loads(path.read_text())

@@ -28,7 +28,7 @@ from sim2cam.measure.discrepancy import depth_of
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.poses import Placed
 from sim2cam.models.prediction import LoadedDetector
-from sim2cam.pipeline.poses import bench_poses, estimate_poses
+from sim2cam.pipeline.poses import bench_poses, estimate_poses, read_task
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 CAMERA = np.array([[300.0, 0, 80], [0, 310, 60], [0, 0, 1]])
@@ -103,7 +103,7 @@ def results(change=lambda _, matrix: matrix):
 
 def bench(boxes, tmp_path, found):
     write_pose_results(found, tmp_path / "poses.csv")
-    return bench_poses(tmp_path / "poses.csv", boxes)
+    return bench_poses(tmp_path / "poses.csv", read_task(boxes))
 
 
 def has_depth(boxes):
@@ -173,6 +173,32 @@ def test_the_command_prints_a_table_and_json(boxes, tmp_path, capsys):
     assert json.loads(out.read_text())["scores"]["images"] == 2
     assert main([*command, "--map", "a=b"]) == 2
     assert "--map and --ignore are for weights" in capsys.readouterr().err
+
+
+def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
+    turned = results(lambda _, matrix: matrix @ HALF_TURN)
+    (tmp_path / "seeds").mkdir()
+    write_pose_results(results(), tmp_path / "truth.csv")
+    for name in ("seeds/0.csv", "seeds/1.csv"):
+        write_pose_results(turned, tmp_path / name)
+    command = ["compare", str(tmp_path / "truth.csv"), str(tmp_path / "seeds")]
+    command += ["--captures", str(boxes)]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert ("ar" in found) == ("ar_vsd" in found) == has_depth(boxes)
+    assert found["ar_mssd"]["second"] == bench(boxes, tmp_path, turned).to_json()["all"]["ar_mssd"]
+    assert found["ar_mssd"]["difference"]["value"] == 0.5  # half of the instances look the same
+    assert found["intervals_over"] == "2 images"
+    assert main(command) == 0
+    table = capsys.readouterr().out
+    assert "ADD(-S)                1.000   0.500  +0.500" in table
+    assert "in ADD(-S) is what so many images show" in table
+    assert main([*command, "--sessions", "folder"]) == 2
+    assert "intervals of poses are over the scenes of BOP." in capsys.readouterr().err
+    (tmp_path / "boxes.json").write_text("[]")
+    command[1] = str(tmp_path / "boxes.json")
+    assert main(command) == 2
+    assert "poses (.csv) can only be compared with poses." in capsys.readouterr().err
 
 
 def broken(boxes, tmp_path, capsys, found=None):
@@ -310,7 +336,7 @@ def lmo_results(images, noise=None):
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
 def test_the_truth_of_lmo_scores_one(tmp_path):
     write_pose_results(lmo_results(12), tmp_path / "truth.csv")
-    score = bench_poses(tmp_path / "truth.csv", LMO, limit=12).score
+    score = bench_poses(tmp_path / "truth.csv", read_task(LMO, limit=12)).score
     assert len(score.objects) == 8
     assert all(e.value == 1 for row in score.objects.values() for e in row.values())
 
@@ -331,7 +357,7 @@ def test_noise_on_the_truth_of_lmo_scores_what_the_definition_says(tmp_path):
 
     found = lmo_results(12, noise)
     write_pose_results(found, tmp_path / "noisy.csv")
-    score = bench_poses(tmp_path / "noisy.csv", LMO, limit=12).score
+    score = bench_poses(tmp_path / "noisy.csv", read_task(LMO, limit=12)).score
     infos = json.loads((LMO / "models_eval/models_info.json").read_text())
     # a translation moves every point as far; symmetries of eggbox and glue leave larger errors
     for number in (1, 5, 6, 8, 9, 12):

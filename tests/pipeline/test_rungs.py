@@ -64,10 +64,12 @@ def ladder(recipe, photos, out, *flags):
 
 def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
-    assert ladder(recipe, photos, out, "--arms", "randomized,real-5", "--minutes", "0") == 1
+    first = ("--arms", "randomized,real-5", "--sessions", "folder", "--minutes", "0")
+    assert ladder(recipe, photos, out, *first) == 1
     said = capsys.readouterr().err
     assert "objects in 4 test images show a difference of" in said
     assert "where 2 arms are compared" in said
+    assert "1 of 1 sessions of the test images have style or training images too" in said
     assert "The labels of 4 development images choose the magnification" in said
     assert "no predictions of the arm 'randomized' yet. Run it first." in said
 
@@ -76,6 +78,7 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
     assert re.search(r"real only \(20 labelled photos\) +not run: not asked for; --arms", table)
     assert re.search(r"sim without randomization +not run: no recipe with this one's name", table)
     assert re.search(r"\nrandomized +0\.\d{3} \(0\.\d{3}-[01]\.\d{3}\) +1\n", table)
+    assert table.endswith("\nIntervals: 95 %, bootstrap over 4 images; mean of the seeds.\n")
     before = {path.name: path.read_bytes() for path in (out / "predictions").iterdir()}
     assert set(before) == {
         "randomized-0.json",
@@ -116,6 +119,7 @@ BAD = [
     (["--minutes", "nan"], "--minutes must be 0 or more, not nan"),
     (["--arms", "sliced,real-7"], "--arms: no arm or group 'real-7'. Did you mean 'real-5'?"),
     (["--steps", "0"], "steps must be 1 or more, not 0"),
+    (["--sessions", "day"], "--sessions day: give folder, FILE.csv:COLUMN, or the minutes of the"),
     (["--map", "one"], "--map one: give REAL=SIM, the two names of a category."),
 ]
 

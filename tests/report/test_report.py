@@ -35,6 +35,7 @@ def score(value=0.842, categories=("a", "b")):
         category_ap50={name: Estimate(0.7, (0.6, 0.8)) for name in categories},
         images=50,
         objects=50,
+        intervals_over="50 images",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
@@ -16,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam import images
 from sim2cam.dataset.formats.coco_shapes import keypoints_of, mask_of
 from sim2cam.dataset.parsing import first_problem, stays_inside
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
+from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
-from sim2cam.geometry.boxes import Box, xywh_to_xyxy
+from sim2cam.geometry.boxes import Box, box_of_mask, xywh_to_xyxy
 from sim2cam.geometry.masks import RunLengths
 
 # EXIF orientation: mirrored in x, mirrored in y, then x and y exchanged, to stand upright
@@ -170,17 +171,43 @@ class CocoIds:
     Attributes:
         names: of images, by id.
         categories: names, by id.
-        turned: images whose boxes are of the pixels as stored, which do not stand upright.
+        keypoints: names of those of each category, by its id.
+        photos: by id.
+        turned: ids of images whose labels are of the pixels as stored.
     """
 
     names: dict[int | str, str]
     categories: dict[int, str]
-    turned: dict[int | str, _Photo]
+    keypoints: dict[int, tuple[str, ...]]
+    photos: dict[int | str, _Photo]
+    turned: set[int | str]
 
-    def upright(self, image_id: int | str, box_xyxy: Box) -> Box:
-        """Returns where a box of an image lies in the pixels that ``images`` returns."""
-        photo = self.turned.get(image_id)
-        return box_xyxy if photo is None else _upright(box_xyxy, photo)
+    def label(
+        self,
+        image_id: int | str,
+        category_id: int,
+        bbox: tuple[float, float, float, float] | None,
+        segmentation: Any,
+        keypoints: Any,
+    ) -> ObjectLabel:
+        """Returns what a result says as a label of the pixels that ``images`` returns.
+
+        Without ``bbox`` the box is that around the mask or else the keypoints, as COCO's own tools take it.
+
+        Raises:
+            ValueError: there is neither of these, or one that does not fit.
+        """
+        photo, is_turned = self.photos[image_id], image_id in self.turned
+        columns, rows = photo.stored if is_turned else photo.upright
+        mask = mask_of(segmentation, (rows, columns))
+        points = keypoints_of(_placed(keypoints), self.keypoints[category_id])
+        box = _box_around(mask, points) if bbox is None else xywh_to_xyxy(bbox)
+        if box is None:
+            raise ValueError("bbox is missing.")
+        area_px = (box[2] - box[0]) * (box[3] - box[1])
+        label = ObjectLabel(self.categories[category_id], box, area_px, mask=mask, keypoints=points)
+        stands = not is_turned or photo.orientation == 1  # then masks need not be unpacked
+        return label if stands else _label_upright(label, photo)
 
 
 def read_ids(path: Path) -> CocoIds:
@@ -191,11 +218,30 @@ def read_ids(path: Path) -> CocoIds:
     """
     file = _parse(path)
     photos = _photos(path, file)
+    categories = _categories(path, file)
     return CocoIds(
         {photo.entry.id: photo.entry.file_name for photo in photos},
-        {number: category.name for number, category in _categories(path, file).items()},
-        {p.entry.id: p for p, is_turned in zip(photos, _turned(photos), strict=True) if is_turned},
+        {number: category.name for number, category in categories.items()},
+        {number: tuple(category.keypoints or ()) for number, category in categories.items()},
+        {photo.entry.id: photo for photo in photos},
+        {p.entry.id for p, is_turned in zip(photos, _turned(photos), strict=True) if is_turned},
     )
+
+
+def _placed(keypoints: Any) -> Any:
+    """Returns keypoints of a result, of which all have a place: what they say of visibility is not asked."""
+    if isinstance(keypoints, list) and len(keypoints) % 3 == 0:
+        return [1 if place % 3 == 2 else number for place, number in enumerate(keypoints)]
+    return keypoints
+
+
+def _box_around(mask: RunLengths | None, points: Sequence[Keypoint] | None) -> Box | None:
+    if mask is not None:
+        return box_of_mask(mask.mask()) or (0.0, 0.0, 0.0, 0.0)
+    if not points:
+        return None
+    x, y = zip(*(point.xy for point in points), strict=True)
+    return min(x), min(y), max(x), max(y)
 
 
 def _parse(path: Path) -> _File:

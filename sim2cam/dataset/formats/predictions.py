@@ -1,4 +1,4 @@
-"""Detections in files: our own, by the images' names, and COCO's results, by ids."""
+"""Detections in files: our own, by the images' names, and COCO's results, by ids, with masks or keypoints."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.dataset.formats.bop_files import names_of, scenes_below
 from sim2cam.dataset.formats.bop_poses import place_of, scene_number
 from sim2cam.dataset.formats.bop_reader import is_bop
-from sim2cam.dataset.formats.coco_reader import read_ids
+from sim2cam.dataset.formats.coco_reader import CocoIds, read_ids
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xywh_to_xyxy
-from sim2cam.measure.detection import Detection
+from sim2cam.measure.detection import Detection, FoundKeypoint
 
 DETECTIONS = "detections"
 """Key of the detections in a file of ours."""
 
 _MOST_BYTES = 500_000_000
+_CURE = "Write the results as COCO has them."
 
 Predictions = dict[str, tuple[Detection, ...]]
 
@@ -34,8 +35,10 @@ class _Result:
 
     image_id: int | str
     category_id: int
-    bbox: tuple[float, float, float, float]
     score: float
+    bbox: tuple[float, float, float, float] | None = None
+    segmentation: Any = None
+    keypoints: Any = None
     scene_id: int | None = None
 
 
@@ -113,9 +116,7 @@ def _results(path: Path, values: list[Any]) -> list[_Result]:
     try:
         return _COCO.validate_python(values)
     except ValidationError as error:
-        raise InputError(
-            path, f"{first_problem(error)}. Write the results as COCO has them."
-        ) from error
+        raise InputError(path, f"{first_problem(error)}. {_CURE}") from error
 
 
 def _from_coco(
@@ -130,12 +131,28 @@ def _from_coco(
     _check_known(path, "image_id", (r.image_id for r in results), ids.names)
     _check_known(path, "category_id", (r.category_id for r in results), ids.categories)
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
-    for result in results:
-        box = ids.upright(result.image_id, xywh_to_xyxy(result.bbox))
+    for number, result in enumerate(results):
         name = ids.names[result.image_id]
         if name in found:  # not where only some of the captures are scored
-            found[name].append(Detection(ids.categories[result.category_id], box, result.score))
+            found[name].append(_detection(path, number, result, ids))
     return {name: tuple(detections) for name, detections in found.items()}
+
+
+def _detection(path: Path, number: int, result: _Result, ids: CocoIds) -> Detection:
+    try:
+        label = ids.label(
+            result.image_id,
+            result.category_id,
+            result.bbox,
+            result.segmentation,
+            result.keypoints,
+        )
+    except ValueError as error:
+        raise InputError(path, f"[{number}]: {error} {_CURE}") from error
+    points: tuple[FoundKeypoint, ...] | None = None
+    if label.keypoints is not None:
+        points = tuple(FoundKeypoint(point.name, point.xy) for point in label.keypoints)
+    return Detection(label.category, label.box_xyxy, result.score, points, label.mask)
 
 
 def _from_bop(
@@ -150,7 +167,9 @@ def _from_bop(
         place_of(sample): sample.name for sample in captures.samples
     }
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
-    for result in results:
+    for number, result in enumerate(results):
+        if result.bbox is None:
+            raise InputError(path, f"[{number}]: bbox is missing. {_CURE}")
         name = names.get((result.scene_id, result.image_id))
         if name is not None:
             box = xywh_to_xyxy(result.bbox)
@@ -176,7 +195,8 @@ def _check(path: Path, place: str, detection: Detection) -> None:
             f"{place}: box {list(detection.box_xyxy)} must be finite, with sides of 0 or more.",
         )
     for point in detection.keypoints or ():
-        if not all(map(math.isfinite, (*point.xy, point.seen, point.spread_px))):
+        said = (number for number in (point.seen, point.spread_px) if number is not None)
+        if not all(map(math.isfinite, (*point.xy, *said))):
             raise InputError(path, f"{place}: keypoint {point.name} must have finite numbers.")
     if not math.isfinite(detection.score):
         raise InputError(path, f"{place}: score {detection.score} must be a finite number.")

@@ -1,0 +1,172 @@
+"""Comparing runs on the same captures: boxes, keypoints, masks and poses, with one correction for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sim2cam.dataset.formats.bop_poses import read_pose_results
+from sim2cam.dataset.sample import Dataset
+from sim2cam.measure.bootstrap import Difference, Estimate, holm
+from sim2cam.measure.detection import (
+    Detection,
+    MatchedRun,
+    Run,
+    compare,
+    mean_estimate,
+    resampled_scores,
+)
+from sim2cam.measure.keypoints import match_keypoints
+from sim2cam.measure.masks import match_masks
+from sim2cam.measure.poses import PoseRun
+from sim2cam.pipeline.bench import has_keypoints, labelled_masks
+from sim2cam.pipeline.poses import read_task, sought_in
+from sim2cam.seeds import stream
+
+BOX_METRICS = ("ap", "ap50", "ap75", "agnostic_ap50")
+SHAPE_METRICS = ("ap", "ap50", "ap75")
+POSE_METRICS = ("ar", "ar_vsd", "ar_mssd", "ar_mspd", "add_or_s")
+
+Found = Mapping[str, tuple[Detection, ...]]
+"""What one run found, by the image's name."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs on the same captures, by one metric.
+
+    Attributes:
+        first, second: each with its 95 % interval.
+        difference: first minus second, on the same resamples.
+        p_holm: two-sided p-value, with Holm's correction for all metrics compared.
+    """
+
+    first: Estimate
+    second: Estimate
+    difference: Difference
+    p_holm: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values."""
+        return {
+            "first": self.first.to_json(),
+            "second": self.second.to_json(),
+            "difference": self.difference.to_json() | {"p_holm": self.p_holm},
+        }
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All that two runs, or groups of them, were compared by.
+
+    Attributes:
+        kinds: by ``boxes``, ``keypoints``, ``masks`` or ``poses``, the comparisons by their metrics.
+        intervals_over: what was drawn again for the intervals, in words.
+    """
+
+    kinds: Mapping[str, Mapping[str, Comparison]]
+    intervals_over: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it as JSON values; boxes and poses stand above the others, as in ``bench``."""
+        kinds = {
+            kind: {metric: one.to_json() for metric, one in found.items()}
+            for kind, found in self.kinds.items()
+        }
+        first, *more = kinds
+        return {
+            **kinds[first],
+            **{kind: kinds[kind] for kind in more},
+            "intervals_over": self.intervals_over,
+        }
+
+
+class _Sides(NamedTuple):
+    """The runs of one kind to be compared, and by what."""
+
+    metrics: Sequence[str]
+    first: Sequence[Run]
+    second: Sequence[Run]
+
+
+def compare_predictions(
+    captures: Dataset, first: Sequence[Found], second: Sequence[Found]
+) -> Comparisons:
+    """Returns how much better the first runs are than the second.
+
+    Boxes are always compared; keypoints and masks where each run has some and captures have labels.
+
+    Args:
+        captures: labelled images.
+        first, second: detections by the image's name, for instance of one run a seed; means count.
+
+    Raises:
+        InputError: captures without labels, detections that are not of them, or keypoints of other names.
+    """
+    runs = (*first, *second)
+    sides = {
+        "boxes": _Sides(
+            BOX_METRICS,
+            [MatchedRun(captures, one) for one in first],
+            [MatchedRun(captures, one) for one in second],
+        )
+    }
+    if has_keypoints(captures) and all(_any(one, "keypoints") for one in runs):
+        sides["keypoints"] = _Sides(
+            SHAPE_METRICS,
+            [match_keypoints(captures, one) for one in first],
+            [match_keypoints(captures, one) for one in second],
+        )
+    masks = labelled_masks(captures) if all(_any(one, "mask") for one in runs) else {}
+    if masks:
+        sides["masks"] = _Sides(
+            SHAPE_METRICS,
+            [match_masks(captures, one, masks) for one in first],
+            [match_masks(captures, one, masks) for one in second],
+        )
+    return _compared(sides)
+
+
+def compare_poses(captures: Path, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
+    """Returns how much better the first estimates of poses are than the second, over all instances.
+
+    Args:
+        captures: folder of a BOP data set, with the meshes of its objects.
+        first, second: CSV files as of BOP's challenge of 2019, for instance one a seed; means count.
+
+    Raises:
+        InputError: a file is missing, broken or contradicts another, or nothing is sought.
+    """
+    task = read_task(captures)
+
+    def run(results: Path) -> PoseRun:
+        return PoseRun(sought_in(results, read_pose_results(results), task), task.units)
+
+    ours, theirs = [run(path) for path in first], [run(path) for path in second]
+    metrics = [metric for metric in POSE_METRICS if metric in ours[0].metrics]
+    return _compared({"poses": _Sides(metrics, ours, theirs)})
+
+
+def _any(found: Found, what: str) -> bool:
+    return any(getattr(one, what) for detections in found.values() for one in detections)
+
+
+def _compared(kinds: Mapping[str, _Sides]) -> Comparisons:
+    """Returns all comparisons, with one correction."""
+    pairs = {}
+    for kind, (metrics, first, second) in kinds.items():
+        scores = resampled_scores([*first, *second], rng=stream(0, "compare"))
+        for metric in metrics:
+            pairs[kind, metric] = np.split(scores[metric], [len(first)])
+    differences = [compare(*both) for both in pairs.values()]
+    corrected = holm([difference.p_value for difference in differences])
+    found: dict[str, dict[str, Comparison]] = {kind: {} for kind in kinds}
+    for (kind, metric), difference, p in zip(pairs, differences, corrected, strict=True):
+        one, other = pairs[kind, metric]
+        found[kind][metric] = Comparison(mean_estimate(one), mean_estimate(other), difference, p)
+    units = next(iter(kinds.values())).first[0].units
+    return Comparisons(found, units.words())
