@@ -35,7 +35,7 @@ class Decal:
         text: what it says; only what OpenCV's fonts have, ASCII.
         letters: linear RGB of what it says.
         ground: of the paper behind; None for letters alone.
-        picture: takes the place of text and ground.
+        picture: takes the place of text and ground; where it is transparent, the body shows.
     """
 
     side: int

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import InputError, SpecError
-from sim2cam.images import LINEAR, digest_of, encode_png, write_bytes
+from sim2cam.images import (
+    LINEAR,
+    Layers,
+    digest_of,
+    encode_layers,
+    encode_png,
+    write_bytes,
+)
 from sim2cam.render.shapes.atlas import ATLASES
 from sim2cam.render.shapes.decals import Panel, stuck
 from sim2cam.render.shapes.mesh import mesh_of
@@ -171,6 +178,27 @@ def test_print_covers_where_there_is_ink_and_a_sticker_everywhere():
     assert np.array_equal(np.argwhere(cover[place] == 1), np.argwhere(backed[place][:, 2] == 0))
     blank = replace(words, text="", ground=(0.0, 0.0, 1.0))
     assert (stuck(side, [blank], [panel])[0][..., 0].min()) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_a_picture_is_cut_out_where_it_is_transparent(tmp_path, dtype):
+    """A red disc whose file has black around it, which must not darken its soft edge."""
+    row, column = np.indices((60, 90)) - [[[30]], [[45]]]
+    opacity = np.clip(26 - np.hypot(row, column), 0, 1)
+    most = np.iinfo(dtype).max
+    rgb = np.zeros((60, 90, 3), dtype)
+    rgb[opacity > 0, 0] = most
+    path = tmp_path / "disc.png"
+    write_bytes(path, encode_layers(Layers(rgb, np.round(most * opacity).astype(dtype))))
+    disc = replace(BLANK, width_m=0.09, picture=PictureFile(str(path), digest_of(path)))
+    for texels in (300, 150, 40):  # magnified, and shrunk
+        side = np.full((texels, texels, 3), (0.0, 1.0, 0.5))
+        panel = Panel(0, 0, (texels, texels), (0.1, 0.1))
+        colors, cover = stuck(side, [disc], [panel])
+        red = side + cover[..., None] * (np.array([1.0, 0.0, 0.0]) - side)
+        assert np.allclose(colors, red, atol=0.02)
+        assert cover.mean() * 100 == pytest.approx(np.pi * 2.55**2, rel=0.03)
+        assert (cover[colors[..., 1] > 0.999] < 0.01).all()
 
 
 def test_text_reads_as_opencv_writes_it():
