@@ -20,7 +20,7 @@ from sim2cam.render.shapes.atlas import ATLASES
 from sim2cam.render.shapes.decals import Panel, stuck
 from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.render.shapes.skin import skin_key, skin_of
-from sim2cam.scene.asset import Board, Box, Card, Sphere
+from sim2cam.scene.asset import Board, Box, Card, Ground, Sphere
 from sim2cam.scene.decal import SIDES, Decal
 from sim2cam.scene.packages import Carton, Label, Sheet, Tin
 from sim2cam.scene.picture import PictureFile
@@ -34,6 +34,7 @@ ASSETS = {
     "carton": Carton((0.16, 0.06, 0.24), LABEL, "beans"),
     "tin": Tin(0.037, 0.11, LABEL, "beans"),
     "box": Box((0.5, 0.3, 0.002)),
+    "ground": Ground(4.0),
 }
 EVERY_SIDE = [(kind, side) for kind, count in SIDES.items() for side in range(count)]
 GREEN, BLACK = (0.0, 1.0, 0.0), (0.0, 0.0, 0.0)
@@ -89,7 +90,7 @@ def on_body(asset, skin, texels):
     return np.array(points), np.array(normals)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SIDES if kind != "box"])
+@pytest.mark.parametrize("kind", [kind for kind in SIDES if kind in ATLASES])
 def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
     asset = make.die(0.03) if kind == "die" else ASSETS[kind]
     panels = ATLASES[kind].panels(asset)
@@ -104,7 +105,7 @@ def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
 @pytest.mark.parametrize(("kind", "side"), EVERY_SIDE)
 def test_a_picture_is_the_right_way_up_and_as_large_as_told(body, quarters, kind, side):
     """Where its four colours lie on the body is told by the body's mesh, not by its picture."""
-    width = {"box": 0.1, "board": 0.06}.get(kind, 0.02)
+    width = {"box": 0.1, "board": 0.06, "ground": 0.1}.get(kind, 0.02)
     sticker = replace(BLANK, side=side, width_m=width, picture=quarters)
     plain, one = body(kind, roughness=0.9), body(kind, sticker)
     skin, bare = skin_of(one), skin_of(plain)
@@ -138,7 +139,7 @@ def test_what_a_label_is_read_from_stays_on_top(body, make, kind):
     assert ((found[side] == [0, 255, 0]).all(axis=-1) & ~inked).sum() > 100
 
 
-@pytest.mark.parametrize("kind", ["carton", "tin", "box"])
+@pytest.mark.parametrize("kind", ["carton", "tin", "box", "ground"])
 def test_what_does_not_fit_is_smaller_and_whole(body, quarters, kind):
     sticker = replace(BLANK, width_m=0.9, angle_rad=0.5, x=1.0, y=0.0, picture=quarters)
     skin, bare = skin_of(body(kind, sticker)), skin_of(body(kind))
@@ -259,9 +260,10 @@ def test_equal_bodies_with_other_decals_are_drawn_each_with_its_own(egl, make, b
         assert (np.argmax(seen, axis=-1) == color).mean() > 0.8
 
 
-def test_the_cpu_draws_them_too(tiny, make, body):
-    """On a mat that is wider than what repeats, one sticker is seen once, where it lies."""
-    mat = replace(body("box", replace(BLANK, width_m=0.1, x=0.0, y=0.0)), is_target=False)
+@pytest.mark.parametrize(("kind", "left", "far"), [("box", 0.2, 0.1), ("ground", 0.19, 0.19)])
+def test_the_cpu_draws_them_too(tiny, make, body, kind, left, far):
+    """On what is wider than what repeats, one sticker is seen once, where it lies."""
+    mat = replace(body(kind, replace(BLANK, width_m=0.1, x=0.0, y=0.0)), is_target=False)
     mat = replace(mat, pose=replace(mat.pose, position_m=(0.0, 0.0, 0.001)))
     tiny.load(make.scene(mat))
     view = make.view(make.camera((0.0, -0.001, 0.9), focal_px=400.0))
@@ -271,8 +273,8 @@ def test_the_cpu_draws_them_too(tiny, make, body):
     assert (stats[1:, cv2.CC_STAT_AREA] > 100).sum() == 1
     place = middles[1 + stats[1:, cv2.CC_STAT_AREA].argmax()]
     per_m = 400.0 / 0.898
-    assert place[0] == pytest.approx(159.5 - 0.2 * per_m, abs=3)  # the left edge
-    assert place[1] < 119.5 - 0.1 * per_m  # the far one
+    assert place[0] == pytest.approx(159.5 - left * per_m, abs=3)  # the left edge
+    assert place[1] < 119.5 - far * per_m  # the far one
 
 
 def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):
