@@ -207,10 +207,8 @@ def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
         if told.get("contype", "1") != "0" or told.get("conaffinity", "1") != "0":
             collisions.append(shape)
         mass += kilograms(told.get("mass", "0"), f"the mass of a geom of '{name}'", context.path)
-    inertial = Inertial(mass)
-    told = element.find("inertial")
-    if told is not None:
-        inertial = _inertial(told, name, back, context)
+    weighed = element.find("inertial")
+    inertial = Inertial(mass) if weighed is None else _inertial(weighed, name, back, context)
     return Link(name, tuple(visuals), tuple(collisions), inertial)
 
 
