@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.geometry.masses import placed, spread_at, spread_inside
+from sim2cam.geometry.masses import could_be, placed, spread_at, spread_inside
 from sim2cam.geometry.spiral import spiral
 from sim2cam.render.assets.content import MeshContent
 from sim2cam.render.assets.decomposition import decompose
@@ -64,14 +64,21 @@ def taken_apart(content: MeshContent) -> MeshContent:
 def spread_of(content: MeshContent, states: JointStates) -> Floats:
     """Returns how the mass of a content is spread (4, 4), in its own frame, its joints at these states.
 
-    It is what a model's file says of its links; otherwise that of one stuff that fills all that it
-    collides as, which counts twice where two convex solids overlap.
+    It is what a model's file says of its links; otherwise that of one stuff, within a mesh that is the
+    skin of a solid, or else within all that it collides as, which counts twice where two convex solids
+    overlap.
     """
     if len(content.spreads):
         assert content.articulation is not None
         matrices = content.articulation.link_matrices(states)
         return np.asarray(placed(content.spreads, matrices).sum(axis=0))
-    return even_spread(content.solids(states) or (hull_of(content.mesh.vertices_m).points,))
+    vertices = content.mesh.vertices_m
+    even = even_spread(content.solids(states) or (hull_of(vertices).points,))
+    if content.is_closed and content.articulation is None:
+        within = spread_inside(vertices[content.mesh.faces])
+        if could_be(within, vertices, even):  # not so where faces cross, or some look inwards
+            return within
+    return even
 
 
 def even_spread(solids: Sequence[Floats]) -> Floats:
