@@ -12,7 +12,7 @@ from sim2cam.randomize.materials import color_of, picture_of
 from sim2cam.scene.decal import SIDES, Decal
 from sim2cam.scene.scene import Body
 
-PLACES = ("die", "board", "card", "tin", "carton", "paper", "mat")
+PLACES = ("die", "board", "card", "tin", "carton", "paper", "mat", "table")
 """What decals can be on, as bodies are named."""
 
 _CHARACTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789-/."

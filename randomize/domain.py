@@ -575,8 +575,9 @@ class DecalPlace:
     """One sticker, or line of print, on something in the scene; see ``scene.decal.Decal``.
 
     Attributes:
-        on: what it is on: ``die``, ``board``, ``card``, ``tin``, ``carton``, ``paper`` or ``mat`` (the
-            floor of a tray or bin, too). In a scene without any it is left out.
+        on: what it is on: ``die``, ``board``, ``card``, ``tin``, ``carton``, ``paper``, ``mat`` (the
+            floor of a tray or bin, too) or ``table`` (within half a metre). In a scene without any it is
+            left out.
         which, side: which of these, and which of its sides, from 0, the first, to 1, the last.
         x, y: where on that side, from 0, at its left or upper edge, to 1.
         width_m: of it; smaller where that does not fit.

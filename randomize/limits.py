@@ -464,7 +464,9 @@ def _check_decals(domain: Domain) -> None:
     if domain.decal is None:
         return
     for place in sorted(map(str, _all_of(domain, "decal/0/on"))):
-        if place == "mat":
+        if place == "table":
+            is_there = True
+        elif place == "mat":
             is_there = not _MATS.isdisjoint(_all_of(domain, "layout/surface"))
         else:
             is_there = getattr(domain.layout, f"{place}_count") is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
+from sim2cam.geometry.masses import could_be
 from sim2cam.geometry.poses import Vec3, vec3
-from sim2cam.render.assets.hull import hull_of
+from sim2cam.render.assets.hull import even_spread, hull_of
 from sim2cam.render.assets.mjcf import read_mjcf
 from sim2cam.render.assets.model import Capsule, Link, MeshPart, Model, Shape
-from sim2cam.render.assets.raw_mesh import RawMesh, weld
+from sim2cam.render.assets.raw_mesh import RawMesh, warn, weld
 from sim2cam.render.assets.reader import (
     Sources,
     file_hash,
@@ -53,6 +54,8 @@ class Assembly:
         links: number of the link of each of them, from 1.
         articulation: its links and joints.
         mass_kg: of all links; 0 when the file says none.
+        spreads: (m, 4, 4) of each link's mass, as ``geometry.masses`` has them, in its own frame; none
+            where the file does not say what could be.
         sources: all that it was read from.
     """
 
@@ -61,6 +64,7 @@ class Assembly:
     links: tuple[int, ...]
     articulation: Articulation
     mass_kg: float
+    spreads: Floats
     sources: Sources
 
 
@@ -78,6 +82,7 @@ def assembled(path: Path, max_faces: int) -> Assembly:
         _pieces(meshes.of(link.collisions, colored=False) or solids, path)
         for link, solids in zip(model.links, seen, strict=True)
     ]
+    spreads = _spreads(model.links, seen, pieces, path)
     if len(pieces) == len(pieces[0]) == 1 and _is_mesh(model.links[0]):
         pieces = [[]]
     names = tuple(link.name for link in model.links)
@@ -89,10 +94,10 @@ def assembled(path: Path, max_faces: int) -> Assembly:
             for solid in solids
         ]
         raw = joined(placed, np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist())
-    mass = sum(link.mass_kg for link in model.links)
+    mass = sum(link.inertial.mass_kg for link in model.links)
     parts = tuple(part for found in pieces for part in found)
     links = tuple(np.repeat(range(1, len(pieces) + 1), list(map(len, pieces))).tolist())
-    return Assembly(raw, parts, links, articulation, mass, meshes.sources())
+    return Assembly(raw, parts, links, articulation, mass, spreads, meshes.sources())
 
 
 class _Meshes:
@@ -175,6 +180,39 @@ def _pieces(solids: list[Any], path: Path) -> list[Floats]:
                 thick = [hull.points] if hull.volume > 0 else []
             found += thick
     return found
+
+
+def _spreads(
+    links: Sequence[Link], seen: Sequence[list[Any]], pieces: Sequence[list[Floats]], path: Path
+) -> Floats:
+    """Returns how the mass of each link is spread (m, 4, 4); none (0, 4, 4) where the file does not say.
+
+    Where it says what a link's shape could not be, its mass fills that evenly. Masses of links without
+    a shape are left to the others.
+    """
+    found, told, doubts = np.zeros((len(links), 4, 4)), False, []
+    for number, (link, solids, parts) in enumerate(zip(links, seen, pieces, strict=True)):
+        places = [*(np.asarray(solid.vertices, np.float64) for solid in solids), *parts]
+        if not places or not link.inertial.mass_kg:
+            continue
+        even = even_spread(parts or places)
+        found[number] = even * (link.inertial.mass_kg / even[3, 3])
+        spread = link.inertial.spread()
+        if spread is None:
+            continue
+        if could_be(spread, np.vstack(places), even):
+            found[number], told = spread, True
+        else:
+            doubts.append(f"'{link.name}'")
+    if doubts:
+        names = ", ".join(doubts[:3]) + (f" and {len(doubts) - 3} more" if doubts[3:] else "")
+        warn(
+            path,
+            f"the inertia of {names} is none that such a shape can have. The mass is spread evenly over "
+            "the shape instead.",
+        )
+    is_even = not told and len(links) == 1
+    return found[:0] if is_even or not found.any() else found
 
 
 def _is_mesh(link: Link) -> bool:

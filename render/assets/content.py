@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ class MeshContent:
             none when it does as its hull.
         links: (k,) number of the link of each of them, from 1.
         articulation: its links and joints; None of a mesh.
+        spreads: (m, 4, 4) of each link's mass, as ``geometry.masses`` has them, in its own frame; none
+            where the file does not say.
     """
 
     mesh: Mesh
@@ -37,6 +39,7 @@ class MeshContent:
     parts: tuple[Floats, ...] = ()
     links: tuple[int, ...] = ()
     articulation: Articulation | None = None
+    spreads: Floats = field(default_factory=lambda: np.zeros((0, 4, 4)))
 
     def volume(self) -> float:
         """Returns the volume of a solid, in its unit cubed."""
@@ -81,7 +84,7 @@ def packed(content: MeshContent) -> bytes:
     articulation = np.frombuffer(_ARTICULATION.dump_json(content.articulation), np.uint8)
     np.savez(
         file, allow_pickle=False, is_closed=content.is_closed, links=np.array(content.links, np.int64),
-        articulation=articulation, **mesh, **colors, **parts,
+        articulation=articulation, spreads=content.spreads, **mesh, **colors, **parts,
     )  # fmt: skip
     return file.getvalue()
 
@@ -95,9 +98,9 @@ def unpacked(data: bytes | None) -> MeshContent | None:
             found = dict(file)
         is_closed, colors = bool(found.pop("is_closed")), found.pop("colors", None)
         parts = tuple(found.pop(name) for name in sorted(found) if name.startswith("part/"))
-        links = tuple(found.pop("links").tolist())
+        links, spreads = tuple(found.pop("links").tolist()), found.pop("spreads")
         articulation = _ARTICULATION.validate_json(found.pop("articulation").tobytes())
-        return MeshContent(Mesh(**found), colors, is_closed, parts, links, articulation)
+        return MeshContent(Mesh(**found), colors, is_closed, parts, links, articulation, spreads)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         return None
 

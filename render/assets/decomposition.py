@@ -70,15 +70,6 @@ def parts_obj(parts: Sequence[Floats]) -> str:
     return "".join(lines)
 
 
-def center_of(parts: tuple[Floats, ...]) -> Floats:
-    """Returns the centre (3,) of the mass of convex solids."""
-    from trimesh.convex import convex_hull
-
-    solids = [convex_hull(part) for part in parts]
-    centers = np.array([solid.center_mass for solid in solids])
-    return np.asarray(np.average(centers, axis=0, weights=[solid.volume for solid in solids]))
-
-
 def _drawn_inside(points: Floats, planes: Floats) -> Floats:
     """Returns points, those beyond any of planes (k, 4) drawn back towards their middle."""
     middle = points.mean(axis=0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.geometry.masses import could_be, placed, spread_at, spread_inside
 from sim2cam.geometry.spiral import spiral
 from sim2cam.render.assets.content import MeshContent
 from sim2cam.render.assets.decomposition import decompose
+from sim2cam.scene.articulation import JointStates
 
 Floats = NDArray[np.float64]
 
@@ -23,12 +26,10 @@ class Hull:
 
     Attributes:
         points: (n, 3) corners, those of the mesh that lie farthest in many directions.
-        center: (3,) of its mass.
         volume: 0 of a flat one.
     """
 
     points: Floats
-    center: Floats
     volume: float
 
 
@@ -40,10 +41,9 @@ def hull_of(vertices: Floats) -> Hull:
     directions = spiral(1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS)
     points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
     try:
-        solid = convex_hull(points)
-        return Hull(points, np.array(solid.center_mass), float(solid.volume))
+        return Hull(points, float(convex_hull(points).volume))
     except QhullError:  # flat, so there is no solid
-        return Hull(points, (points.min(axis=0) + points.max(axis=0)) / 2, 0.0)
+        return Hull(points, 0.0)
 
 
 def taken_apart(content: MeshContent) -> MeshContent:
@@ -59,3 +59,43 @@ def taken_apart(content: MeshContent) -> MeshContent:
     once = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]
     parts = decompose(places, faces[np.sort(once)], hull.points)
     return replace(content, parts=parts, links=(1,) * len(parts))
+
+
+def spread_of(content: MeshContent, states: JointStates) -> Floats:
+    """Returns how the mass of a content is spread (4, 4), in its own frame, its joints at these states.
+
+    It is what a model's file says of its links; otherwise that of one stuff, within a mesh that is the
+    skin of a solid, or else within all that it collides as, which counts twice where two convex solids
+    overlap.
+    """
+    if len(content.spreads):
+        assert content.articulation is not None
+        matrices = content.articulation.link_matrices(states)
+        return np.asarray(placed(content.spreads, matrices).sum(axis=0))
+    vertices = content.mesh.vertices_m
+    even = even_spread(content.solids(states) or (hull_of(vertices).points,))
+    if content.is_closed and content.articulation is None:
+        within = spread_inside(vertices[content.mesh.faces])
+        if could_be(within, vertices, even):  # not so where faces cross, or some look inwards
+            return within
+    return even
+
+
+def even_spread(solids: Sequence[Floats]) -> Floats:
+    """Returns the spread (4, 4) of stuff of density 1 in convex solids, by their corners (n, 3).
+
+    Flat ones have no part in it; where all are, it is a mass of 1 at their corners.
+    """
+    triangles = np.vstack([_skin_of(points) for points in solids])
+    return spread_inside(triangles) if len(triangles) else spread_at(np.vstack(solids))
+
+
+def _skin_of(points: Floats) -> Floats:
+    """Returns the triangles (n, 3, 3) around points; none around flat ones."""
+    from scipy.spatial import QhullError
+    from trimesh.convex import convex_hull
+
+    try:
+        return np.array(convex_hull(points).triangles)
+    except QhullError:
+        return np.zeros((0, 3, 3))

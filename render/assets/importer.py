@@ -23,12 +23,13 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.errors import InputError, RepairWarning, Sim2CamError
+from sim2cam.geometry.masses import center_of
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.assets import cache
 from sim2cam.render.assets.content import packed
-from sim2cam.render.assets.decomposition import center_of, decomposer
+from sim2cam.render.assets.decomposition import decomposer
 from sim2cam.render.assets.files import category_of, read_card
-from sim2cam.render.assets.hull import hull_of, taken_apart
+from sim2cam.render.assets.hull import hull_of, spread_of, taken_apart
 from sim2cam.render.assets.mesh_file import parse_file
 from sim2cam.render.assets.reader import MAX_BYTES, MODEL_SUFFIXES, Sources
 from sim2cam.scene.articulation import Articulation
@@ -409,15 +410,14 @@ def _measure(path: Path, when_read: Callable[[], None]) -> _Measures:
     cache.write(f"{sources.digest()}.npz", packed(content))
     states = content.articulation.rest() if content.articulation else ()
     vertices = content.posed(states).mesh.vertices_m
-    hull = hull_of(vertices)
-    center = center_of(content.solids(states)) if content.parts else hull.center
+    center = center_of(spread_of(content, states))
     return _Measures(
         sources,
         vec3(vertices.min(axis=0)),
         vec3(vertices.max(axis=0)),
         vec3(center),
         float(np.linalg.norm(vertices - center, axis=1).max()),
-        content.volume() if content.is_closed else hull.volume / 2,
+        content.volume() if content.is_closed else hull_of(vertices).volume / 2,
         len(content.mesh.faces),
         content.is_closed,
         max(1, len(content.parts)),

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
+from sim2cam.geometry.masses import center_of
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.assets import cache
 from sim2cam.render.assets.assembly import assembled
 from sim2cam.render.assets.content import MeshContent, unpacked
-from sim2cam.render.assets.decomposition import center_of
-from sim2cam.render.assets.hull import hull_of, taken_apart
+from sim2cam.render.assets.hull import hull_of, spread_of, taken_apart
 from sim2cam.render.assets.raw_mesh import RawMesh, weld
 from sim2cam.render.assets.reader import MODEL_SUFFIXES, Sources, check_file, read_raw
 from sim2cam.render.assets.repair import check_raw, smoothed, turned_outwards, without_slivers
@@ -81,6 +81,7 @@ def parse_file(path: Path, max_faces: int) -> Parsed:
         parts=found.parts,
         links=found.links,
         articulation=found.articulation,
+        spreads=found.spreads,
     )
     return Parsed(content, found.sources, found.mass_kg)
 
@@ -126,11 +127,16 @@ class Collider:
 
     Attributes:
         links: those that collide; a mesh is one, in the asset's own frame.
-        center: (3,) of the mass of all of them, as if they were of one stuff.
+        spread: (4, 4) of its mass, of any amount, in the asset's own frame; see ``geometry.masses``.
     """
 
     links: tuple[LinkSolids, ...]
-    center: Floats
+    spread: Floats
+
+    @property
+    def center(self) -> Floats:
+        """Centre (3,) of its mass, in the asset's own frame."""
+        return center_of(self.spread)
 
     @property
     def parts(self) -> tuple[Floats, ...]:
@@ -142,12 +148,10 @@ class Collider:
 def collider_of(asset: MeshFile) -> Collider:
     """Returns what a file collides as: its parts if it was brought in, its hull otherwise."""
     content = read_mesh_file(replace(asset, joints=(), keypoints=()))
-    if not content.parts:
-        hull = hull_of(content.mesh.vertices_m)
-        return Collider((LinkSolids(1, Pose(), (hull.points,)),), hull.center)
-    center = center_of(content.solids(asset.joints))
-    if content.articulation is None:
-        return Collider((LinkSolids(1, Pose(), content.parts),), center)
+    spread = spread_of(content, asset.joints)
+    if content.articulation is None or not content.parts:
+        parts = content.parts or (hull_of(content.mesh.vertices_m).points,)
+        return Collider((LinkSolids(1, Pose(), parts),), spread)
     matrices = content.articulation.link_matrices(asset.joints)
     links = tuple(
         LinkSolids(
@@ -157,4 +161,4 @@ def collider_of(asset: MeshFile) -> Collider:
         )
         for number in sorted(set(content.links))
     )
-    return Collider(links, center)
+    return Collider(links, spread)

@@ -1,6 +1,6 @@
 """MJCF, the format of MuJoCo, as far as bodies, geoms, mesh assets, hinges and slides go.
 
-Read: ``compiler`` (angle, meshdir), defaults and their classes, materials' colours. Included files and
+Read: ``compiler`` (angle, meshdir), defaults and their classes, inertias, materials' colours. Included files and
 what makes bodies out of others are refused by name, as are balls and soft things; what drives, ties
 or measures is passed over. Planes are left out: there is a table.
 """
@@ -22,6 +22,7 @@ from sim2cam.render.assets.mjcf_defaults import write_out
 from sim2cam.render.assets.model import (
     Capsule,
     Hinge,
+    Inertial,
     Link,
     MeshPart,
     Model,
@@ -32,7 +33,15 @@ from sim2cam.render.assets.model import (
     rgb_of,
     tree_of,
 )
-from sim2cam.render.assets.xml_file import attribute, direction, number, numbers, read_xml, vector
+from sim2cam.render.assets.xml_file import (
+    attribute,
+    direction,
+    kilograms,
+    number,
+    numbers,
+    read_xml,
+    vector,
+)
 from sim2cam.scene.articulation import Joint, JointKind
 from sim2cam.scene.asset import Box, Cylinder, Sphere
 
@@ -197,19 +206,26 @@ def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
             visuals.append(shape)
         if told.get("contype", "1") != "0" or told.get("conaffinity", "1") != "0":
             collisions.append(shape)
-        mass += number(told.get("mass", "0"), "mass of a geom", context.path)
-    inertial = element.find("inertial")
-    if inertial is not None:
-        mass = number(
-            attribute(inertial, "mass", context.path),
-            f"the mass of the body '{name}'",
-            context.path,
+        mass += kilograms(told.get("mass", "0"), f"the mass of a geom of '{name}'", context.path)
+    weighed = element.find("inertial")
+    inertial = Inertial(mass) if weighed is None else _inertial(weighed, name, back, context)
+    return Link(name, tuple(visuals), tuple(collisions), inertial)
+
+
+def _inertial(element: Element, name: str, back: Pose, context: _Context) -> Inertial:
+    """Returns what a body says of its mass, moved back from the body's frame to its link's."""
+    path, of_body = context.path, f"of the body '{name}'"
+    mass = kilograms(attribute(element, "mass", path), f"the mass {of_body}", path)
+    pose = back @ _pose(element, context)
+    if "fullinertia" in element.attrib:
+        xx, yy, zz, xy, xz, yz = numbers(
+            element.attrib["fullinertia"], 6, f"fullinertia {of_body}", path
         )
-    if mass < 0:
-        raise InputError(
-            context.path, f"the mass of the body '{name}' is {mass:g} kg. It takes 0 or more."
-        )
-    return Link(name, tuple(visuals), tuple(collisions), mass)
+        return Inertial(mass, pose, (xx, yy, zz, xy, xz, yz))
+    if "diaginertia" in element.attrib:
+        xx, yy, zz = vector(element.attrib["diaginertia"], f"diaginertia {of_body}", path)
+        return Inertial(mass, pose, (xx, yy, zz, 0.0, 0.0, 0.0))
+    return Inertial(mass)
 
 
 def _solid(

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from sim2cam.errors import InputError
+from sim2cam.geometry.masses import Floats, spread_of_tensor
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.render.assets.reader import MESH_SUFFIXES
 from sim2cam.scene.articulation import Joint, JointKind
@@ -22,12 +25,15 @@ from sim2cam.scene.asset import Box, Cylinder, Sphere
 
 T = TypeVar("T")
 Rgb = tuple[int, int, int]
+Moments = tuple[float, float, float, float, float, float]
 
 MOST_LINKS = 256
 MOST_SHAPES = 1024
 
 SHAPES = ("box", "cylinder", "sphere", "mesh")
 """What links of URDF and SDF are made of."""
+TENSOR = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+"""What URDF and SDF call the moments and products of inertia."""
 JOINT_KINDS: dict[str, JointKind] = {
     "fixed": "fixed",
     "revolute": "revolute",
@@ -69,6 +75,30 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Inertial:
+    """What a file says of the mass of a link; it need not be true.
+
+    Attributes:
+        mass_kg: 0 when it says none.
+        pose: the frame of its moments, with the centre of the mass for its origin, in the link's.
+        moments_kg_m2: xx, yy, zz, xy, xz and yz of its tensor of inertia; None when it says none.
+    """
+
+    mass_kg: float = 0.0
+    pose: Pose = field(default_factory=Pose)
+    moments_kg_m2: Moments | None = None
+
+    def spread(self) -> Floats | None:
+        """Returns how the mass is spread (4, 4), in the link's frame; None when the file does not say."""
+        if self.mass_kg == 0 or self.moments_kg_m2 is None:
+            return None
+        xx, yy, zz, xy, xz, yz = self.moments_kg_m2
+        tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        with np.errstate(all="ignore"):  # whoever wrote the file may have put anything there
+            return spread_of_tensor(self.mass_kg, tensor, self.pose)
+
+
+@dataclass(frozen=True)
 class Link:
     """A rigid part of a model.
 
@@ -76,13 +106,13 @@ class Link:
         name: unique in it.
         visuals: what is seen of it.
         collisions: as what it collides; as what is seen of it when there are none.
-        mass_kg: 0 when the file says none.
+        inertial: its mass.
     """
 
     name: str
     visuals: tuple[Shape, ...] = ()
     collisions: tuple[Shape, ...] = ()
-    mass_kg: float = 0.0
+    inertial: Inertial = field(default_factory=Inertial)
 
 
 @dataclass(frozen=True)
@@ -261,4 +291,10 @@ def _moved(placed: Placed, to_frame: Pose) -> Link:
         return tuple(replace(one, pose=to_frame @ placed.pose @ one.pose) for one in found)
 
     link = placed.link
-    return replace(link, visuals=shapes(link.visuals), collisions=shapes(link.collisions))
+    inertial = replace(link.inertial, pose=to_frame @ placed.pose @ link.inertial.pose)
+    return replace(
+        link,
+        visuals=shapes(link.visuals),
+        collisions=shapes(link.collisions),
+        inertial=inertial,
+    )

@@ -1,4 +1,4 @@
-"""SDF, the format of Gazebo, as far as one model goes: links with poses, shapes, colours and masses,
+"""SDF, the format of Gazebo, as far as one model goes: links with poses, shapes, colours and inertias,
 fixed, revolute, continuous and prismatic joints.
 
 Poses relative to named frames, included and nested models, and several models in one file are
@@ -18,7 +18,9 @@ from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.render.assets.model import (
     JOINT_KINDS,
     SHAPES,
+    TENSOR,
     Hinge,
+    Inertial,
     Link,
     MeshPart,
     Model,
@@ -34,6 +36,7 @@ from sim2cam.render.assets.model import (
 from sim2cam.render.assets.xml_file import (
     attribute,
     direction,
+    kilograms,
     number,
     numbers,
     read_xml,
@@ -83,16 +86,27 @@ def read_sdf(path: Path) -> Model:
 
 def _link(element: Element, path: Path) -> Link:
     name = attribute(element, "name", path)
-    for inertia in element.findall("inertial/inertia/*"):
-        number(inertia.text or "", f"{inertia.tag} of the link '{name}'", path)
-    mass = number(element.findtext("inertial/mass", "0"), f"the mass of the link '{name}'", path)
-    if mass < 0:
-        raise InputError(path, f"the mass of the link '{name}' is {mass:g} kg. It takes 0 or more.")
     visuals, collisions = (
         tuple(_shape(one, path) for one in element.findall(kind))
         for kind in ("visual", "collision")
     )
-    return Link(name, visuals, collisions, mass)
+    return Link(name, visuals, collisions, _inertial(element, name, path))
+
+
+def _inertial(link: Element, name: str, path: Path) -> Inertial:
+    element = link.find("inertial")
+    if element is None:
+        return Inertial()
+    mass = kilograms(element.findtext("mass", "0"), f"the mass of the link '{name}'", path)
+    inertia = element.find("inertia")
+    if inertia is None:
+        return Inertial(mass)
+    of_link = f"of the link '{name}'"
+    xx, yy, zz, xy, xz, yz = (
+        number(inertia.findtext(key, otherwise), f"{key} {of_link}", path)
+        for key, otherwise in zip(TENSOR, "111000", strict=True)  # as SDF has it
+    )
+    return Inertial(mass, _pose(element, path), (xx, yy, zz, xy, xz, yz))
 
 
 def _shape(element: Element, path: Path) -> Shape:

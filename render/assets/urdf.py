@@ -1,6 +1,6 @@
 """URDF, the format of ROS for robots, as far as it decides what a model looks like and how it moves.
 
-Read: links with all their visuals, collisions and masses, materials' colours, joints (fixed,
+Read: links with all their visuals, collisions and inertias, materials' colours, joints (fixed,
 revolute, continuous, prismatic) with limits and mimics. What drives or measures a robot is passed
 over; floating and planar joints are refused by name.
 """
@@ -19,7 +19,9 @@ from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.render.assets.model import (
     JOINT_KINDS,
     SHAPES,
+    TENSOR,
     Hinge,
+    Inertial,
     Link,
     MeshPart,
     Model,
@@ -34,6 +36,7 @@ from sim2cam.render.assets.raw_mesh import warn
 from sim2cam.render.assets.xml_file import (
     attribute,
     direction,
+    kilograms,
     number,
     numbers,
     read_xml,
@@ -76,25 +79,24 @@ def _link(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> 
         name,
         tuple(_shape(visual, materials, path) for visual in element.findall("visual")),
         tuple(_shape(collision, {}, path) for collision in element.findall("collision")),
-        _mass_kg(element, name, path),
+        _inertial(element, name, path),
     )
 
 
-def _mass_kg(link: Element, name: str, path: Path) -> float:
-    for inertia in link.findall("inertial/inertia"):
-        for key, text in inertia.attrib.items():
-            number(text, f"{key} of the link '{name}'", path)
-    mass = link.find("inertial/mass")
-    found = (
-        0.0
-        if mass is None
-        else number(mass.get("value", ""), f"the mass of the link '{name}'", path)
+def _inertial(link: Element, name: str, path: Path) -> Inertial:
+    element = link.find("inertial")
+    if element is None:
+        return Inertial()
+    mass, inertia = element.find("mass"), element.find("inertia")
+    told = "0" if mass is None else mass.get("value", "")
+    found = kilograms(told, f"the mass of the link '{name}'", path)
+    if inertia is None:
+        return Inertial(found)
+    of_link = f"of the link '{name}'"
+    xx, yy, zz, xy, xz, yz = (
+        number(inertia.get(key, "0"), f"{key} {of_link}", path) for key in TENSOR
     )
-    if found < 0:
-        raise InputError(
-            path, f"the mass of the link '{name}' is {found:g} kg. It takes 0 or more."
-        )
-    return found
+    return Inertial(found, _origin(element, path), (xx, yy, zz, xy, xz, yz))
 
 
 def _shape(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Shape:

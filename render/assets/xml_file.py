@@ -88,6 +88,18 @@ def number(text: str, where: str, path: Path) -> float:
     return numbers(text, 1, where, path)[0]
 
 
+def kilograms(text: str, where: str, path: Path) -> float:
+    """Returns the mass of a text.
+
+    Raises:
+        InputError: as ``number``, or it is below 0.
+    """
+    found = number(text, where, path)
+    if found < 0:
+        raise InputError(path, f"{where} is {found:g} kg. It takes 0 or more.")
+    return found
+
+
 def vector(text: str, where: str, path: Path) -> Vec3:
     """Returns three finite numbers of a text; raises as ``numbers`` does."""
     x, y, z = numbers(text, 3, where, path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
+from sim2cam.geometry.poses import Pose, Quaternion, quaternion, vec3
 from sim2cam.render.physics.bullet import SCALE
 from sim2cam.scene.asset import Box, Cylinder
 from sim2cam.scene.fasteners import Bolt, Nut
@@ -41,7 +41,7 @@ class Part:
 
     Attributes:
         shape: what it is.
-        pose: its frame in that of the whole, whose origin is the centre of its mass.
+        pose: its frame in that of the whole.
     """
 
     shape: Box | Cylinder | Capsule
@@ -61,22 +61,20 @@ def parts_of(asset: Compound) -> tuple[Part, ...]:
             return tuple(part for strand in asset.strands for part in _capsules(strand))
 
 
-def compound_shapes(
-    client: BulletClient, asset: Compound, offset_m: Vec3, *, is_fixed: bool
-) -> list[int]:
-    """Returns Bullet's shapes of a compound, moved against the frame of its body.
+def compound_shapes(client: BulletClient, asset: Compound, *, is_fixed: bool) -> list[int]:
+    """Returns Bullet's shapes of a compound.
 
     Bullet takes few solids for one shape. What is fixed has as many shapes as it needs; what moves has
     one, so that strands of many points are straightened a little.
     """
     parts = parts_of(asset if is_fixed or not isinstance(asset, Tubes) else _simpler(asset))
     return [
-        _shape_of(client, parts[first : first + _MOST_PARTS], offset_m)
+        _shape_of(client, parts[first : first + _MOST_PARTS])
         for first in range(0, len(parts), _MOST_PARTS)
     ]
 
 
-def _shape_of(client: BulletClient, parts: Sequence[Part], offset_m: Vec3) -> int:
+def _shape_of(client: BulletClient, parts: Sequence[Part]) -> int:
     shapes, poses = [part.shape for part in parts], [part.pose for part in parts]
     shape = client.createCollisionShapeArray(
         shapeTypes=[_kind_of(client, one) for one in shapes],
@@ -86,7 +84,7 @@ def _shape_of(client: BulletClient, parts: Sequence[Part], offset_m: Vec3) -> in
         ],
         radii=[1.0 if isinstance(one, Box) else one.radius_m * SCALE for one in shapes],
         lengths=[1.0 if isinstance(one, Box) else one.height_m * SCALE for one in shapes],
-        collisionFramePositions=[np.add(p.position_m, offset_m) * SCALE for p in poses],
+        collisionFramePositions=[np.multiply(p.position_m, SCALE) for p in poses],
         collisionFrameOrientations=[(*p.rotation_wxyz[1:], p.rotation_wxyz[0]) for p in poses],
     )
     return int(shape)

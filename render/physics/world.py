@@ -10,16 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim2cam.geometry.motion import Course, Twist
-from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.geometry.poses import Pose, Quaternion, quaternion, vec3
 from sim2cam.render.assets.decomposition import parts_obj
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.bullet import SCALE, empty_world
 from sim2cam.render.physics.compounds import Compound, compound_shapes
 from sim2cam.render.physics.film import STEP_S
-from sim2cam.scene.asset import Block, Board, Box, Card, Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.render.physics.masses import balance_of
+from sim2cam.scene.asset import (
+    Asset,
+    Block,
+    Board,
+    Box,
+    Card,
+    Cylinder,
+    Die,
+    Ground,
+    MeshFile,
+    Sphere,
+)
 from sim2cam.scene.packages import Carton, Sheet, Tin
 from sim2cam.scene.scene import Body
 
@@ -61,23 +72,25 @@ def world_of(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]
 def _add(client: BulletClient, body: Body) -> list[int]:
     """Returns Bullet's numbers of a body: one of what moves."""
     if isinstance(body.asset, Compound):
-        offset = vec3(np.multiply(body.mass_offset_m, -1.0))
-        shapes = compound_shapes(client, body.asset, offset, is_fixed=body.is_fixed)
+        shapes = compound_shapes(client, body.asset, is_fixed=body.is_fixed)
     else:
-        shapes = [_collider(client, body)]
+        shapes = [_collider(client, body.asset)]
     return [_add_shape(client, body, shape) for shape in shapes]
 
 
 def _add_shape(client: BulletClient, body: Body, shape: int) -> int:
-    w, x, y, z = body.pose.rotation_wxyz
+    balance, mass_kg = balance_of(body), 0.0 if body.is_fixed else body.mass_kg
     handle = client.createMultiBody(
-        0.0 if body.is_fixed else body.mass_kg,
+        mass_kg,
         shape,
         -1,
-        (body.pose.apply(_centre_m(body)[None])[0] * SCALE).tolist(),
-        (x, y, z, w),
+        *_in_bullet(body.pose),
+        *_in_bullet(balance.frame),
         useMaximalCoordinates=1,  # of Bullet's two kinds of bodies the one with split impulses
     )
+    if balance.moments_m2 is not None:
+        moments = np.multiply(balance.moments_m2, mass_kg * SCALE**2).tolist()
+        client.changeDynamics(handle, -1, mass=mass_kg, localInertiaDiagonal=moments)
     rolling = ROLLING_M.get(body.asset.kind, 0.0) * SCALE
     client.changeDynamics(
         handle, -1, lateralFriction=body.friction, restitution=body.restitution,
@@ -90,59 +103,56 @@ def _add_shape(client: BulletClient, body: Body, shape: int) -> int:
     return int(handle)
 
 
-def _collider(client: BulletClient, body: Body) -> int:
-    """Returns the shape that a body collides as, around the centre of its mass."""
-    off = np.multiply(body.mass_offset_m, -SCALE)
-    moved = {"collisionFramePosition": off.tolist()} if off.any() else {}
-    match body.asset:
+def _in_bullet(pose: Pose) -> tuple[list[float], Quaternion]:
+    """Returns a pose in Bullet's units, whose quaternions end with w."""
+    w, x, y, z = pose.rotation_wxyz
+    return np.multiply(pose.position_m, SCALE).tolist(), (x, y, z, w)
+
+
+def _collider(client: BulletClient, asset: Asset) -> int:
+    """Returns the shape that an asset collides as, in its own frame."""
+    match asset:
         case Die():  # as a cube: rounding bends its way, not how it lies, and cubes rest without jitter
             shape = client.createCollisionShape(
-                client.GEOM_BOX, halfExtents=[body.asset.edge_m * SCALE / 2] * 3, **moved
+                client.GEOM_BOX, halfExtents=[asset.edge_m * SCALE / 2] * 3
             )
         # round edges and corners bend its way no more
         case Box() | Block() | Board() | Card() | Carton() | Sheet():
-            sides = np.multiply(body.asset.size_m, SCALE / 2).tolist()
-            shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides, **moved)
+            sides = np.multiply(asset.size_m, SCALE / 2).tolist()
+            shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides)
         case Cylinder() | Tin():
-            radius, height = body.asset.radius_m * SCALE, body.asset.height_m * SCALE
-            shape = client.createCollisionShape(
-                client.GEOM_CYLINDER, radius=radius, height=height, **moved
-            )
+            radius, height = asset.radius_m * SCALE, asset.height_m * SCALE
+            shape = client.createCollisionShape(client.GEOM_CYLINDER, radius=radius, height=height)
         case Sphere():
-            shape = client.createCollisionShape(
-                client.GEOM_SPHERE, radius=body.asset.radius_m * SCALE, **moved
-            )
+            shape = client.createCollisionShape(client.GEOM_SPHERE, radius=asset.radius_m * SCALE)
         case Ground():
-            half = body.asset.side_m * SCALE / 2
+            half = asset.side_m * SCALE / 2
             shape = client.createCollisionShape(
                 client.GEOM_BOX,
                 halfExtents=[half, half, GROUND_DEPTH_M * SCALE],
                 collisionFramePosition=[0, 0, -GROUND_DEPTH_M * SCALE],
             )
         case MeshFile():
-            shape = _mesh_shape(client, body)
+            shape = _mesh_shape(client, asset)
     return int(shape)
 
 
-def _mesh_shape(client: BulletClient, body: Body) -> int:
-    """Returns a file's shape around its mass: one convex solid from its corners, several from a file
-    of each link, which stays the same however the joints stand.
+def _mesh_shape(client: BulletClient, asset: MeshFile) -> int:
+    """Returns a file's shape: one convex solid from its corners, several from a file of each link,
+    which stays the same however the joints stand.
     """
-    assert isinstance(body.asset, MeshFile)
-    links, centre = collider_of(body.asset).links, _centre_m(body)
+    links = collider_of(asset).links
     if len(links) == len(links[0].parts) == 1 and links[0].pose == Pose():
-        corners = (links[0].parts[0] - centre) * SCALE
-        return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners.tolist()))
-    unposed = replace(body.asset, joints=(), keypoints=())
-    turns = (link.pose.rotation_wxyz for link in links)
+        corners = (links[0].parts[0] * SCALE).tolist()
+        return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners))
+    unposed = replace(asset, joints=(), keypoints=())
+    places, turns = zip(*(_in_bullet(link.pose) for link in links), strict=True)
     shape = client.createCollisionShapeArray(
         [client.GEOM_MESH] * len(links),
         fileNames=[str(_parts_file(unposed, link.link)) for link in links],
         meshScales=[[SCALE] * 3] * len(links),
-        collisionFramePositions=[
-            ((link.pose.position_m - centre) * SCALE).tolist() for link in links
-        ],
-        collisionFrameOrientations=[(x, y, z, w) for w, x, y, z in turns],
+        collisionFramePositions=list(places),
+        collisionFrameOrientations=list(turns),
     )
     return int(shape)
 
@@ -162,19 +172,17 @@ def _own_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="sim2cam-")
 
 
-def _centre_m(body: Body) -> NDArray[np.float64]:
-    """Returns where in the body's frame (3,) its mass lies, on which Bullet puts its own frame."""
-    centre = collider_of(body.asset).center if isinstance(body.asset, MeshFile) else np.zeros(3)
-    return np.asarray(centre + body.mass_offset_m)
-
-
 def course_of(client: BulletClient, body: Body, handle: int) -> Course:
-    """Returns where a body is and how it moves."""
+    """Returns where a body is and how it moves; Bullet tells it of the frame of its balance."""
+    frame = balance_of(body).frame
     position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
     velocity, spin = client.getBaseVelocity(handle)
     px, py, pz = (float(c) / SCALE for c in position)
     centre = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
-    to_origin = centre.rotation().apply(-_centre_m(body))
-    pose = replace(centre, position_m=vec3(centre.position_m + to_origin))
+    to_origin = centre.rotation().apply(frame.inverse().position_m)
+    turn = centre.rotation_wxyz
+    if frame.rotation_wxyz != Pose().rotation_wxyz:
+        turn = quaternion(centre.rotation() * frame.rotation().inv())
+    pose = Pose(turn, vec3(centre.position_m + to_origin))
     velocity_m_s = np.divide(velocity, SCALE) + np.cross(spin, to_origin)
     return Course(pose, Twist(vec3(velocity_m_s), vec3(np.array(spin))))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sim2cam.render.shapes.charts import Plane
 from sim2cam.render.shapes.printing import Sheet, draw_text
-from sim2cam.render.shapes.textures import levels, shrunk_picture
+from sim2cam.render.shapes.textures import cut_out, levels
 from sim2cam.scene.decal import Decal
 from sim2cam.scene.material import Texture
 
@@ -126,8 +126,7 @@ def _torn_m(decal: Decal, along: Floats, across: Floats, side_m: float) -> Float
 def _print_of(decal: Decal, width_px: int) -> Singles:
     """Returns what a decal shows, linear RGB and how much of it covers, (h, w, 4), about so wide."""
     if decal.picture is not None:
-        pixels = shrunk_picture(decal.picture, width_px)
-        return np.dstack([pixels, np.ones(pixels.shape[:2], np.float32)])
+        return cut_out(decal.picture, width_px)
     line = _line_of(decal.text)
     size = width_px, max(2, round(width_px * line.shape[0] / line.shape[1]))
     ink = (cv2.resize(line, size, interpolation=cv2.INTER_AREA) / 255.0)[..., None]

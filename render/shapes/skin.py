@@ -74,8 +74,8 @@ def skin_of(body: Body) -> Skin:
             return Skin(picture, None, 1.0)
     span = _span_m(body)
     if has_finish(body.material) or body.decals:
-        top = asset.size_m[:2] if isinstance(asset, Box) and body.decals else None
-        finish = finish_of(body.material, span, body.decals or (), top)
+        top = asset.size_m[:2] if isinstance(asset, Box) else (span / 2, span / 2)
+        finish = finish_of(body.material, span, body.decals or (), top if body.decals else None)
         return _finished(finish, 1 / span, 0.5)
     is_whole = isinstance(asset, Ground) and is_photo(texture)
     return Skin(plane_map(texture, span), None, 1 / span, 0.5 if is_whole else 0.0)
@@ -94,6 +94,8 @@ def _span_m(body: Body) -> float:
             return max(photo_size_m(texture))
         case Box() if body.decals:  # which must not repeat
             return max(asset.size_m)
+        case Ground() if body.decals:  # nor these, near by
+            return 2 * MAX_REPEAT_M
         case Sphere():
             longest = 2 * asset.radius_m
         case Box() | Block():

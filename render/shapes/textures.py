@@ -40,6 +40,7 @@ _TEXELS_PER_M = 1600
 _MAX_TEXELS = 2048
 _MAX_PICTURE_PX = 4096
 _SRGB_STEPS = 65535
+_LEAST_OPACITY = 1e-4
 
 
 @functools.lru_cache(maxsize=16)
@@ -150,9 +151,36 @@ def shrunk_picture(file: PictureFile, width_px: int) -> NDArray[np.float32]:
     path = Path(file.path)
     images.check_digest(path, file.digest)
     pixels = images.read_radiance(path)
-    height, width = pixels.shape[:2]
-    if width <= width_px:
+    if pixels.shape[1] <= width_px:
         return pixels
+    return _shrunk(pixels, width_px)
+
+
+@functools.lru_cache(maxsize=8)
+def cut_out(file: PictureFile, width_px: int) -> NDArray[np.float32]:
+    """Returns the linear colours of a picture at most so wide, and how opaque they are (h, w, 4).
+
+    Raises:
+        InputError: as ``shrunk_picture``.
+    """
+    pixels = shrunk_picture(file, width_px)
+    layers = images.read_layers(Path(file.path))
+    if layers is None or layers.alpha is None:
+        return np.dstack([pixels, np.ones(pixels.shape[:2], np.float32)])
+    most = np.iinfo(layers.rgb.dtype).max
+    opacity = (layers.alpha / most).astype(np.float32)
+    colors = images.LINEAR[np.round(layers.rgb * (255 / most)).astype(np.uint8)]
+    # what is transparent has no colour that counts, so colours are weighed by their opacity
+    found = np.dstack([colors * opacity[..., None], opacity])
+    found = _shrunk(found, width_px) if found.shape[1] > width_px else found
+    nearby = cv2.blur(found, (3, 3))  # for what is laid between texels of which one has a colour
+    weighed = np.where(found[..., 3:] > 0, found, nearby)
+    found[..., :3] = weighed[..., :3] / np.maximum(weighed[..., 3:], _LEAST_OPACITY)
+    return np.asarray(found)
+
+
+def _shrunk(pixels: NDArray[np.float32], width_px: int) -> NDArray[np.float32]:
+    height, width = pixels.shape[:2]
     size = (width_px, max(1, round(height * width_px / width)))
     return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.float32)
 

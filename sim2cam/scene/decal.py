@@ -11,10 +11,11 @@ from sim2cam.scene.packages import MOST_LETTERS, can_say
 from sim2cam.scene.picture import PictureFile
 
 SIDES: dict[str, int] = {
-    "die": 6, "board": 2, "card": 2, "sheet": 2, "tin": 1, "carton": 6, "box": 1,
+    "die": 6, "board": 2, "card": 2, "sheet": 2, "tin": 1, "carton": 6, "box": 1, "ground": 1,
 }  # fmt: skip
 """How many sides have places of their own in a picture, by the ``kind`` of asset: those of a die from
-1 to 6, front and back of a plate, what is around a tin, -x, +x, -y, ... of a carton, the top of a box."""
+1 to 6, front and back of a plate, what is around a tin, -x, +x, -y, ... of a carton, the top of a box, of a table the square in its middle
+that is half as wide as its picture: 48 cm, where that is no photo. Mirror images lie beyond."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Decal:
         text: what it says; only what OpenCV's fonts have, ASCII.
         letters: linear RGB of what it says.
         ground: of the paper behind; None for letters alone.
-        picture: takes the place of text and ground.
+        picture: takes the place of text and ground; where it is transparent, the body shows.
     """
 
     side: int

@@ -108,7 +108,14 @@ def test_all_places_can_be_told(domain):
     stuck = with_group(stuck, "decal", on="die")
     found = decals_of(composed(stuck)[1])
     assert {body.asset.kind for body, _ in found} == {"die"}
-    assert set(PLACES) - {"mat", "paper"} <= SIDES.keys()
+    assert set(PLACES) - {"mat", "paper", "table"} <= SIDES.keys()
+
+
+def test_tables_have_theirs_in_every_scene(domain):
+    dice = replace(load_recipe("dice").domain, decal=domain.decal)
+    dice = with_group(with_group(dice, "layout", decal_count=2), "decal", on="table")
+    check_domain(dice, (), [str(n) for n in range(1, 7)])
+    assert [body.name for body, _ in decals_of(composed(dice)[1])] == ["table", "table"]
 
 
 def test_pictures_are_drawn_by_name_and_recorded(tmp_path):

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import trimesh
 
+from sim2cam.geometry.masses import center_of, principal_axes
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.assets import decomposition as module
-from sim2cam.render.assets.decomposition import center_of, decompose
+from sim2cam.render.assets.content import MeshContent
+from sim2cam.render.assets.decomposition import decompose
 from sim2cam.render.assets.files import asset_names
-from sim2cam.render.assets.hull import hull_of, taken_apart
+from sim2cam.render.assets.hull import even_spread, hull_of, spread_of, taken_apart
 from sim2cam.render.assets.importer import import_assets
-from sim2cam.render.assets.mesh_file import parse_file, read_mesh_file
+from sim2cam.render.assets.mesh_file import collider_of, parse_file, read_mesh_file
 from sim2cam.render.physics.settling import settle
+from sim2cam.render.shapes.surface import Mesh
 from sim2cam.scene.asset import Box, Ground
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material, Texture
@@ -62,8 +65,9 @@ def test_parts_fill_the_solid_and_leave_its_hollow():
     assert 2 < len(parts) <= module.MOST_PARTS
     whole = [trimesh.convex.convex_hull(part) for part in parts]
     assert sum(part.volume for part in whole) == pytest.approx(solid.volume, rel=0.35)
-    assert np.abs(center_of(parts)[:2]).max() < 2e-3
-    assert center_of(parts)[2] == pytest.approx(solid.center_mass[2], abs=6e-3)
+    center = center_of(even_spread(parts))
+    assert np.abs(center[:2]).max() < 2e-3
+    assert center[2] == pytest.approx(solid.center_mass[2], abs=6e-3)
     inside = [[0, 0, 0.03], [0.01, 0, 0.07], [0, -0.015, 0.05]]
     for part in whole:
         planes = np.column_stack(
@@ -109,6 +113,27 @@ def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
     kept_out, _ = settle(Scene((bodies[0], as_hull, bodies[2]), DARK, ()))
     x, y, z = kept_out.bodies[2].pose.position_m
     assert np.hypot(x, y) > RADIUS or z > HEIGHT
+
+
+def test_a_cup_weighs_where_it_is_not_hollow(brought_in):
+    solid = cup()
+    frame, moments = principal_axes(collider_of(brought_in.mesh).spread)
+    assert frame.position_m == pytest.approx(solid.center_mass, abs=1e-6)
+    expected = np.diag(solid.moment_inertia) / solid.volume
+    assert moments == pytest.approx(expected, rel=1e-4)
+    assert brought_in.center_m == pytest.approx(solid.center_mass, abs=1e-6)
+
+
+def test_a_skin_that_is_half_inside_out_weighs_as_its_hull():
+    """Two balls beside each other, of which the surface of one looks inwards."""
+    balls = [trimesh.creation.icosphere(2, radius) for radius in (0.03, 0.02)]
+    balls[1].apply_translation((0.1, 0.0, 0.0))
+    balls[1].invert()
+    both = trimesh.util.concatenate(balls)
+    places, ones = np.array(both.vertices), np.ones(len(both.vertices), np.uint32)
+    mesh = Mesh(places, places, places, places[:, :2], np.array(both.faces), ones)
+    found = spread_of(MeshContent(mesh, None, is_closed=True), ())
+    assert np.array_equal(found, even_spread([hull_of(places).points]))
 
 
 def test_a_cup_stands_on_the_table(brought_in):

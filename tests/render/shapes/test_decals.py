@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import InputError, SpecError
-from sim2cam.images import LINEAR, digest_of, encode_png, write_bytes
+from sim2cam.images import (
+    LINEAR,
+    Layers,
+    digest_of,
+    encode_layers,
+    encode_png,
+    write_bytes,
+)
 from sim2cam.render.shapes.atlas import ATLASES
 from sim2cam.render.shapes.decals import Panel, stuck
 from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.render.shapes.skin import skin_key, skin_of
-from sim2cam.scene.asset import Board, Box, Card, Sphere
+from sim2cam.scene.asset import Board, Box, Card, Ground, Sphere
 from sim2cam.scene.decal import SIDES, Decal
 from sim2cam.scene.packages import Carton, Label, Sheet, Tin
 from sim2cam.scene.picture import PictureFile
@@ -27,6 +34,7 @@ ASSETS = {
     "carton": Carton((0.16, 0.06, 0.24), LABEL, "beans"),
     "tin": Tin(0.037, 0.11, LABEL, "beans"),
     "box": Box((0.5, 0.3, 0.002)),
+    "ground": Ground(4.0),
 }
 EVERY_SIDE = [(kind, side) for kind, count in SIDES.items() for side in range(count)]
 GREEN, BLACK = (0.0, 1.0, 0.0), (0.0, 0.0, 0.0)
@@ -82,7 +90,7 @@ def on_body(asset, skin, texels):
     return np.array(points), np.array(normals)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SIDES if kind != "box"])
+@pytest.mark.parametrize("kind", [kind for kind in SIDES if kind in ATLASES])
 def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
     asset = make.die(0.03) if kind == "die" else ASSETS[kind]
     panels = ATLASES[kind].panels(asset)
@@ -97,7 +105,7 @@ def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
 @pytest.mark.parametrize(("kind", "side"), EVERY_SIDE)
 def test_a_picture_is_the_right_way_up_and_as_large_as_told(body, quarters, kind, side):
     """Where its four colours lie on the body is told by the body's mesh, not by its picture."""
-    width = {"box": 0.1, "board": 0.06}.get(kind, 0.02)
+    width = {"box": 0.1, "board": 0.06, "ground": 0.1}.get(kind, 0.02)
     sticker = replace(BLANK, side=side, width_m=width, picture=quarters)
     plain, one = body(kind, roughness=0.9), body(kind, sticker)
     skin, bare = skin_of(one), skin_of(plain)
@@ -131,7 +139,7 @@ def test_what_a_label_is_read_from_stays_on_top(body, make, kind):
     assert ((found[side] == [0, 255, 0]).all(axis=-1) & ~inked).sum() > 100
 
 
-@pytest.mark.parametrize("kind", ["carton", "tin", "box"])
+@pytest.mark.parametrize("kind", ["carton", "tin", "box", "ground"])
 def test_what_does_not_fit_is_smaller_and_whole(body, quarters, kind):
     sticker = replace(BLANK, width_m=0.9, angle_rad=0.5, x=1.0, y=0.0, picture=quarters)
     skin, bare = skin_of(body(kind, sticker)), skin_of(body(kind))
@@ -171,6 +179,27 @@ def test_print_covers_where_there_is_ink_and_a_sticker_everywhere():
     assert np.array_equal(np.argwhere(cover[place] == 1), np.argwhere(backed[place][:, 2] == 0))
     blank = replace(words, text="", ground=(0.0, 0.0, 1.0))
     assert (stuck(side, [blank], [panel])[0][..., 0].min()) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_a_picture_is_cut_out_where_it_is_transparent(tmp_path, dtype):
+    """A red disc whose file has black around it, which must not darken its soft edge."""
+    row, column = np.indices((60, 90)) - [[[30]], [[45]]]
+    opacity = np.clip(26 - np.hypot(row, column), 0, 1)
+    most = np.iinfo(dtype).max
+    rgb = np.zeros((60, 90, 3), dtype)
+    rgb[opacity > 0, 0] = most
+    path = tmp_path / "disc.png"
+    write_bytes(path, encode_layers(Layers(rgb, np.round(most * opacity).astype(dtype))))
+    disc = replace(BLANK, width_m=0.09, picture=PictureFile(str(path), digest_of(path)))
+    for texels in (300, 150, 40):  # magnified, and shrunk
+        side = np.full((texels, texels, 3), (0.0, 1.0, 0.5))
+        panel = Panel(0, 0, (texels, texels), (0.1, 0.1))
+        colors, cover = stuck(side, [disc], [panel])
+        red = side + cover[..., None] * (np.array([1.0, 0.0, 0.0]) - side)
+        assert np.allclose(colors, red, atol=0.02)
+        assert cover.mean() * 100 == pytest.approx(np.pi * 2.55**2, rel=0.03)
+        assert (cover[colors[..., 1] > 0.999] < 0.01).all()
 
 
 def test_text_reads_as_opencv_writes_it():
@@ -231,9 +260,10 @@ def test_equal_bodies_with_other_decals_are_drawn_each_with_its_own(egl, make, b
         assert (np.argmax(seen, axis=-1) == color).mean() > 0.8
 
 
-def test_the_cpu_draws_them_too(tiny, make, body):
-    """On a mat that is wider than what repeats, one sticker is seen once, where it lies."""
-    mat = replace(body("box", replace(BLANK, width_m=0.1, x=0.0, y=0.0)), is_target=False)
+@pytest.mark.parametrize(("kind", "left", "far"), [("box", 0.2, 0.1), ("ground", 0.19, 0.19)])
+def test_the_cpu_draws_them_too(tiny, make, body, kind, left, far):
+    """On what is wider than what repeats, one sticker is seen once, where it lies."""
+    mat = replace(body(kind, replace(BLANK, width_m=0.1, x=0.0, y=0.0)), is_target=False)
     mat = replace(mat, pose=replace(mat.pose, position_m=(0.0, 0.0, 0.001)))
     tiny.load(make.scene(mat))
     view = make.view(make.camera((0.0, -0.001, 0.9), focal_px=400.0))
@@ -243,8 +273,8 @@ def test_the_cpu_draws_them_too(tiny, make, body):
     assert (stats[1:, cv2.CC_STAT_AREA] > 100).sum() == 1
     place = middles[1 + stats[1:, cv2.CC_STAT_AREA].argmax()]
     per_m = 400.0 / 0.898
-    assert place[0] == pytest.approx(159.5 - 0.2 * per_m, abs=3)  # the left edge
-    assert place[1] < 119.5 - 0.1 * per_m  # the far one
+    assert place[0] == pytest.approx(159.5 - left * per_m, abs=3)  # the left edge
+    assert place[1] < 119.5 - far * per_m  # the far one
 
 
 def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):
