@@ -53,7 +53,8 @@ class Maps(NamedTuple):
 
     def of(self, images: slice) -> Maps:
         """Returns the maps of some of the images."""
-        return Maps(*(None if each is None else each[images] for each in self))
+        cut = {name: each[images] for name, each in self._asdict().items() if each is not None}
+        return self._replace(**cut)
 
 
 class Detector(nn.Module):

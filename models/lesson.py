@@ -153,7 +153,7 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
         Tasks(corners_m, keypoints, config.masks),
         start,
         captures=None if aids.captures is None else pictures_alone(aids.captures),
-        dev=as_learned(aids.dev, config) if aids.dev and config.patience else None,
+        dev=as_learned(aids.dev, config) if aids.dev is not None and config.patience else None,
     )
 
 
@@ -167,6 +167,11 @@ def _check_aids(config: TrainConfig, aids: Aids) -> None:
         raise UsageError(
             "adapt needs captures. Name them with --captures, or leave it out of the recipe's [train]."
         )
+    for sample in aids.dev.samples if aids.dev is not None and config.patience else ():
+        if sample.objects is None:
+            raise InputError(
+                sample.rgb, "has no labels to tell by when to stop. Label it, or set patience = 0."
+            )
     if aids.captures is None:
         return
     if config.adapt is None:

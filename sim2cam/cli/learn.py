@@ -282,7 +282,9 @@ class Train:
         config = replace(load_recipe(self.recipe).train, **given)
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
-        captures, dev = (path and read_captures(path) for path in (self.captures, self.dev))
+        captures, dev = (
+            None if path is None else read_captures(path) for path in (self.captures, self.dev)
+        )
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
         clear_run(self.out, self.folder)

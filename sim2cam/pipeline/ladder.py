@@ -1,7 +1,8 @@
 """The ladder: equal trainings on ever more of the pipeline, scored on the same real captures.
 
-Every arm trains the same detector for the same number of steps; only the data differ. Where there are
-renders without randomization, arms with others begin with them (docs/decisions/0035-plain-scenes-first.md).
+Every arm trains the same detector for the same number of steps; only the data and what is done with them
+differ. Where there are renders without randomization, arms with others begin with them
+(docs/decisions/0035-plain-scenes-first.md).
 Pieces are (arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
 a ladder can be run in pieces and on several machines.
 """
