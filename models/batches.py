@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.dataset.sample import Dataset
 from sim2cam.models.augment import Photometric
 from sim2cam.models.crops import CropRules, draw_crop
 from sim2cam.models.parts import Parts
@@ -27,6 +28,14 @@ class Batch:
 
     rgb: NDArray[np.uint8]
     targets: Targets
+
+
+@dataclass(frozen=True)
+class Views:
+    """One step's captures: crops as they are, and with another look of each (n, h, w, 3) uint8."""
+
+    plain: NDArray[np.uint8]
+    varied: NDArray[np.uint8]
 
 
 class BatchMaker:
@@ -94,6 +103,55 @@ class BatchMaker:
             crop.segments,
         )
         return rgb, targets
+
+
+class ViewMaker:
+    """Makes what any step sees of captures.
+
+    Args:
+        captures: without labels.
+        rules: how crops are drawn.
+        batch: crops a step.
+        photometric: whether looks are varied; both views are the same otherwise.
+        seed: the run's seed.
+        cache_bytes: budget of decoded images.
+    """
+
+    def __init__(
+        self,
+        captures: Dataset,
+        rules: CropRules,
+        *,
+        batch: int,
+        photometric: bool,
+        seed: int,
+        cache_bytes: int,
+    ) -> None:
+        self._store = PictureStore([captures.samples], (), cache_bytes)
+        self._count = len(captures.samples)
+        self._rules = rules
+        self._batch = batch
+        self._seed = seed
+        self._photometric = Photometric() if photometric else None
+
+    def make(self, step: int) -> Views:
+        """Returns the views of a step.
+
+        Raises:
+            InputError: an image cannot be read.
+        """
+        plain, varied = zip(
+            *(self._make_crop(step, slot) for slot in range(self._batch)), strict=True
+        )
+        return Views(np.stack(plain), np.stack(varied))
+
+    def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        rng = stream(self._seed, "captures", scene_index=step, attempt=slot)
+        picture = self._store.get(0, int(rng.integers(self._count)))
+        rgb = draw_crop(picture, self._rules, rng).rgb
+        if self._photometric is None:
+            return rgb, rgb
+        return rgb, self._photometric(rgb, int(rng.integers(2**31)))
 
 
 def made_ahead(make: Callable[[int], T], steps: range, threads: int) -> Iterator[T]:

@@ -11,7 +11,7 @@ from sim2cam import __version__
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError, UsageError, did_you_mean
 from sim2cam.models.confidence import Scaling
-from sim2cam.models.config import ARCHITECTURES, LATER_TASKS, trained_magnification
+from sim2cam.models.config import ARCHITECTURES, LATER, trained_magnification
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
@@ -47,6 +47,21 @@ class NoveltyLimit:
 
 
 @dataclass(frozen=True)
+class StartRecord:
+    """What a card says of the weights that a training began with.
+
+    Attributes:
+        name: of their file.
+        digest: SHA-256 of that file.
+        data: what they were trained on, and before that the weights with which that began.
+    """
+
+    name: str
+    digest: str
+    data: tuple[PartRecord, ...]
+
+
+@dataclass(frozen=True)
 class DetectorCard:
     """A detector in words.
 
@@ -64,6 +79,11 @@ class DetectorCard:
         objects: by category, those whose poses it finds; empty of one that finds none.
         keypoints: by category, the names of those it finds; empty of one that finds none.
         masks: whether it finds masks.
+        residual: whether a small head corrects what the others say.
+        start: weights that its training began with; None where it began anew.
+        captures: what its features were brought to, without labels; None without.
+        looks: steps, and the AP50 of the weights after them on development captures, of which the best
+            are here; empty of a training with a fixed number of steps.
         scaling: what calibrates confidences, measured on development images or held-out pictures; None
             where it was not.
         sizes_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
@@ -89,6 +109,10 @@ class DetectorCard:
     objects: dict[str, KnownObject] = field(default_factory=dict)
     keypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     masks: bool = False
+    residual: bool = False
+    start: StartRecord | None = None
+    captures: PartRecord | None = None
+    looks: tuple[tuple[int, float], ...] = ()
     scaling: Scaling | None = None
     sizes_px: tuple[float, float] | None = None
     novelty: NoveltyLimit | None = None
@@ -106,8 +130,8 @@ class DetectorCard:
         return trained_magnification(self.config.get("scale_range", (1.0, 1.0)))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the card as JSON values, without later tasks that it does not have."""
-        return {n: v for n, v in asdict(self).items() if v or n not in LATER_TASKS}
+        """Returns the card as JSON values, without later keys that it does not use."""
+        return {n: v for n, v in asdict(self).items() if v or n not in LATER}
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:

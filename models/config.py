@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.training.settings import check_least
@@ -34,12 +34,81 @@ ARCHITECTURES = {
 """By size; the blocks of ``small`` and ``base`` are those of residual networks of 18 and 34 layers (He et al.
 2016), short of the last stage."""
 
-LATER_TASKS = ("keypoints", "masks")
-"""Left out of files where they are not learned: cards, checkpoints and results of before have none."""
+
+@dataclass(frozen=True)
+class FineTuning:
+    """How a training goes on from the weights of another one.
+
+    Attributes:
+        head_rate: learning rate of the heads, as a share of the training's.
+        layer_decay: what remains of the rate with each step away from the heads: the neck, then the
+            trunk's stages from coarse to fine, then its stem (Howard and Ruder 2018, "Universal
+            Language Model Fine-tuning", section 3.2).
+        residual: whether everything stays as it is but for a new small head, which corrects boxes and
+            categories and learns at the full rate.
+    """
+
+    head_rate: float = 0.25
+    layer_decay: float = 0.7
+    residual: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses rates that are none.
+
+        Raises:
+            UsageError: naming the value.
+        """
+        for name in ("head_rate", "layer_decay"):
+            if not 0 < getattr(self, name) <= 1:
+                raise UsageError(
+                    f"fine_tuning.{name} must be above 0 and at most 1, not {getattr(self, name)}"
+                )
+
+
+Alignment = Literal["adabn", "coral", "dann", "mean-teacher"]
+"""How a detector is brought to captures without labels."""
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """How a training takes in captures without labels.
+
+    Attributes:
+        method: ``adabn`` (statistics of batch normalization, after the last step), ``coral``
+            (covariances of features), ``dann`` (features that a critic cannot tell apart, of images and
+            of objects) or ``mean-teacher`` (what the averaged weights find).
+        weight: of what it adds, over what is usual; ``adabn`` adds nothing.
+    """
+
+    method: Alignment
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuses what is no adaptation.
+
+        Raises:
+            UsageError: naming the value.
+        """
+        if self.method not in get_args(Alignment):
+            hint = did_you_mean(self.method, get_args(Alignment))
+            raise UsageError(f"adapt.method '{self.method}' is not known. {hint}")
+        if not self.weight > 0:
+            raise UsageError(f"adapt.weight must be above 0, not {self.weight}")
+
+    @property
+    def joins_steps(self) -> bool:
+        """Whether every step sees captures; otherwise they come in after the last one."""
+        return self.method != "adabn"
+
+
+LATER = (
+    "keypoints", "masks", "residual", "fine_tuning", "adapt", "patience", "start", "captures", "looks",
+)  # fmt: skip
+"""Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
 _LEAST = {
     "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
-    "cache_bytes": 0,
+    "cache_bytes": 0, "patience": 0,
 }  # fmt: skip
 
 
@@ -71,6 +140,10 @@ class TrainConfig:
             than later: plain scenes first are learned from sooner (Bengio et al. 2009, "Curriculum
             learning").
         mix_steps: over which these turn, evenly, into the weights of the data sets.
+        fine_tuning: how it goes on from the weights of another training; None where it begins anew.
+        adapt: how captures without labels are taken in; None without them.
+        patience: where labelled development captures are given, after how many of ``stopping.LOOKS``
+            that found nothing better the training ends, with the best weights; 0 for all of its steps.
         cache_bytes: budget of decoded images in memory; it decides speed only.
     """
 
@@ -96,6 +169,9 @@ class TrainConfig:
     ema_decay: float = 0.998
     first_weights: tuple[float, ...] = ()
     mix_steps: int = 0
+    fine_tuning: FineTuning | None = None
+    adapt: Adaptation | None = None
+    patience: int = 0
     cache_bytes: int = 3 << 30
 
     def __post_init__(self) -> None:
@@ -124,10 +200,11 @@ class TrainConfig:
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
         self._check_mix()
+        self._check_adapt()
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the settings as JSON values, without later tasks that are not learned."""
-        return {n: v for n, v in asdict(self).items() if v or n not in LATER_TASKS}
+        """Returns the settings as JSON values, without later ones that are not used."""
+        return {n: v for n, v in asdict(self).items() if v or n not in LATER}
 
     def _check_mix(self) -> None:
         if bool(self.first_weights) != bool(self.mix_steps):
@@ -138,6 +215,19 @@ class TrainConfig:
         if self.first_weights and not (min(self.first_weights) >= 0 < sum(self.first_weights)):
             raise UsageError(
                 f"first_weights must be 0 or more, and one above 0, not {self.first_weights}"
+            )
+
+    def _check_adapt(self) -> None:
+        if self.adapt is None:
+            return
+        if self.fine_tuning is not None and self.fine_tuning.residual:
+            raise UsageError(
+                "fine_tuning.residual leaves all features as they are, so there is nothing to adapt: leave "
+                "out one of both."
+            )
+        if self.adapt.method == "mean-teacher" and not self.photometric:
+            raise UsageError(
+                "mean-teacher needs photometric = true: it learns from pictures whose look is varied"
             )
 
 

@@ -19,6 +19,8 @@ MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit values
 STD_RGB = (58.4, 57.1, 57.4)
 CORNERS = 8  # of an object's box in space, in the order of ``corners_in_space``
 LOG_SPREADS = (-6.0, 3.0)
+BOX_MAPS = 5  # heat and the logarithms of four sides
+RESIDUAL_CHANNELS = 32
 RARE = 0.01  # probability of an object's centre that an untrained detector gives every cell
 
 
@@ -49,6 +51,11 @@ class Maps(NamedTuple):
     segments: Tensor | None = None
     votes: Tensor | None = None
 
+    def of(self, images: slice) -> Maps:
+        """Returns the maps of some of the images."""
+        cut = {name: each[images] for name, each in self._asdict().items() if each is not None}
+        return self._replace(**cut)
+
 
 class Detector(nn.Module):
     """Maps of a batch of images, of any size that 16 divides.
@@ -61,6 +68,8 @@ class Detector(nn.Module):
         keypoints: how many named points a category has at most; 0 finds none.
         masks: whether it says what every cell shows, and where the centre of that is (Cheng et al. 2020,
             "Panoptic-DeepLab").
+        residual: whether a small head corrects boxes and categories that the others say; it says nothing
+            at first.
     """
 
     mean: Tensor
@@ -75,6 +84,7 @@ class Detector(nn.Module):
         poses: bool = False,
         keypoints: int = 0,
         masks: bool = False,
+        residual: bool = False,
     ) -> None:
         super().__init__()
         numbers = ARCHITECTURES[architecture]
@@ -85,11 +95,12 @@ class Detector(nn.Module):
         self.lateral = nn.ModuleList([nn.Conv2d(c, neck, 1) for c in TRUNK_CHANNELS])
         self.merge_8 = convolution(neck, neck)
         self.merge_4 = convolution(neck, head)
-        self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, 5, 1))
+        self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, BOX_MAPS, 1))
         self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
         self.corners = _point_head(head, (n_categories, CORNERS, 3)) if poses else None
         self.keypoints = _point_head(head, (n_categories, keypoints, 4)) if keypoints else None
         self.masks = _mask_head(head, n_categories) if masks else None
+        self.residual = _residual_head(head, BOX_MAPS + n_categories) if residual else None
         _initialise(self, generator)
 
     def forward(self, rgb: Tensor) -> Maps:
@@ -107,9 +118,13 @@ class Detector(nn.Module):
     def read(self, features: Tensor) -> Maps:
         """Returns the maps that the heads make of ``features``."""
         where = self.where(features)
-        log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
         corners, keypoints = (_points(head, features) for head in (self.corners, self.keypoints))
-        found = Maps(where[:, 0], log_sides, self.what(features), corners, keypoints)
+        classes = self.what(features)
+        if self.residual is not None:
+            more = self.residual(features)
+            where, classes = where + more[:, :BOX_MAPS], classes + more[:, BOX_MAPS:]
+        log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
+        found = Maps(where[:, 0], log_sides, classes, corners, keypoints)
         if self.masks is None:
             return found
         shown = self.masks(features)
@@ -117,7 +132,7 @@ class Detector(nn.Module):
 
 
 def is_peak(heat: Tensor) -> Tensor:
-    """Returns where no neighbour of a cell is hotter, in a map of one image (h, w)."""
+    """Returns where no neighbour of a cell is hotter, in a map (h, w) or in several (n, h, w)."""
     return functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
 
 
@@ -152,6 +167,15 @@ def _mask_head(inputs: int, n_categories: int) -> nn.Sequential:
     return nn.Sequential(convolution(inputs, inputs), nn.Conv2d(inputs, 1 + n_categories + 2, 1))
 
 
+def _residual_head(inputs: int, outputs: int) -> nn.Sequential:
+    """Returns the layers that correct what others say; without batch normalization, for few pictures."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, RESIDUAL_CHANNELS, 3, padding=1),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(RESIDUAL_CHANNELS, outputs, 1),
+    )
+
+
 def _points(head: nn.Sequential | None, features: Tensor) -> Tensor | None:
     if head is None:
         return None
@@ -182,3 +206,5 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
     assert isinstance(heat_bias, Tensor)
     with torch.no_grad():
         heat_bias[0] = -math.log((1 - RARE) / RARE)
+    if detector.residual is not None:
+        nn.init.zeros_(cast("Tensor", detector.residual[2].weight))

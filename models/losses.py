@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import torch
@@ -11,6 +12,16 @@ from torch.nn import functional
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps, point_places
 from sim2cam.models.targets import Targets
 
+LOSS_WEIGHTS = {
+    "heat": 1.0,
+    "box": 1.0,
+    "category": 6.0,  # reading categories is the slow part
+    "corners": 2.0,
+    "keypoints": 2.0,
+    "seen": 2.0,
+    "shown": 1.0,
+    "votes": 1.0,
+}
 LABEL_SMOOTHING = 0.02
 SIDES_WEIGHT = 0.5
 
@@ -64,6 +75,11 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
     if maps.votes is not None and targets.votes is not None:
         found["votes"] = _vote_loss(maps.votes.float(), targets)
     return found
+
+
+def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
+    """Returns the weighted sum of what ``detector_losses`` returned."""
+    return torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
 
 
 def heat_loss(logits: Tensor, heat: Tensor, weight: Tensor) -> Tensor:

@@ -127,6 +127,7 @@ def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
         poses=bool(card.objects),
         keypoints=max(map(len, card.keypoints.values()), default=0),
         masks=card.masks,
+        residual=card.residual,
     )
     fill_network(path, network, tensors)
     network.eval().to(find_device(device))

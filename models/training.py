@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from sim2cam.dataset.known_objects import known_objects, turned_corners
-from sim2cam.models.batches import Batch, BatchMaker, made_ahead
-from sim2cam.models.card import DetectorCard
-from sim2cam.models.config import TrainConfig, trained_magnification
-from sim2cam.models.crops import CropRules
-from sim2cam.models.detector import Detector
-from sim2cam.models.losses import TargetTensors, detector_losses
-from sim2cam.models.parts import (
-    Parts,
-    as_learned,
-    check_parts,
-    part_records,
-    shares_at,
-    taught_keypoints,
+from sim2cam.models.adaptation import (
+    NORM_CROPS,
+    Critic,
+    adaptation_losses,
+    adapted_norms,
+    strength_at,
 )
+from sim2cam.models.batches import Batch, BatchMaker, ViewMaker, Views, made_ahead
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.config import ARCHITECTURES, TrainConfig
+from sim2cam.models.crops import CropRules
+from sim2cam.models.detector import Detector, Maps
+from sim2cam.models.fine_tuning import begin_with, freeze, rate_share
+from sim2cam.models.lesson import UNAIDED, Aids, Lesson, lesson_of
+from sim2cam.models.losses import TargetTensors, detector_losses, total_loss
+from sim2cam.models.parts import Parts, shares_at
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
-from sim2cam.models.sizes import trained_sizes
+from sim2cam.models.stopping import Looks, look_steps
+from sim2cam.models.tuning import ap50_on
 from sim2cam.seeds import integer_seed
 from sim2cam.training.checkpoint import (
     Checkpoint,
@@ -43,16 +50,6 @@ from sim2cam.training.run import CHECKPOINT, WEIGHTS, Record, open_run, read_rec
 
 __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
 
-LOSS_WEIGHTS = {
-    "heat": 1.0,
-    "box": 1.0,
-    "category": 6.0,  # reading categories is the slow part
-    "corners": 2.0,
-    "keypoints": 2.0,
-    "seen": 2.0,
-    "shown": 1.0,
-    "votes": 1.0,
-}
 LOADER_THREADS_BESIDE_CUDA = 6
 
 
@@ -64,7 +61,8 @@ class TrainProgress:
         step: steps done.
         steps: steps in all.
         losses: means since the last line: ``heat box category total``, with poses
-            ``corners``, with keypoints ``keypoints seen``, with masks ``shown votes``.
+            ``corners``, with keypoints ``keypoints seen``, with masks ``shown votes``; with captures
+            what ``adaptation_losses`` returns.
         learning_rate: of the last step.
         step_s: seconds a step since the last line, waiting for data included.
     """
@@ -81,6 +79,7 @@ def train_detector(
     config: TrainConfig,
     run_dir: Path,
     *,
+    aids: Aids = UNAIDED,
     resume: bool = False,
     device: str = "cpu",
     progress: Callable[[TrainProgress], None] | None = None,
@@ -93,6 +92,7 @@ def train_detector(
         parts: labelled data sets with their weights.
         config: everything else that decides the result.
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
+        aids: what there is beside labelled data.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
         progress: is told of every line of the record.
@@ -101,97 +101,125 @@ def train_detector(
 
     Raises:
         InputError: the data cannot be trained on.
-        CheckpointError: the checkpoint is broken or of another training.
+        CheckpointError: the checkpoint is broken or of another training, or the weights to begin with
+            are broken or do not fit.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError: names of keypoints do not tell left from right, which mirrored crops take.
+        UsageError: names of keypoints do not tell left from right, which mirrored crops take; settings
+            ask for what is not there, or the other way round.
         UsageError, BackendError: there is no such device.
         Sim2CamError: the loss is no longer finite.
     """
-    categories = check_parts(parts, config)
-    parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
     place = find_device(device)
-    objects = known_objects([dataset for dataset, _ in parts]) if config.poses else {}
-    tasks = Tasks(
-        turned_corners(objects[name] for name in categories) if objects else None,
-        taught_keypoints(parts, config),
-        config.masks,
-    )
-    records = part_records(parts)
-    identity = _identity(config, categories, [asdict(record) for record in records])
-    run = _Run(config, len(categories), tasks, place)
+    lesson = lesson_of(parts, config, aids)
+    config, identity = lesson.config, lesson.identity()
+    run = _Run(lesson, place)
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
         run.restore(checkpoint)
-    make = batch_maker(parts, categories, tasks, config).make
+    card = lesson.card()
+    batches, views = (
+        batch_maker(lesson.parts, card.categories, lesson.tasks, config),
+        _views(lesson),
+    )
+
+    def make(step: int) -> tuple[Batch, Views | None]:
+        joins = config.adapt is not None and config.adapt.joins_steps
+        return batches.make(step), views.make(step) if views and joins else None
+
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
     record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
-    for batch in made_ahead(make, range(run.step, config.steps), threads):
-        record.add(run.train_step(batch))
-        if run.step % line_steps and run.step < config.steps:
+    for batch, seen in made_ahead(make, run.steps_left, threads):
+        record.add(run.train_step(batch, seen))
+        run.look(card)
+        if run.step % line_steps and not run.is_done:
             continue
         losses, step_s = record.take_means(run.step)
         line = TrainProgress(run.step, config.steps, losses, run.learning_rate, step_s)
         record.write(line)
-        if run.step == config.steps or time.monotonic() - saved_at >= checkpoint_s:
+        if run.is_done or time.monotonic() - saved_at >= checkpoint_s:
             save_checkpoint(run_dir / CHECKPOINT, run.checkpoint(identity))
             saved_at = time.monotonic()
         if progress is not None:
             progress(line)
-    card = DetectorCard(
-        config.architecture,
-        categories,
-        run.step,
-        config.to_json(),
-        records,
-        magnification=trained_magnification(config.scale_range),
-        objects=objects,
-        keypoints=dict(tasks.keypoints),
-        masks=tasks.masks,
-        sizes_px=trained_sizes(parts, config),
-    )
-    save_detector(run_dir / WEIGHTS, run.average.state, card)
+        if run.is_done:
+            break
+    card = replace(card, steps=run.best_step, looks=tuple(run.looks.looks))
+    save_detector(run_dir / WEIGHTS, run.weights(views), card)
     return load_detector(run_dir / WEIGHTS, device=device)
 
 
 class _Run:
     """A training between two steps."""
 
-    def __init__(
-        self, config: TrainConfig, n_categories: int, tasks: Tasks, device: torch.device
-    ) -> None:
-        generator = torch.Generator().manual_seed(integer_seed(config.seed, "weights"))
-        self._config = config
+    def __init__(self, lesson: Lesson, device: torch.device) -> None:
+        self._lesson, self._config = lesson, lesson.config
         self._device = device
+        config, tasks = lesson.config, lesson.tasks
+        generator = torch.Generator().manual_seed(integer_seed(config.seed, "weights"))
         self.network = Detector(
             config.architecture,
-            n_categories,
+            len(lesson.categories),
             generator,
             poses=tasks.corners_m is not None,
             keypoints=max(map(len, tasks.keypoints.values()), default=0),
             masks=tasks.masks,
+            residual=lesson.has_residual,
         )
+        if lesson.start is not None:
+            begin_with(self.network, lesson.start.detector.network)
+        if lesson.is_frozen:
+            freeze(self.network)
         self.network.to(device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._critic = _critic(config)
+        if self._critic is not None:
+            self._critic.to(device)
         self.average = WeightAverage(self.network, config.ema_decay)
-        self.optimizer = _optimizer(self.network, config)
+        self.optimizer = _optimizer(self.network, self._critic, config)
+        self.learning_rate = 0.0
+        self.looks = Looks(config.patience)
         self.step = 0
 
     @property
-    def learning_rate(self) -> float:
-        """The rate of the last step."""
-        return float(self.optimizer.param_groups[0]["lr"])
+    def is_done(self) -> bool:
+        """Whether no step is left."""
+        return self.step == self._config.steps or self.looks.are_over
 
-    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+    @property
+    def steps_left(self) -> range:
+        """The numbers of the steps that are left, unless looks end them before."""
+        return range(self.step, self.step if self.is_done else self._config.steps)
+
+    def train_step(self, batch: Batch, views: Views | None) -> dict[str, Tensor]:
         """Returns the losses of one more step."""
+        self.learning_rate = _learning_rate(self._config, self.step)
         for group in self.optimizer.param_groups:
-            group["lr"] = _learning_rate(self._config, self.step)
-        rgb = torch.from_numpy(batch.rgb).to(self._device).permute(0, 3, 1, 2)
+            group["lr"] = self.learning_rate * group["share"]
+        rgb = self._pixels(batch.rgb)
+        labelled = len(rgb)
         targets = TargetTensors.of(batch.targets, self._device)
-        self.network.train()
+        taught = self._taught(views)
+        if views is not None:
+            rgb = torch.cat([rgb, self._pixels(views.varied)])
+        self.network.train(not self._lesson.is_frozen)  # its statistics stay as well
         with autocast(self._device):
-            maps = self.network(rgb)
-        losses = detector_losses(maps, targets)
-        total = torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
+            features = self.network.features(rgb)
+            maps = self.network.read(features)
+        said = maps if views is None else maps.of(slice(labelled))
+        losses = detector_losses(said, targets)
+        total = total_loss(losses)
+        if self._config.adapt is not None and views is not None:
+            strength = self._config.adapt.weight * strength_at(self.step, self._config.steps)
+            more = adaptation_losses(
+                features.float(),
+                maps,
+                labelled,
+                strength=strength,
+                critic=self._critic,
+                taught=taught,
+            )
+            losses |= more
+            total = total + torch.stack(list(more.values())).sum()
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), self._config.clip_norm)
@@ -200,28 +228,87 @@ class _Run:
         self.step += 1
         return {name: value.detach() for name, value in (losses | {"total": total}).items()}
 
+    def look(self, card: DetectorCard) -> None:
+        """Takes in how good the averaged weights are on development captures, where it is time to.
+
+        Raises:
+            InputError: a capture cannot be read, or has no labels.
+        """
+        dev, steps = self._lesson.dev, self._config.steps
+        if dev is None or (self.step % look_steps(steps) and self.step < steps):
+            return
+        detector = LoadedDetector(self._averaged(self.average.state), card)
+        self.looks.take(self.step, ap50_on(detector, dev), self.average.state)
+
+    def weights(self, views: ViewMaker | None) -> dict[str, Tensor]:
+        """Returns the averaged weights: the best of those looked at, or else the last."""
+        state = self.looks.best or self.average.state
+        if views is None or self._config.adapt is None or self._config.adapt.joins_steps:
+            return state
+        first = self._config.steps
+        steps = range(first, first - (-NORM_CROPS // self._config.batch))
+        return adapted_norms(self._averaged(state), (views.make(step).plain for step in steps))
+
+    @property
+    def best_step(self) -> int:
+        """The step after which the weights were those that are returned."""
+        return self.looks.best_step if self.looks.looks else self.step
+
     def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
         """Returns all that the next step depends on."""
         groups = {
             "network": self.network.state_dict(),
             "average": self.average.state,
             "optimizer": optimizer_tensors(self.network, self.optimizer),
+            "best": self.looks.best,
         }
+        if self._critic is not None:
+            groups["critic"] = self._critic.state_dict()
+            groups["critic optimizer"] = optimizer_tensors(self._critic, self.optimizer)
         tensors = {
             f"{g}:{name}": value for g, named in groups.items() for name, value in named.items()
         }
-        return Checkpoint(self.step, identity, tensors)
+        facts = {"looks": self.looks.looks} if self.looks.looks else {}
+        return Checkpoint(self.step, identity, tensors, facts)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Becomes the training that the checkpoint was taken of."""
-        groups: dict[str, dict[str, Tensor]] = {"network": {}, "average": {}, "optimizer": {}}
+        groups: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for key, value in checkpoint.tensors.items():
             group, _, name = key.partition(":")
             groups[group][name] = value
         self.network.load_state_dict(groups["network"])
         self.average.load(groups["average"])
         restore_optimizer(self.network, self.optimizer, groups["optimizer"])
+        if self._critic is not None:
+            self._critic.load_state_dict(groups["critic"])
+            restore_optimizer(self._critic, self.optimizer, groups["critic optimizer"])
+        best = {name: value.to(self._device) for name, value in groups["best"].items()}
+        self.looks = Looks(self._config.patience, checkpoint.facts.get("looks", ()), best)
         self.step = checkpoint.step
+
+    def _pixels(self, rgb: NDArray[np.uint8]) -> Tensor:
+        return torch.from_numpy(rgb).to(self._device).permute(0, 3, 1, 2)
+
+    def _averaged(self, state: Mapping[str, Tensor]) -> Detector:
+        """Returns a network with some weights, in evaluation mode."""
+        network = copy.deepcopy(self.network).eval()
+        network.load_state_dict(dict(state))
+        return network
+
+    @torch.no_grad()
+    def _taught(self, views: Views | None) -> Maps | None:
+        """Returns what the averaged weights say of captures as they are; None where they do not teach."""
+        if (
+            views is None
+            or self._config.adapt is None
+            or self._config.adapt.method != "mean-teacher"
+        ):
+            return None
+        self.network.eval()
+        with autocast(self._device):
+            maps = functional_call(self.network, self.average.state, (self._pixels(views.plain),))
+        return cast("Maps", maps)
 
 
 def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
@@ -233,12 +320,19 @@ def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
     return read_record(run_dir, TrainProgress)
 
 
-def _identity(
-    config: TrainConfig, categories: tuple[str, ...], data: list[dict[str, Any]]
-) -> dict[str, Any]:
-    decisive = {name: v for name, v in config.to_json().items() if name != "cache_bytes"}
-    parts = {f"part {number}": part for number, part in enumerate(data, 1)}
-    return {"config": decisive, "categories": categories, "data": parts}
+def _views(lesson: Lesson) -> ViewMaker | None:
+    """Returns what makes the captures of every step; None without any."""
+    if lesson.captures is None:
+        return None
+    config = lesson.config
+    return ViewMaker(
+        lesson.captures,
+        _crop_rules(config),
+        batch=config.batch,
+        photometric=config.photometric,
+        seed=config.seed,
+        cache_bytes=config.cache_bytes,
+    )
 
 
 def batch_maker(
@@ -255,18 +349,10 @@ def batch_maker(
         tasks: what is learned.
         config: how crops are drawn.
     """
-    rules = CropRules(
-        crop_px=config.crop_px,
-        scale_range=config.scale_range,
-        quarter_turns=config.quarter_turns,
-        free_turns=config.free_turns,
-        flips=config.flips,
-        min_visible=config.min_visible,
-    )
     return BatchMaker(
         parts,
         categories,
-        rules,
+        _crop_rules(config),
         shares=lambda step: shares_at(step, parts, config),
         batch=config.batch,
         photometric=config.photometric,
@@ -276,15 +362,47 @@ def batch_maker(
     )
 
 
-def _optimizer(network: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    parameters = list(network.parameters())
-    kernels = [p for p in parameters if p.ndim > 1]
-    others = [p for p in parameters if p.ndim <= 1]
-    groups = [
-        {"params": kernels, "weight_decay": config.weight_decay},
-        {"params": others, "weight_decay": 0.0},
+def _crop_rules(config: TrainConfig) -> CropRules:
+    return CropRules(
+        crop_px=config.crop_px,
+        scale_range=config.scale_range,
+        quarter_turns=config.quarter_turns,
+        free_turns=config.free_turns,
+        flips=config.flips,
+        min_visible=config.min_visible,
+    )
+
+
+def _critic(config: TrainConfig) -> Critic | None:
+    """Returns the critic of domain-adversarial training; None without it."""
+    if config.adapt is None or config.adapt.method != "dann":
+        return None
+    generator = torch.Generator().manual_seed(integer_seed(config.seed, "critic"))
+    return Critic(ARCHITECTURES[config.architecture].head_channels, generator)
+
+
+def _optimizer(
+    network: Detector, critic: Critic | None, config: TrainConfig
+) -> torch.optim.Optimizer:
+    """Returns the optimizer; each of its groups has a ``share`` of the learning rate."""
+    learned = [
+        (rate_share(name, config.fine_tuning), parameter)
+        for name, parameter in network.named_parameters()
+        if parameter.requires_grad
     ]
-    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    if critic is not None:
+        learned += [(1.0, parameter) for parameter in critic.parameters()]
+    groups: dict[tuple[float, bool], list[nn.Parameter]] = defaultdict(list)
+    for share, parameter in learned:
+        groups[share, parameter.ndim > 1].append(parameter)
+    return torch.optim.AdamW(
+        [
+            {"params": groups[key], "share": key[0], "weight_decay": config.weight_decay * key[1]}
+            for key in sorted(groups, reverse=True)
+        ],
+        lr=config.learning_rate,
+        fused=True,
+    )
 
 
 def _learning_rate(config: TrainConfig, step: int) -> float:

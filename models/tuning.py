@@ -38,7 +38,7 @@ def tuned(detector: LoadedDetector, dev: Dataset) -> LoadedDetector:
     plain = _with(detector, trained, 0.0)
     margin = measured_margin(predict_dataset(plain, dev), dev)
     candidates = [_with(detector, trained * more, margin) for more in MAGNIFICATIONS]
-    return max(candidates, key=lambda candidate: _ap50(candidate, dev))
+    return max(candidates, key=lambda candidate: ap50_on(candidate, dev))
 
 
 def tune_weights(path: Path, dev: Dataset) -> LoadedDetector:
@@ -79,6 +79,11 @@ def _with(detector: LoadedDetector, magnification: float, margin: float) -> Load
     return replace(detector, card=card)
 
 
-def _ap50(detector: LoadedDetector, dev: Dataset) -> float:
+def ap50_on(detector: LoadedDetector, dev: Dataset) -> float:
+    """Returns the AP50 of a detector on labelled images, 0 to 1.
+
+    Raises:
+        InputError: the images have no labels, or none of an object.
+    """
     found = predict_dataset(detector, dev)
     return evaluate(dev, found, rng=stream(0, "tuning"), draws=1).ap50.value

@@ -231,9 +231,14 @@ class Train:
     """Instead of the recipe's."""
     limit: int | None = None
     """Read only so many samples of each data set."""
+    start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="WEIGHTS")] = None
+    """Begin with these weights, as the recipe's [train.fine_tuning] says: for few labelled captures."""
+    captures: Path | None = None
+    """Captures whose labels are not read, to which the recipe's [train.adapt] brings the detector."""
     dev: Path | None = None
     """Labelled captures that choose the magnification of images and the margin of boxes, and tell how
-    far confidences are to be trusted; they are not trained on."""
+    far confidences are to be trusted; with patience in the recipe's [train], also when training ends.
+    They are not trained on."""
     held_out: float = 0.05
     """Share of the scenes that is not trained on, where fewer than 19 pictures are given as --dev: they
     tell how far confidences are to be trusted and which pictures are unlike. None where that is fewer
@@ -248,6 +253,7 @@ class Train:
     def execute(self) -> None:
         """Trains."""
         from sim2cam.dataset.captures import read_captures
+        from sim2cam.models.lesson import Aids
         from sim2cam.models.training import WEIGHTS, train_detector
         from sim2cam.models.trust import measure_trust
         from sim2cam.models.tuning import tune_weights
@@ -257,6 +263,10 @@ class Train:
         if self.weights and len(self.weights) != len(self.data):
             raise UsageError(
                 f"--weights has {len(self.weights)} numbers for {len(self.data)} data sets; give one each."
+            )
+        if self.start is not None and self.start.resolve().parent == self.out.resolve():
+            raise UsageError(
+                f"--from {self.start}: lies in --out, where it would be replaced. Choose another."
             )
         if not 0 <= self.held_out < 1:
             raise UsageError(f"--held-out must be 0 or more and below 1, not {self.held_out}")
@@ -272,7 +282,9 @@ class Train:
         config = replace(load_recipe(self.recipe).train, **given)
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
-        dev = None if self.dev is None else read_captures(self.dev)
+        captures, dev = (
+            None if path is None else read_captures(path) for path in (self.captures, self.dev)
+        )
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
         clear_run(self.out, self.folder)
@@ -280,6 +292,7 @@ class Train:
             parts,
             config,
             self.out,
+            aids=Aids(self.start, captures, dev),
             resume=self.folder.resume,
             device=self.device,
             progress=_steps(console, "detector"),

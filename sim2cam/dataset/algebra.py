@@ -94,6 +94,12 @@ def whole_boxes(dataset: Dataset) -> Dataset:
     return replace(dataset, samples=samples)
 
 
+def pictures_alone(dataset: Dataset) -> Dataset:
+    """Returns a data set without anything that anybody or any renderer said of its pictures."""
+    bare = (replace(s, objects=None, channels={}, digest="") for s in dataset.samples)
+    return replace(dataset, categories=(), samples=tuple(bare))
+
+
 def merge(datasets: Sequence[Dataset]) -> Dataset:
     """Returns several data sets as one, with the folder of the first for a root.
 

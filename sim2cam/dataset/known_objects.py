@@ -41,6 +41,10 @@ class KnownObject:
         """Returns the corners (8, 3) of its box in its own frame."""
         return corners_in_space(*self.extent_m)
 
+    def is_like(self, other: KnownObject) -> bool:
+        """Returns whether another one is as large and looks the same after the same turns."""
+        return self.symmetries == other.symmetries and _same_size(self.extent_m, other.extent_m)
+
     def turned_corners_m(self) -> Floats:
         """Returns the corners (s, 8, 3) after each turn that changes nothing, first after none.
 
@@ -148,8 +152,7 @@ def _extents(datasets: Sequence[Dataset]) -> dict[str, tuple[Path, tuple[Vec3, V
         if label.pose is None or label.extent_m is None:
             continue
         _, first = found.setdefault(label.category, (root, label.extent_m))
-        size = np.ptp(np.array(first), axis=0)
-        if np.abs(np.subtract(label.extent_m, first)).max() > _SAME_SIZE * size.max():
+        if not _same_size(first, label.extent_m):
             raise InputError(
                 root,
                 f"objects of category '{label.category}' are of different sizes: "
@@ -157,6 +160,11 @@ def _extents(datasets: Sequence[Dataset]) -> dict[str, tuple[Path, tuple[Vec3, V
                 "all alike: give each size a category, or train without poses.",
             )
     return found
+
+
+def _same_size(first: tuple[Vec3, Vec3], second: tuple[Vec3, Vec3]) -> bool:
+    size = np.ptp(np.array(first), axis=0)
+    return bool(np.abs(np.subtract(second, first)).max() <= _SAME_SIZE * size.max())
 
 
 def _symmetries(datasets: Sequence[Dataset]) -> dict[str, Symmetries]:

@@ -1,7 +1,8 @@
 """The ladder: equal trainings on ever more of the pipeline, scored on the same real captures.
 
-Every arm trains the same detector for the same number of steps; only the data differ. Where there are
-renders without randomization, arms with others begin with them (docs/decisions/0035-plain-scenes-first.md).
+Every arm trains the same detector for the same number of steps; only the data and what is done with them
+differ. Where there are renders without randomization, arms with others begin with them
+(docs/decisions/0035-plain-scenes-first.md).
 Pieces are (arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
 a ladder can be run in pieces and on several machines.
 """
@@ -25,10 +26,11 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError
 from sim2cam.measure.detection import Detection
-from sim2cam.models.config import TrainConfig
-from sim2cam.models.parts import begun_with
-from sim2cam.models.prediction import predict_dataset
-from sim2cam.models.training import train_detector
+from sim2cam.models.config import Adaptation, Alignment, TrainConfig
+from sim2cam.models.lesson import UNAIDED, Aids
+from sim2cam.models.parts import Parts, begun_with
+from sim2cam.models.prediction import LoadedDetector, predict_dataset
+from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.cameras import recipe_around
 from sim2cam.pipeline.engines import map_units
@@ -50,6 +52,9 @@ CAMERA = "camera"  # the same with cameras drawn around the one that took the st
 PREDICTIONS = "predictions"  # folder of a run's results
 RESULT, PAGE = "ladder.json", "ladder.html"
 
+TUNING_SHARE = 0.25
+"""Of the steps of an arm that is fine-tuned: those that fine-tune it."""
+
 _PLAN = "plan.json"
 _RUNS, _TRANSFERS, _CAMERA_FIT = "runs", "transfers", "camera-fit"
 _PARTS = {
@@ -65,14 +70,23 @@ class Arm:
     Attributes:
         name: as tables show it.
         data: names of the data sets of its training, all with the same weight.
+        then: names of those that its last steps fine-tune it on; empty where none do.
+        adapt: how it is brought to the style photos; None where it is not.
     """
 
     name: str
     data: tuple[str, ...]
+    then: tuple[str, ...] = ()
+    adapt: Alignment | None = None
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of all data sets that are trained on."""
+        return (*self.data, *self.then)
 
     def photos(self, all_of_them: int) -> int:
         """Returns how many labelled captures are trained on; 0 for none."""
-        counts = [name.partition("-")[2] for name in self.data if name.startswith(REAL)]
+        counts = [name.partition("-")[2] for name in self.learned if name.startswith(REAL)]
         return int(counts[0] or all_of_them) if counts else 0
 
 
@@ -170,28 +184,47 @@ def run_piece(piece: Piece) -> Path:
         Sim2CamError: the training failed.
     """
     use_threads(piece.threads)
-    run = piece.work / _RUNS / piece.result.stem
-    parts = tuple((_data(name, piece), 1.0) for name in piece.arm.data)
-    config = replace(piece.config, seed=piece.seed)
-    if piece.begins_plain:
-        parts, config = begun_with(read_dataset(piece.work / FIXED), parts, config)
-    detector = train_detector(parts, config, run, resume=True)
-    is_real = any(name.startswith(REAL) for name in piece.arm.data)
+    detector = _trained(piece)
+    is_real = any(name.startswith(REAL) for name in piece.arm.learned)
     if not is_real and piece.captures.dev is not None:
         detector = tuned(detector, piece.captures.dev)
     found = predict_dataset(detector, piece.captures.test)
+    before = detector.card.start.data if detector.card.start else ()
     facts = {
         "arm": piece.arm.name,
         "seed": piece.seed,
         "begins_plain": piece.begins_plain,
         "config": piece.config.to_json(),
-        "data": [asdict(record) for record in detector.card.data],
+        "data": [asdict(record) for record in (*before, *detector.card.data)],
         "magnification": detector.card.magnification,
         "box_margin": detector.card.box_margin,
         "found": {image: [_short(d) for d in detections] for image, detections in found.items()},
     }
     write_json(piece.result, facts, in_lines=False)
     return piece.result
+
+
+def _trained(piece: Piece) -> LoadedDetector:
+    """Returns the detector of a piece; all arms have the same number of steps."""
+    arm, run = piece.arm, piece.work / _RUNS / piece.result.stem
+    adapt = None if arm.adapt is None else Adaptation(arm.adapt)
+    whole = replace(piece.config, seed=piece.seed, fine_tuning=None, adapt=adapt)
+    later = max(1, round(TUNING_SHARE * whole.steps)) if arm.then else 0
+    parts, config = _parts(arm.data, piece), replace(whole, steps=max(1, whole.steps - later))
+    if piece.begins_plain:
+        parts, config = begun_with(read_dataset(piece.work / FIXED), parts, config)
+    aids = UNAIDED if adapt is None else Aids(captures=piece.captures.style)
+    detector = train_detector(parts, config, run, aids=aids, resume=True)
+    if not arm.then:
+        return detector
+    config = replace(whole, steps=later, fine_tuning=piece.config.fine_tuning)
+    return train_detector(
+        _parts(arm.then, piece),
+        config,
+        run.with_name(f"{run.name}-tuned"),
+        aids=Aids(start=run / WEIGHTS),
+        resume=True,
+    )
 
 
 def pieces(
@@ -343,6 +376,10 @@ def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers
         progress=lambda _done, _total: None,
     )
     return certificate.kept
+
+
+def _parts(names: tuple[str, ...], piece: Piece) -> Parts:
+    return tuple((_data(name, piece), 1.0) for name in names)
 
 
 def _data(name: str, piece: Piece) -> Dataset:

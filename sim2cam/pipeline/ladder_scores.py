@@ -181,7 +181,7 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
     if not found:
         return None
     # few photos are others for each seed, so that the luck of which they are is in the spread
-    is_same = any(name.startswith(f"{REAL}-") for name in arm.data)
+    is_same = any(name.startswith(f"{REAL}-") for name in arm.learned)
     if not is_same and any(facts["data"] != found[0]["data"] for facts in found):
         raise InputError(
             results,

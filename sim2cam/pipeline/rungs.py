@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from sim2cam.adapt.adversarial import MIN_CAPTURES
 from sim2cam.adapt.calibrate.findings import LEAST_CAPTURES
 from sim2cam.adapt.store import METHODS
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
+from sim2cam.models.config import Alignment
 from sim2cam.pipeline.ladder import (
     CAMERA,
     FIXED,
@@ -34,6 +36,7 @@ CHEAP = "reinhard"  # the transfer of the core ladder
 _NOT_ASKED = "not asked for; --arms names it"
 _NOT_DONE = "no training is done yet; the same command with --resume goes on"
 _CORE, _TRANSFERS, _CURVE, _MIXED = "core", "transfers", "curve", "mixed"
+_TUNED, _FEATURES = "tuned", "features"
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,29 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
         Rung(TRANSLATED, (_CORE,), Arm("+ translated", (RANDOMIZED, TRANSLATED)), no_look),
         *(
             Rung(
+                method,
+                (_FEATURES,),
+                Arm(f"+ {method}", (RANDOMIZED,), adapt=method),
+                "" if style else "no style photos",
+            )
+            for method in get_args(Alignment)
+        ),
+        *(
+            Rung(
                 f"{_MIXED}-{count}",
                 (_MIXED,),
                 Arm(f"randomized + {count} labelled photos", (RANDOMIZED, f"{REAL}-{count}")),
+                "" if count <= photos else short,
+            )
+            for count in PHOTOS
+        ),
+        *(
+            Rung(
+                f"{_TUNED}-{count}",
+                (_TUNED,),
+                Arm(
+                    f"randomized, then {count} labelled photos", (RANDOMIZED,), (f"{REAL}-{count}",)
+                ),
                 "" if count <= photos else short,
             )
             for count in PHOTOS

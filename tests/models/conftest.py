@@ -11,16 +11,25 @@ CATEGORIES = ("square", "disc")
 COLOURS = ((30, 60, 220), (230, 40, 40))
 
 
-@pytest.fixture
-def make_dataset(tmp_path):
+@pytest.fixture(scope="session")
+def write_dataset():
     """A function that writes a data set of n images of 160x128 pixels with two objects each."""
 
-    def make(name="set", *, n=6, seed=0, with_ids=True):
+    def write(root, *, n=6, seed=0, with_ids=True):
         rng = np.random.default_rng(seed)
-        root = tmp_path / name
         return Dataset(
             root, CATEGORIES, tuple(_write_sample(root, i, rng, with_ids) for i in range(n))
         )
+
+    return write
+
+
+@pytest.fixture
+def make_dataset(write_dataset, tmp_path):
+    """The same below the folder of a test, by name."""
+
+    def make(name="set", **choice):
+        return write_dataset(tmp_path / name, **choice)
 
     return make
 

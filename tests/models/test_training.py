@@ -10,8 +10,8 @@ from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamErro
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.measure.detection import MatchedRun
-from sim2cam.models import training
-from sim2cam.models.config import TrainConfig
+from sim2cam.models import losses
+from sim2cam.models.config import LATER, Adaptation, FineTuning, TrainConfig
 from sim2cam.models.prediction import load_detector, predict_dataset
 from sim2cam.models.training import read_metrics, train_detector
 
@@ -231,7 +231,7 @@ def test_a_truncated_image_is_named(make_dataset, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
-    monkeypatch.setitem(training.LOSS_WEIGHTS, "heat", float("nan"))
+    monkeypatch.setitem(losses.LOSS_WEIGHTS, "heat", float("nan"))
     with pytest.raises(Sim2CamError, match=r"no longer finite at step 2 .* Lower learning_rate"):
         train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", line_steps=2)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
@@ -268,11 +268,38 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
             "first_weights must be 0 or more, and one above 0, not (0.0,)",
         ),
         ({"ema_decay": -0.5}, "ema_decay must be 0 or more and below 1, not -0.5"),
+        ({"patience": -1}, "patience must be 0 or more, not -1"),
+        (
+            {"fine_tuning": FineTuning(residual=True), "adapt": Adaptation("coral")},
+            "fine_tuning.residual leaves all features as they are, so there is nothing to adapt: leave "
+            "out one of both.",
+        ),
+        (
+            {"adapt": Adaptation("mean-teacher"), "photometric": False},
+            "mean-teacher needs photometric = true: it learns from pictures whose look is varied",
+        ),
     ],
 )  # fmt: skip
 def test_impossible_configurations(values, message):
     with pytest.raises(UsageError) as caught:
         TrainConfig(**values)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (FineTuning, {"head_rate": 0.0}, "fine_tuning.head_rate must be above 0 and at most 1, not 0.0"),
+        (FineTuning, {"layer_decay": 2.0},
+         "fine_tuning.layer_decay must be above 0 and at most 1, not 2.0"),
+        (Adaptation, {"method": "corel"}, "adapt.method 'corel' is not known. Did you mean 'coral'? "
+         "Allowed: adabn, coral, dann, mean-teacher"),
+        (Adaptation, {"method": "dann", "weight": 0.0}, "adapt.weight must be above 0, not 0.0"),
+    ],
+)  # fmt: skip
+def test_impossible_settings_of_few_labels_and_captures(kind, values, message):
+    with pytest.raises(UsageError) as caught:
+        kind(**values)
     assert str(caught.value) == message
 
 
@@ -284,8 +311,12 @@ def test_metrics_are_lines_of_json(make_dataset, tmp_path):
     assert read_metrics(tmp_path / "elsewhere") == ()
 
 
-def test_files_of_trainings_without_later_tasks_do_not_name_them(make_dataset, tmp_path):
+def test_files_of_trainings_that_use_nothing_later_do_not_name_it(make_dataset, tmp_path):
     train_detector(((make_dataset(), 1.0),), replace(TINY, steps=1), tmp_path / "run")
     card = json.loads((tmp_path / "run" / "weights.json").read_text())
-    assert not {"keypoints", "masks"} & {*card, *card["config"]}
+    assert not set(LATER) & {*card, *card["config"]}
     assert TrainConfig(keypoints=True).to_json()["keypoints"] is True
+    assert TrainConfig(adapt=Adaptation("dann")).to_json()["adapt"] == {
+        "method": "dann",
+        "weight": 1.0,
+    }

@@ -12,6 +12,7 @@ from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import InputError, OutputError
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.prediction import load_detector
 from sim2cam.pipeline import cameras, ladder
 from sim2cam.pipeline.ladder import (
     CAMERA,
@@ -123,6 +124,28 @@ def test_arms_of_renders_begin_with_plain_scenes_where_there_are_some(work, capt
     without = "begins_plain is True, not False. Remove it to run it again"
     with pytest.raises(InputError, match=without):
         ladder.read_piece(path, plan.arms[0], replace(plan, fixed=None))
+
+
+def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tmp_path, tuned_arms):
+    arms = (
+        Arm("then photos", ("randomized",), then=("real-5",)),
+        Arm("+ coral", ("randomized",), adapt="coral"),
+    )
+    plan = replace(PLAN, arms=arms, seeds=(0,), config=replace(PLAN.config, steps=4))
+    found = {}
+    for path in run_pieces(plan, captures, work, tmp_path / "results", workers=1, minutes=9):
+        facts = json.loads(path.read_text())
+        found[facts["arm"]] = [(part["name"], part["images"]) for part in facts["data"]]
+    assert found == {
+        "then photos": [("randomized", 24), ("coco", 5)],
+        "+ coral": [("randomized", 24)],
+    }
+    names = ("then-photos-0", "then-photos-0-tuned", "coral-0")
+    cards = [load_detector(work / "runs" / name / "weights.safetensors").card for name in names]
+    assert [card.steps for card in cards] == [3, 1, 4]
+    assert [card.captures is not None for card in cards] == [False, False, True]
+    assert tuned_arms == [("randomized",)]  # the other one has labels to learn from
+    assert [arm.photos(24) for arm in arms] == [5, 0]
 
 
 def test_without_the_baseline_there_is_nothing_to_compare(captures, tmp_path):

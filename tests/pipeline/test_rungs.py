@@ -152,6 +152,7 @@ def test_what_captures_lack_is_the_reason(coco):
     full = lacks(CaptureSets(photos, photos, train=photos), "dice-fixed")
     assert [key for key, reason in full.items() if reason] == [
         "mixed-25", "mixed-50", "mixed-100", "mixed-200",
+        "tuned-25", "tuned-50", "tuned-100", "tuned-200",
         "real-25", "real-50", "real-100", "real-200",
     ]  # fmt: skip
     assert full["mixed-25"] == "only 24 labelled photos"
@@ -161,7 +162,7 @@ def test_what_captures_lack_is_the_reason(coco):
     assert not bare["camera"]
     assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
     assert bare["sliced"] == bare["translated"] == "3 style photos; a transfer needs at least 20"
-    assert bare["real"] == bare["real-5"] == bare["mixed-5"]
+    assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["tuned-5"]
     assert bare["real"] == "no labelled photos to train on: no part train with labels"
     assert not bare["randomized"]
 

@@ -1,0 +1,187 @@
+"""What a detector learns from what: labelled data, and what there is beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sim2cam.dataset.algebra import pictures_alone
+from sim2cam.dataset.known_objects import KnownObject, known_objects, turned_corners
+from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import InputError, UsageError
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.config import FineTuning, TrainConfig, trained_magnification
+from sim2cam.models.fine_tuning import Start, load_start
+from sim2cam.models.parts import (
+    PartRecord,
+    Parts,
+    as_learned,
+    check_parts,
+    part_records,
+    taught_keypoints,
+)
+from sim2cam.models.pictures import Tasks
+from sim2cam.models.sizes import trained_sizes
+
+
+@dataclass(frozen=True)
+class Aids:
+    """What a training may have beside labelled data.
+
+    Attributes:
+        start: file of the weights that it begins with.
+        captures: what it is brought to; nothing but pixels of these is used.
+        dev: labelled captures that choose after which step it ends, where it has ``patience``; they are
+            not trained on.
+    """
+
+    start: Path | None = None
+    captures: Dataset | None = None
+    dev: Dataset | None = None
+
+
+UNAIDED = Aids()
+"""Labelled data alone."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What is learned from what.
+
+    Attributes:
+        parts: labelled data sets with their weights, and with the boxes that are learned.
+        records: what the card says of them.
+        config: everything else that decides the result.
+        categories: names in the order of class indices.
+        objects: whose poses are learned, by category; empty without poses.
+        tasks: what is learned besides boxes.
+        start: weights that it begins with; None where it begins anew.
+        captures: pictures alone, that it is brought to; None without.
+        dev: what chooses after which step it ends; None of a fixed number of steps.
+    """
+
+    parts: Parts
+    records: tuple[PartRecord, ...]
+    config: TrainConfig
+    categories: tuple[str, ...]
+    objects: Mapping[str, KnownObject]
+    tasks: Tasks
+    start: Start | None
+    captures: Dataset | None
+    dev: Dataset | None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether nothing but a residual head learns."""
+        return self.config.fine_tuning is not None and self.config.fine_tuning.residual
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether the detector has a residual head, from this training or the one before."""
+        return self.is_frozen or (self.start is not None and self.start.card.residual)
+
+    def identity(self) -> dict[str, Any]:
+        """Returns all that decides the result, as JSON values.
+
+        Raises:
+            InputError: a capture cannot be read.
+        """
+        decisive = {n: v for n, v in self.config.to_json().items() if n != "cache_bytes"}
+        data = {f"part {number}": asdict(one) for number, one in enumerate(self.records, 1)}
+        start = None if self.start is None else self.start.record
+        aids = {"from": start, "captures": _record(self.captures), "dev": _record(self.dev)}
+        digests = {name: one.digest for name, one in aids.items() if one is not None}
+        return {"config": decisive, "categories": self.categories, "data": data, **digests}
+
+    def card(self) -> DetectorCard:
+        """Returns the card of the detector before its first step.
+
+        Raises:
+            InputError: a capture cannot be read.
+        """
+        return DetectorCard(
+            self.config.architecture,
+            self.categories,
+            0,
+            self.config.to_json(),
+            self.records,
+            magnification=trained_magnification(self.config.scale_range),
+            objects=dict(self.objects),
+            keypoints=dict(self.tasks.keypoints),
+            masks=self.tasks.masks,
+            residual=self.has_residual,
+            start=None if self.start is None else self.start.record,
+            captures=_record(self.captures),
+            sizes_px=trained_sizes(self.parts, self.config),
+        )
+
+
+def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
+    """Returns what is learned from what.
+
+    Args:
+        parts: labelled data sets with their weights.
+        config: without settings of fine-tuning, the usual ones where it begins with weights.
+        aids: what there is beside labelled data.
+
+    Raises:
+        InputError: the data cannot be trained on.
+        CheckpointError: the weights to begin with are broken, or do not fit.
+        UsageError: names of keypoints do not tell left from right, which mirrored crops take; settings
+            ask for what is not there, or the other way round.
+    """
+    categories = check_parts(parts, config)
+    _check_aids(config, aids)
+    if aids.start is not None and config.fine_tuning is None:
+        config = replace(config, fine_tuning=FineTuning())
+    parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
+    objects = known_objects([dataset for dataset, _ in parts]) if config.poses else {}
+    keypoints = taught_keypoints(parts, config)
+    start = None if aids.start is None else load_start(aids.start, categories, config)
+    if start is not None:
+        start.check_objects(objects, keypoints)
+        categories, keypoints = start.card.categories, start.card.keypoints
+    corners_m = turned_corners(objects[name] for name in categories) if objects else None
+    return Lesson(
+        parts,
+        part_records(parts),
+        config,
+        categories,
+        objects,
+        Tasks(corners_m, keypoints, config.masks),
+        start,
+        captures=None if aids.captures is None else pictures_alone(aids.captures),
+        dev=as_learned(aids.dev, config) if aids.dev is not None and config.patience else None,
+    )
+
+
+def _check_aids(config: TrainConfig, aids: Aids) -> None:
+    if config.fine_tuning is not None and aids.start is None:
+        raise UsageError(
+            "fine_tuning needs weights to begin with. Name them with --from, or leave it out of the "
+            "recipe's [train]."
+        )
+    if config.adapt is not None and aids.captures is None:
+        raise UsageError(
+            "adapt needs captures. Name them with --captures, or leave it out of the recipe's [train]."
+        )
+    for sample in aids.dev.samples if aids.dev is not None and config.patience else ():
+        if sample.objects is None:
+            raise InputError(
+                sample.rgb, "has no labels to tell by when to stop. Label it, or set patience = 0."
+            )
+    if aids.captures is None:
+        return
+    if config.adapt is None:
+        raise UsageError(
+            f"--captures {aids.captures.root}: nothing is done with them. Name a method in the recipe's "
+            "[train.adapt]."
+        )
+    if not aids.captures.samples:
+        raise InputError(aids.captures.root, "no images to adapt to.")
+
+
+def _record(dataset: Dataset | None) -> PartRecord | None:
+    return None if dataset is None else part_records(((dataset, 1.0),))[0]
