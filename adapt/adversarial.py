@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from sim2cam.adapt.contest import Contest, Contestant
@@ -26,14 +27,15 @@ from sim2cam.adapt.symptoms import symptoms
 from sim2cam.adapt.translation import Jury
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RunawayError
 from sim2cam.training.checkpoint import (
     Checkpoint,
     optimizer_tensors,
     restore_optimizer,
     save_checkpoint,
 )
-from sim2cam.training.run import CHECKPOINT, Record, open_run, read_record
+from sim2cam.training.run import BATCH, CHECKPOINT, Record, open_run, read_record
+from sim2cam.training.weights import write_whole
 
 MIN_CAPTURES = 20
 LINE_STEPS = 10
@@ -78,6 +80,10 @@ class Game(Contestant, Protocol):
 
     def play(self, step: int) -> dict[str, Tensor]:
         """Returns the scalars of this step, which depends on nothing but the state and ``step``."""
+        ...
+
+    def batch(self, step: int) -> dict[str, Tensor]:
+        """Returns what a step is taught with, by name; on the CPU."""
         ...
 
     def state(self) -> Groups:
@@ -135,7 +141,7 @@ def play(
     Raises:
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        Sim2CamError: a loss is no longer finite.
+        RunawayError: a loss is no longer finite; the batch lies in ``run_dir``.
     """
     step, standings = 0, _Standings(contest, game)
     identity = {**identity, **standings.identity}
@@ -152,7 +158,12 @@ def play(
         step += 1
         if step % LINE_STEPS and step < steps:
             continue
-        scalars, step_s = record.take_means(step)
+        try:
+            scalars, step_s = record.take_means(step)
+        except RunawayError as error:
+            write_whole(run_dir / BATCH, save(game.batch(error.step - 1)))
+            kept = f"{error} What that step was taught with is kept in {run_dir / BATCH}."
+            raise RunawayError(kept, error.step) from error
         line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
         lines.append(replace(line, warnings=standings.warnings([*lines, line])))
         record.write(lines[-1])
@@ -267,7 +278,12 @@ def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
 
 
 def contest_of(
-    sim: Dataset, real: Dataset, config: TranslatorConfig | ReferenceConfig, jury: Jury
+    sim: Dataset,
+    real: Dataset,
+    config: TranslatorConfig | ReferenceConfig,
+    jury: Jury,
+    *,
+    is_paired: bool = False,
 ) -> Contest:
     """Returns the contest of a training's candidates; its ``parts`` say what is trained on.
 
@@ -275,6 +291,7 @@ def contest_of(
         sim, real: renders and captures.
         config: of the training.
         jury: that translations are judged by.
+        is_paired: as ``parts_of`` takes it.
 
     Raises:
         InputError: no renders, fewer than ``MIN_CAPTURES`` captures, or one that cannot be read.
@@ -287,6 +304,7 @@ def contest_of(
         pixels=config.batch * config.patch_px**2,
         line_steps=LINE_STEPS,
         judges=len(jury.judges),
+        is_paired=is_paired,
     )
     return Contest(parts, jury, config.seed)
 

@@ -106,7 +106,14 @@ class Parts:
 
 
 def parts_of(
-    sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps: int, judges: int
+    sim: Dataset,
+    real: Dataset,
+    *,
+    steps: int,
+    pixels: int,
+    line_steps: int,
+    judges: int,
+    is_paired: bool = False,
 ) -> Parts:
     """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
 
@@ -120,6 +127,7 @@ def parts_of(
         pixels: of the renders that a step is trained on.
         line_steps: candidates are judged after multiples of this, and at the end.
         judges: detectors that are asked, which leave time for fewer candidates.
+        is_paired: each capture is of the scene of the render in its place, and stays with it.
 
     Raises:
         InputError: a capture cannot be read.
@@ -132,7 +140,10 @@ def parts_of(
         if any(min(sample.width, sample.height) < LEAST_PX for sample in side.samples):
             return replace(whole, why=f"some {what} have a side of less than {LEAST_PX} px")
     renders, _ = _picked(_ranked(sim), _wanted(sim), len(sim.samples) // 3)
-    aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
+    if is_paired:
+        aside, rest = _partners(sim, real, renders)
+    else:
+        aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
     known, _ = _picked(rest, len(aside), len(aside))
     if len(renders) < LEAST_PICTURES:
         return replace(whole, why="the renders are of too few scenes")
@@ -218,6 +229,16 @@ def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], 
         else:
             rest.append(group)
     return tuple(picked), rest
+
+
+def _partners(
+    sim: Dataset, real: Dataset, renders: Sequence[Sample]
+) -> tuple[tuple[Sample, ...], Groups]:
+    """Returns the captures in the places of some renders, and the groups of the others."""
+    of = {s.name: capture.name for s, capture in zip(sim.samples, real.samples, strict=True)}
+    theirs = {of[sample.name] for sample in renders}
+    rest = [[s for s in group if s.name not in theirs] for group in _ranked(real)]
+    return real.only(theirs).samples, [group for group in rest if group]
 
 
 def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:

@@ -15,12 +15,14 @@ from sim2cam.adapt.translator.losses import (
     discriminator_hinge,
     generator_hinge,
     gradient_penalty,
+    paired_loss,
     range_loss,
     structure_loss,
 )
 from sim2cam.adapt.translator.patches import Batch, Patches
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.seeds import integer_seed
+from sim2cam.training.device import autocast
 
 _BETAS = (0.5, 0.99)
 
@@ -56,10 +58,18 @@ def build_players(
 
 def translate(generator: Generator, patches: Patches) -> Translation:
     """Returns the translation of patches."""
-    translation: Translation = generator(
-        patches.rgb, patches.buffers, patches.noise, patches.thumbnail
-    )
+    with autocast(patches.rgb.device):
+        translation: Translation = generator(
+            patches.rgb, patches.buffers, patches.noise, patches.thumbnail
+        )
     return translation
+
+
+def judge(discriminator: PatchDiscriminator, rgb: Tensor) -> Tensor:
+    """Returns the verdicts (n, 1, h, w) of pictures (n, 3, h, w), in single precision."""
+    with autocast(rgb.device):
+        verdicts: Tensor = discriminator(rgb)
+    return verdicts.float()
 
 
 def update(
@@ -77,7 +87,7 @@ def update_discriminator(
     """Teaches the discriminator to tell captures from translations (n, 3, h, w)."""
     discriminator = players.discriminator
     real = augment(batch.real.rgb, batch.augmentation)
-    verdicts = discriminator(torch.cat([real, augment(fake_rgb, batch.augmentation)]))
+    verdicts = judge(discriminator, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
     on_real, on_fake = verdicts.chunk(2)
     loss = discriminator_hinge(on_real, on_fake)
     scalars = {
@@ -105,6 +115,7 @@ def update_generator(
         "identity": config.identity_weight,
         "structure": config.structure_weight,
         "range": config.range_weight,
+        "paired": config.paired_weight,
     }
     total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
     players.generator_optimiser.zero_grad(set_to_none=True)
@@ -116,17 +127,22 @@ def update_generator(
 
 
 def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[str, Tensor]:
-    """Returns the losses of translated renders, and of captures sent through the generator."""
+    """Returns the losses of translated renders, of captures sent through the generator, and of pairs
+    that of what still differs.
+    """
     players.discriminator.requires_grad_(False)
-    verdict = players.discriminator(augment(fake.rgb, batch.augmentation))
+    verdict = judge(players.discriminator, augment(fake.rgb, batch.augmentation))
     players.discriminator.requires_grad_(True)
     kept = translate(players.generator, batch.real)
-    return {
+    losses = {
         "adversarial": generator_hinge(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
         "structure": structure_loss(batch.sim.rgb, fake.rgb),
         "range": range_loss(fake.raw),
     }
+    if batch.registered is not None:
+        losses["paired"] = paired_loss(fake.raw, batch.real.rgb, batch.registered)
+    return losses
 
 
 def _rng(config: TranslatorConfig, path: str) -> torch.Generator:

@@ -22,6 +22,7 @@ from sim2cam.errors import UsageError
         ({"identity_weight": -1.0}, "identity_weight must be 0 or more, not -1.0"),
         ({"structure_weight": -1.0}, "structure_weight must be 0 or more, not -1.0"),
         ({"range_weight": float("nan")}, "range_weight must be 0 or more, not nan"),
+        ({"paired_weight": -1.0}, "paired_weight must be 0 or more, not -1.0"),
         ({"gradient_penalty": -1.0}, "gradient_penalty must be 0 or more, not -1.0"),
         ({"gradient_penalty_every": 0}, "gradient_penalty_every must be 1 or more, not 0"),
         ({"cache_bytes": -1}, "cache_bytes must be 0 or more, not -1"),
@@ -38,6 +39,8 @@ def test_impossible_values_are_refused(changes, message):
         replace(TranslatorConfig(), **changes)
 
 
-def test_demo_is_the_small_one_cut_short():
-    assert replace(PRESETS["demo"], steps=PRESETS["small"].steps) == PRESETS["small"]
+def test_presets_differ_in_what_they_cost():
+    assert PRESETS["small"] == TranslatorConfig()
+    assert replace(PRESETS["demo"], steps=3000, batch=4) == PRESETS["small"]
     assert PRESETS["demo"].steps < PRESETS["small"].steps
+    assert PRESETS["large"].patch_px == 512
