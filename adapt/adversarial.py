@@ -15,11 +15,14 @@ from torch import Tensor, nn
 
 from sim2cam.adapt.contest import Contest, Contestant
 from sim2cam.adapt.reference.config import ReferenceConfig
+from sim2cam.adapt.samples import write_samples
 from sim2cam.adapt.selection import (
+    MOST_CANDIDATES,
     Candidate,
     Ending,
     Selection,
     best_of,
+    moments,
     parts_of,
     selection_of,
 )
@@ -131,7 +134,7 @@ def play(
         identity: all that decides the result besides what judges it; only a checkpoint with an equal
             one goes on.
         steps: of the whole game.
-        run_dir: for checkpoint and ``metrics.jsonl``.
+        run_dir: for checkpoint, ``metrics.jsonl`` and, where it is long enough, ``write_samples``.
         contest: says when candidates are judged, and judges them.
         cure: what to do when it runs away, as ``Record`` takes it.
         resume: goes on from the checkpoint, where there is one.
@@ -152,6 +155,10 @@ def play(
         game.restore(groups)
     lines = list(read_metrics(run_dir))
     record = Record(run_dir, cure)
+    shown = contest.parts.sim_aside.samples or contest.parts.sim.samples
+    shown_after = moments(steps, MOST_CANDIDATES, LINE_STEPS)
+    if shown_after and step == 0:
+        write_samples(run_dir, 0, shown, None, contest.seed)
     saved_at = time.monotonic()
     while step < steps:
         record.add(game.play(step))
@@ -161,12 +168,15 @@ def play(
         try:
             scalars, step_s = record.take_means(step)
         except RunawayError as error:
-            write_whole(run_dir / BATCH, save(game.batch(error.step - 1)))
+            batch = {name: v.contiguous() for name, v in game.batch(error.step - 1).items()}
+            write_whole(run_dir / BATCH, save(batch))
             kept = f"{error} What that step was taught with is kept in {run_dir / BATCH}."
             raise RunawayError(kept, error.step) from error
         line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
         lines.append(replace(line, warnings=standings.warnings([*lines, line])))
         record.write(lines[-1])
+        if step in shown_after:
+            write_samples(run_dir, step, shown, game.transfer(), contest.seed)
         if step == steps or time.monotonic() - saved_at >= checkpoint_s:
             tensors = _flat(game.state() | {_CHOSEN: standings.chosen})
             save_checkpoint(

@@ -47,7 +47,7 @@ class Contest:
     def __init__(self, parts: Parts, jury: Jury, seed: int) -> None:
         self.parts = parts
         self.jury = jury
-        self._seed = seed
+        self.seed = seed
 
     def judge(self, step: int, contestant: Contestant) -> Candidate:
         """Returns what the weights after a step are worth.
@@ -59,7 +59,7 @@ class Contest:
         transfer = contestant.transfer()
         looks, certificates = [], []
         aside = numbered(self.parts.sim_aside.samples)
-        for translated in translate_all(transfer, aside, self._seed, "adapt/aside", self.jury):
+        for translated in translate_all(transfer, aside, self.seed, "adapt/aside", self.jury):
             looks.append(look(translated.pair.after))
             certificates.append(translated.certificate)
         certificate = SetCertificate(self.jury.limits, self.jury.digests, tuple(certificates))
@@ -83,7 +83,7 @@ class Contest:
         return self._distance(self._renders)
 
     def _distance(self, looks: Floats) -> float:
-        rng = stream(self._seed, "adapt/directions")
+        rng = stream(self.seed, "adapt/directions")
         return sliced_value(self._scale.of(self._captures), self._scale.of(looks), rng)
 
     @cached_property

@@ -150,13 +150,13 @@ def parts_of(
     if len(known) < LEAST_PICTURES:
         return replace(whole, why="too many captures are copies of one another")
     cost_px = (1 + JUDGE_COST * judges) * sum(s.width * s.height for s in renders)
-    moments = _moments(steps, int(JUDGED_SHARE * pixels * steps / cost_px), line_steps)
-    if not moments:
+    judged = moments(steps, int(JUDGED_SHARE * pixels * steps / cost_px), line_steps)
+    if not judged:
         return replace(whole, why=f"{steps} steps are too few to judge more than once")
     return Parts(
         _without(sim, renders), _without(real, aside),
         replace(sim, samples=renders), replace(real, samples=aside), replace(real, samples=known),
-        moments,
+        judged,
     )  # fmt: skip
 
 
@@ -246,8 +246,16 @@ def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
     return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in gone))
 
 
-def _moments(steps: int, affordable: int, line_steps: int) -> tuple[int, ...]:
-    """Returns the steps after which candidates are judged, evenly spread and ending with the last."""
+def moments(steps: int, affordable: int, line_steps: int) -> tuple[int, ...]:
+    """Returns the steps of a training after which it is looked at, evenly spread and ending with the last.
+
+    They are at most eight and ``LEAST_STEPS`` apart, and none where that leaves fewer than two.
+
+    Args:
+        steps: of the training.
+        affordable: most of them.
+        line_steps: all but the last are multiples of this.
+    """
     count = min(MOST_CANDIDATES, steps // LEAST_STEPS, affordable)
     if count < 2:
         return ()

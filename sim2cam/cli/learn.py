@@ -80,6 +80,7 @@ class AdaptTrain:
     def execute(self) -> None:
         """Trains, or fits."""
         from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
+        from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import read_captures
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translate import Certification, fit_plain_transfer, train_network
@@ -124,6 +125,7 @@ class AdaptTrain:
             progress=_steps(console, method),
             paired=self.paired,
         )
+        write_training_page(self.out, ending, real)
         self._tell(method, ending)
 
     def _check_for(self, method: str) -> None:

@@ -20,8 +20,10 @@ from sim2cam.training.weights import write_whole
 CHECKPOINT = "checkpoint.safetensors"
 METRICS = "metrics.jsonl"
 BATCH = "batch.safetensors"
+SAMPLES = "samples-*.jpg"
+SAMPLES_PAGE = "samples.html"
 WEIGHTS = "weights.safetensors"
-RUN_FILES = (BATCH, CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS)
+RUN_FILES = (BATCH, CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS, SAMPLES_PAGE)
 
 
 class RecordLine(Protocol):
@@ -152,6 +154,7 @@ def remove_run(run_dir: Path) -> None:
     if not run_dir.is_dir():
         return
     ours = {*RUN_FILES, *(f"{name}.part" for name in RUN_FILES)}  # a kill leaves the latter
+    ours |= {path.name for path in run_dir.glob(SAMPLES)}
     strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in ours)
     if strangers:
         raise OutputError(

@@ -138,6 +138,27 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
     card = json.loads((out / "weights.json").read_text())
     assert card["ending"]["selection"]["why"] == why
     assert card["ending"]["warnings"] == result["warnings"]
+    assert not (out / "samples.html").exists()  # too short to show anything on the way
+
+
+def test_a_longer_training_leaves_a_page_of_samples(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 10)
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    names = [path.name for path in sorted(out.glob("samples*"))]
+    assert names == [f"samples-0000{step}.jpg" for step in ("00", "10", "20")] + ["samples.html"]
+    page = (out / "samples.html").read_text()
+    assert page.count("data:image/jpeg") == 4
+    assert "step 20" in page
+    assert "discriminator_accuracy" in page
+    assert "These weights ship: the last ones: 20 renders are fewer than 30" in page
+    assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
+    assert [path.name for path in out.iterdir()] == ["transfer.json"]
 
 
 def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
@@ -175,7 +196,7 @@ def test_a_preset_and_single_settings_over_it(photos, tmp_path, capsys):
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
     assert main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1"]) == 0
     said = capsys.readouterr().err
-    assert "memory: about 0.1 GB for a step, and up to 0.0 GB for images" in said
+    assert "memory: about 0.2 GB for a step, and up to 0.0 GB for images" in said
     config = json.loads((out / "weights.json").read_text())["config"]
     assert TranslatorConfig(**config) == replace(PRESETS["demo"], steps=1)
     recipe = tmp_path / "mine.toml"

@@ -42,7 +42,7 @@ def test_what_a_camera_does_is_learned_from_pairs(sim, redrawn, tmp_path):
     assert (pairs.record.pairs, pairs.record.refused) == (20, 0)
     assert pairs.record.registered > 0.8
     config = TranslatorConfig(
-        steps=60, batch=2, patch_px=64, width=8, blocks=1, learning_rate_generator=4e-3,
+        steps=40, batch=2, patch_px=64, width=8, blocks=1, learning_rate_generator=4e-3,
         ema_decay=0.9,
     )  # fmt: skip
     certification = Certification(Limits())
