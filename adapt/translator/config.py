@@ -14,6 +14,7 @@ _LEAST = {
     "steps": 1,
     "seed": 0,
     "batch": 1,
+    "parts": 1,
     "blocks": 1,
     "adversarial_weight": 0,
     "identity_weight": 0,
@@ -34,6 +35,7 @@ class TranslatorConfig:
         steps: of both networks.
         seed: decides initial weights, patches, noise and augmentation.
         batch: rendered patches a step, and as many of captures.
+        parts: of a batch, which are worked off one after another; more of them take less memory.
         patch_px: side of the patches, cut at native scale; a multiple of 4.
         width: channels of the generator at half size.
         blocks: residual blocks of the generator.
@@ -55,6 +57,7 @@ class TranslatorConfig:
     steps: int = 3000
     seed: int = 0
     batch: int = 4
+    parts: int = 1
     patch_px: int = 128
     width: int = 32
     blocks: int = 4
@@ -84,6 +87,8 @@ class TranslatorConfig:
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
         check_least(self, _LEAST)
+        if self.batch % self.parts:
+            raise UsageError(f"parts must divide the batch of {self.batch}, not {self.parts}")
         for name in ("learning_rate_generator", "learning_rate_discriminator"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
@@ -98,7 +103,7 @@ class TranslatorConfig:
 
 PRESETS: Mapping[str, TranslatorConfig] = {
     "demo": TranslatorConfig(steps=150, batch=3),
-    "small": TranslatorConfig(),
+    "small": TranslatorConfig(steps=2400),
     "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6),
 }
 """For two minutes and for twenty of two cores, and for half an hour of a GPU."""

@@ -69,7 +69,7 @@ def memory_of(
         min(config.cache_bytes, sum(image_bytes(s, names) for s in side.samples))
         for side, names in ((sim, buffers), (real, ()))
     )
-    patches = config.batch * (config.patch_px / _PROBE_PX) ** 2
+    patches = config.batch / config.parts * (config.patch_px / _PROBE_PX) ** 2
     return Memory(_COPIES * weights + int(patches * sum(kept.values())), images)
 
 

@@ -87,6 +87,20 @@ class Batch:
         registered = None if self.registered is None else self.registered.to(device)
         return Batch(self.sim.to(device), self.real.to(device), self.augmentation, registered)
 
+    def parts(self, count: int) -> list[Batch]:
+        """Returns as many equal parts of it; ``count`` divides the number of patches."""
+        size = len(self.sim.rgb) // count
+        return [self._part(slice(first, first + size)) for first in range(0, size * count, size)]
+
+    def _part(self, patches: slice) -> Batch:
+        sim, real = (
+            Patches(*(tensor[patches] for tensor in vars(side).values()))
+            for side in (self.sim, self.real)
+        )
+        augmentation = Augmentation(*(drawn[patches] for drawn in vars(self.augmentation).values()))
+        registered = None if self.registered is None else self.registered[patches]
+        return Batch(sim, real, augmentation, registered)
+
 
 class Place(NamedTuple):
     """Where a patch is cut.

@@ -107,6 +107,7 @@ def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path)
     )
     out = tmp_path / "run"
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
     card = json.loads((out / "weights.json").read_text())
@@ -149,6 +150,7 @@ def test_a_longer_training_leaves_a_page_of_samples(photos, tmp_path, monkeypatc
     )
     out = tmp_path / "run"
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     names = [path.name for path in sorted(out.glob("samples*"))]
     assert names == [f"samples-0000{step}.jpg" for step in ("00", "10", "20")] + ["samples.html"]
@@ -194,7 +196,9 @@ def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
 def test_a_preset_and_single_settings_over_it(photos, tmp_path, capsys):
     out = tmp_path / "run"
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
-    assert main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1"]) == 0
+    assert (
+        main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1", "--workers", "1"]) == 0
+    )
     said = capsys.readouterr().err
     assert "memory: about 0.2 GB for a step, and up to 0.0 GB for images" in said
     config = json.loads((out / "weights.json").read_text())["config"]
@@ -212,6 +216,7 @@ def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):
     )
     out = tmp_path / "run"
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q", "--paired"]
+    flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     assert json.loads((out / "weights.json").read_text())["pairs"] == {
         "pairs": 20, "refused": 0, "unmatched": 0, "registered": 1.0,
