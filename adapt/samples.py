@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +57,12 @@ def middle(frame: Frame) -> Frame:
         slice(start, start + SIDE_PX)
         for start in (max(0, (side - SIDE_PX) // 2) for side in frame.rgb.shape[:2])
     )
-    values = {field.name: getattr(frame, field.name) for field in fields(frame)}
-    cut = {
-        name: np.ascontiguousarray(value[rows, columns]) if isinstance(value, np.ndarray) else value
-        for name, value in values.items()
+    cut: dict[str, Any] = {
+        name: np.ascontiguousarray(value[rows, columns])
+        for name, value in vars(frame).items()
+        if isinstance(value, np.ndarray)
     }
-    return Frame(**cut)
+    return replace(frame, **cut)
 
 
 def strip(pictures: Sequence[NDArray[np.uint8]]) -> bytes:

@@ -69,12 +69,12 @@ class Numbered(NamedTuple):
     """A picture in its data set.
 
     Attributes:
-        index: its number.
+        number: in the data set.
         film: that of the first picture of its film; its own where it is none.
         sample: the picture.
     """
 
-    index: int
+    number: int
     film: int
     sample: Sample
 
@@ -107,10 +107,10 @@ def translate_all(
         Sim2CamError: a sample lacks a buffer that the transfer needs.
     """
     last: tuple[Sample, Pair] | None = None
-    for index, film, sample in pictures:
+    for number, film, sample in pictures:
         rng = stream(seed, path, scene_index=film)
         earlier = _earlier(sample, last)
-        translated = translate(transfer, sample, f"{index:06d}", rng, jury, earlier)
+        translated = translate(transfer, sample, f"{number:06d}", rng, jury, earlier)
         last = sample, translated.pair
         yield translated
 

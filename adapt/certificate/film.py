@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -37,8 +38,8 @@ def warp_levels(earlier: Earlier, now: Pair) -> float | None:
     warped onto this one (the warp error of Lai et al., 2018, with a true flow and true occlusions).
     The same is done with the sources, as they were and with their tones changed as those of both
     pictures were on the whole: light and noise that do not move with what they lie on were there
-    before. What is left is a root of mean squares of 255 levels, so an offset of one picture is told as it is. None
-    where hardly anything is seen in both.
+    before. What is left is a root of mean squares of 255 levels, so an offset of one picture is told
+    as it is. None where hardly anything is seen in both.
     """
     seen = earlier.flow[..., 2] == FLOW_SEEN
     if seen.mean() < LEAST_SEEN:
@@ -52,17 +53,17 @@ def warp_levels(earlier: Earlier, now: Pair) -> float | None:
         made = [pair.after[..., channel].astype(np.float32) for pair in (earlier.pair, now)]
         curve = tone_curve(np.stack(sources), np.stack(made))
         explained = max(  # a curve is smooth, so it may flatten what it leaves alone
-            _warp_error(*(tones[source] for source in sources), places, seen)
+            _warp_error([tones[source] for source in sources], places, seen)
             for tones in (_UNCHANGED, curve)
         )
-        squares += max(_warp_error(*made, places, seen) - explained, 0.0)
+        squares += max(_warp_error(made, places, seen) - explained, 0.0)
     return float(np.sqrt(squares / 3))
 
 
 def _warp_error(
-    earlier: Floats, now: Floats, places: tuple[Floats, Floats], seen: NDArray[np.bool_]
+    pictures: Sequence[Floats], places: tuple[Floats, Floats], seen: NDArray[np.bool_]
 ) -> float:
-    """Returns the mean square of what differs, without noise, where both show the same."""
-    smooth = [cv2.GaussianBlur(picture, (0, 0), FINE_PX) for picture in (earlier, now)]
-    warped = cv2.remap(smooth[0], *places, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    return float(np.square(smooth[1] - warped)[seen].mean())
+    """Returns the mean square of what differs of two pictures, without noise, where both show the same."""
+    earlier, now = (cv2.GaussianBlur(picture, (0, 0), FINE_PX) for picture in pictures)
+    warped = cv2.remap(earlier, *places, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return float(np.square(now - warped)[seen].mean())

@@ -106,12 +106,12 @@ class Place(NamedTuple):
     """Where a patch is cut.
 
     Attributes:
-        index: of the image.
+        image: its number in the data set.
         top, left: its first pixel.
         is_mirrored: whether left and right change places.
     """
 
-    index: int
+    image: int
     top: int
     left: int
     is_mirrored: bool
@@ -148,7 +148,7 @@ class PatchSource:
 
     def cut(self, place: Place, side: int) -> Decoded:
         """Returns the square patch of a place and the thumbnail of its image."""
-        chosen = _cut(self._decode(place.index), place.top, place.left, side)
+        chosen = _cut(self._decode(place.image), place.top, place.left, side)
         return _mirror(chosen, self._buffers) if place.is_mirrored else chosen
 
     def _decode_anew(self, index: int) -> Decoded:
@@ -195,7 +195,7 @@ def draw_paired_batch(
     rng = stream(config.seed, "translator/batch", scene_index=step)
     side = config.patch_px
     places = [sim.place(rng, side) for _ in range(config.batch)]
-    masks = [pixels_of(registered[place.index], place, side) for place in places]
+    masks = [pixels_of(registered[place.image], place, side) for place in places]
     return Batch(
         _patches([sim.cut(place, side) for place in places], rng, channels),
         _patches([real.cut(place, side) for place in places], rng, channels),

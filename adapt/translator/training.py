@@ -103,7 +103,7 @@ def train_translator(
         config,
         images_record(sim),
         images_record(real),
-        pairs=pairs and pairs.record,
+        pairs=None if pairs is None else pairs.record,
     )
     game = ResidualGame(config, buffers, _draw_of(contest.parts, pairs, config, buffers), place)
     played = play(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import torch
 from sim2cam.errors import BackendError, UsageError
 
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_STAT = Path("/proc/stat")
 _SPARE = 0.5  # of a core, that a quiet machine uses by itself
+_LOOK_S = 0.2
 
 
 def find_device(name: str) -> torch.device:
@@ -71,13 +74,33 @@ def crowding(threads: int) -> str | None:
             f"{threads} threads on the {cores:g} cores that this process may use wait for one another. "
             f"Give --workers {max(1, int(cores))}."
         )
-    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    busy = _busy_cores()
     if busy + threads > (os.cpu_count() or 1) + _SPARE:
         return (
             f"others keep {busy:.1f} of this machine's {os.cpu_count()} cores busy, so {threads} threads "
             "wait for them. Give fewer --workers, or wait."
         )
     return None
+
+
+def _busy_cores() -> float:
+    """Returns how many cores work now, for what does not give way to others; 0 where that is not told."""
+    try:
+        idle, busy = _ticks()
+        time.sleep(_LOOK_S)
+        idle_then, busy_then = _ticks()
+    except (OSError, ValueError):  # not Linux
+        return 0.0
+    passed = idle_then + busy_then - idle - busy
+    return (os.cpu_count() or 1) * (busy_then - busy) / max(passed, 1)
+
+
+def _ticks() -> tuple[int, int]:
+    """Returns what all cores together have been idle or given way, and busy, since the start."""
+    user, nice, system, idle, wait, *others = map(
+        int, _STAT.read_text().split("\n")[0].split()[1:9]
+    )
+    return idle + wait + nice, user + system + sum(others)
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:
