@@ -142,8 +142,8 @@ class ResidualGame:
 
     def play(self, step: int) -> dict[str, Tensor]:
         """Returns the losses ``adversarial identity structure range generator discriminator``, of
-        pairs ``paired``, now and then ``gradient_penalty``, ``mean_change``, and ``discriminator_accuracy`` (0.5: it
-        cannot tell).
+        pairs ``paired``, now and then ``gradient_penalty``; ``mean_change``, and
+        ``discriminator_accuracy`` (0.5: it cannot tell).
         """
         scalars = update(self._players, self._draw(step).to(self._device), self._config, step)
         self._average.update(self._players.generator, step)
