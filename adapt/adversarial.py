@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from sim2cam.adapt.contest import Contest, Contestant
 from sim2cam.adapt.reference.config import ReferenceConfig
+from sim2cam.adapt.samples import write_samples
 from sim2cam.adapt.selection import (
+    MOST_CANDIDATES,
     Candidate,
     Ending,
     Selection,
     best_of,
+    moments,
     parts_of,
     selection_of,
 )
@@ -26,14 +30,15 @@ from sim2cam.adapt.symptoms import symptoms
 from sim2cam.adapt.translation import Jury
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RunawayError
 from sim2cam.training.checkpoint import (
     Checkpoint,
     optimizer_tensors,
     restore_optimizer,
     save_checkpoint,
 )
-from sim2cam.training.run import CHECKPOINT, Record, open_run, read_record
+from sim2cam.training.run import BATCH, CHECKPOINT, Record, open_run, read_record
+from sim2cam.training.weights import write_whole
 
 MIN_CAPTURES = 20
 LINE_STEPS = 10
@@ -78,6 +83,10 @@ class Game(Contestant, Protocol):
 
     def play(self, step: int) -> dict[str, Tensor]:
         """Returns the scalars of this step, which depends on nothing but the state and ``step``."""
+        ...
+
+    def batch(self, step: int) -> dict[str, Tensor]:
+        """Returns what a step is taught with, by name; on the CPU."""
         ...
 
     def state(self) -> Groups:
@@ -125,7 +134,7 @@ def play(
         identity: all that decides the result besides what judges it; only a checkpoint with an equal
             one goes on.
         steps: of the whole game.
-        run_dir: for checkpoint and ``metrics.jsonl``.
+        run_dir: for checkpoint, ``metrics.jsonl`` and, where it is long enough, ``write_samples``.
         contest: says when candidates are judged, and judges them.
         cure: what to do when it runs away, as ``Record`` takes it.
         resume: goes on from the checkpoint, where there is one.
@@ -135,7 +144,7 @@ def play(
     Raises:
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        Sim2CamError: a loss is no longer finite.
+        RunawayError: a loss is no longer finite; the batch lies in ``run_dir``.
     """
     step, standings = 0, _Standings(contest, game)
     identity = {**identity, **standings.identity}
@@ -146,16 +155,28 @@ def play(
         game.restore(groups)
     lines = list(read_metrics(run_dir))
     record = Record(run_dir, cure)
+    shown = contest.parts.sim_aside.samples or contest.parts.sim.samples
+    shown_after = moments(steps, MOST_CANDIDATES, LINE_STEPS)
+    if shown_after and step == 0:
+        write_samples(run_dir, 0, shown, None, contest.seed)
     saved_at = time.monotonic()
     while step < steps:
         record.add(game.play(step))
         step += 1
         if step % LINE_STEPS and step < steps:
             continue
-        scalars, step_s = record.take_means(step)
+        try:
+            scalars, step_s = record.take_means(step)
+        except RunawayError as error:
+            batch = {name: v.contiguous() for name, v in game.batch(error.step - 1).items()}
+            write_whole(run_dir / BATCH, save(batch))
+            kept = f"{error} What that step was taught with is kept in {run_dir / BATCH}."
+            raise RunawayError(kept, error.step) from error
         line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
         lines.append(replace(line, warnings=standings.warnings([*lines, line])))
         record.write(lines[-1])
+        if step in shown_after:
+            write_samples(run_dir, step, shown, game.transfer(), contest.seed)
         if step == steps or time.monotonic() - saved_at >= checkpoint_s:
             tensors = _flat(game.state() | {_CHOSEN: standings.chosen})
             save_checkpoint(
@@ -267,7 +288,12 @@ def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
 
 
 def contest_of(
-    sim: Dataset, real: Dataset, config: TranslatorConfig | ReferenceConfig, jury: Jury
+    sim: Dataset,
+    real: Dataset,
+    config: TranslatorConfig | ReferenceConfig,
+    jury: Jury,
+    *,
+    is_paired: bool = False,
 ) -> Contest:
     """Returns the contest of a training's candidates; its ``parts`` say what is trained on.
 
@@ -275,6 +301,7 @@ def contest_of(
         sim, real: renders and captures.
         config: of the training.
         jury: that translations are judged by.
+        is_paired: as ``parts_of`` takes it.
 
     Raises:
         InputError: no renders, fewer than ``MIN_CAPTURES`` captures, or one that cannot be read.
@@ -287,6 +314,7 @@ def contest_of(
         pixels=config.batch * config.patch_px**2,
         line_steps=LINE_STEPS,
         judges=len(jury.judges),
+        is_paired=is_paired,
     )
     return Contest(parts, jury, config.seed)
 

@@ -12,7 +12,7 @@ from scipy.stats import mannwhitneyu
 from sim2cam.adapt.certificate.certificate import SetCertificate
 from sim2cam.adapt.frame import Transfer
 from sim2cam.adapt.selection import Candidate, Parts
-from sim2cam.adapt.translation import JPEG_QUALITY, Jury, translate
+from sim2cam.adapt.translation import JPEG_QUALITY, Jury, numbered, translate_all
 from sim2cam.images import decode_jpeg, encode_jpeg, read_rgb
 from sim2cam.measure.look import look
 from sim2cam.measure.sets import Scale, scale_of, sliced_value
@@ -47,7 +47,7 @@ class Contest:
     def __init__(self, parts: Parts, jury: Jury, seed: int) -> None:
         self.parts = parts
         self.jury = jury
-        self._seed = seed
+        self.seed = seed
 
     def judge(self, step: int, contestant: Contestant) -> Candidate:
         """Returns what the weights after a step are worth.
@@ -58,10 +58,9 @@ class Contest:
         """
         transfer = contestant.transfer()
         looks, certificates = [], []
-        for index, sample in enumerate(self.parts.sim_aside.samples):
-            rng = stream(self._seed, "adapt/aside", scene_index=index)
-            translated = translate(transfer, sample, sample.name, rng, self.jury)
-            looks.append(look(translated.rgb))
+        aside = numbered(self.parts.sim_aside.samples)
+        for translated in translate_all(transfer, aside, self.seed, "adapt/aside", self.jury):
+            looks.append(look(translated.pair.after))
             certificates.append(translated.certificate)
         certificate = SetCertificate(self.jury.limits, self.jury.digests, tuple(certificates))
         known, strange = (
@@ -84,7 +83,7 @@ class Contest:
         return self._distance(self._renders)
 
     def _distance(self, looks: Floats) -> float:
-        rng = stream(self._seed, "adapt/directions")
+        rng = stream(self.seed, "adapt/directions")
         return sliced_value(self._scale.of(self._captures), self._scale.of(looks), rng)
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,11 +25,19 @@ class Frame:
         depth_m: (height, width), metres along the optical axis, 0 where nothing is; None when
             unknown.
         ids: (height, width), instance ids, 0 for everything unlabelled; None when unknown.
+        normals: (height, width, 3), unit vectors in the camera frame, 0 where nothing is; None when
+            unknown.
+        coordinates: (height, width, 3), the point of the labelled object that is seen, 0 to 1 along
+            each side of its extent, NaN where nothing is; None when unknown.
+        categories: of each instance id; None when nothing is labelled.
     """
 
     rgb: NDArray[np.uint8]
     depth_m: NDArray[np.float32] | None = None
     ids: NDArray[np.uint16] | None = None
+    normals: NDArray[np.float32] | None = None
+    coordinates: NDArray[np.float32] | None = None
+    categories: Mapping[int, str] | None = None
 
 
 class Transfer(Protocol):
@@ -59,19 +67,37 @@ def read_frame(sample: Sample) -> Frame:
         InputError: a file is missing or broken, or a buffer has another size than the image.
     """
     rgb = read_rgb(sample.rgb)
-    buffers = {name: _read_buffer(sample, name, rgb.shape) for name in _BUFFERS}
-    return Frame(rgb, buffers["depth"], buffers["ids"])
+    found = {name: read_buffer(sample, name, rgb.shape) for name in _BUFFERS}
+    objects = sample.objects
+    return Frame(
+        rgb,
+        found["depth"],
+        found["ids"],
+        found["normals"],
+        found["coordinates"],
+        None if objects is None else {o.instance_id: o.category for o in objects if o.instance_id},
+    )
 
 
-_BUFFERS: tuple[ChannelName, ...] = ("depth", "ids")
+_BUFFERS: tuple[ChannelName, ...] = ("depth", "ids", "normals", "coordinates")
 
 
-def _read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
+def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """Returns a channel of a sample, as ``channels.read`` does; None where it has none.
+
+    Args:
+        sample: whose.
+        name: of the channel.
+        shape: of its image.
+
+    Raises:
+        InputError: the file is missing or broken, or of another size than the image.
+    """
     if name not in sample.channels:
         return None
     buffer = channels.read(name, sample.channels[name])
-    if buffer.shape != shape[:2]:
-        height, width = buffer.shape
+    if buffer.shape[:2] != shape[:2]:
+        height, width = buffer.shape[:2]
         raise InputError(
             sample.channels[name],
             f"{width}x{height} pixels, but its image {sample.rgb.name} has {shape[1]}x{shape[0]}. "

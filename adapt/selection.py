@@ -106,7 +106,14 @@ class Parts:
 
 
 def parts_of(
-    sim: Dataset, real: Dataset, *, steps: int, pixels: int, line_steps: int, judges: int
+    sim: Dataset,
+    real: Dataset,
+    *,
+    steps: int,
+    pixels: int,
+    line_steps: int,
+    judges: int,
+    is_paired: bool = False,
 ) -> Parts:
     """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
 
@@ -120,6 +127,7 @@ def parts_of(
         pixels: of the renders that a step is trained on.
         line_steps: candidates are judged after multiples of this, and at the end.
         judges: detectors that are asked, which leave time for fewer candidates.
+        is_paired: each capture is of the scene of the render in its place, and stays with it.
 
     Raises:
         InputError: a capture cannot be read.
@@ -132,20 +140,23 @@ def parts_of(
         if any(min(sample.width, sample.height) < LEAST_PX for sample in side.samples):
             return replace(whole, why=f"some {what} have a side of less than {LEAST_PX} px")
     renders, _ = _picked(_ranked(sim), _wanted(sim), len(sim.samples) // 3)
-    aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
+    if is_paired:
+        aside, rest = _partners(sim, real, renders)
+    else:
+        aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
     known, _ = _picked(rest, len(aside), len(aside))
     if len(renders) < LEAST_PICTURES:
         return replace(whole, why="the renders are of too few scenes")
     if len(known) < LEAST_PICTURES:
         return replace(whole, why="too many captures are copies of one another")
     cost_px = (1 + JUDGE_COST * judges) * sum(s.width * s.height for s in renders)
-    moments = _moments(steps, int(JUDGED_SHARE * pixels * steps / cost_px), line_steps)
-    if not moments:
+    judged = moments(steps, int(JUDGED_SHARE * pixels * steps / cost_px), line_steps)
+    if not judged:
         return replace(whole, why=f"{steps} steps are too few to judge more than once")
     return Parts(
         _without(sim, renders), _without(real, aside),
         replace(sim, samples=renders), replace(real, samples=aside), replace(real, samples=known),
-        moments,
+        judged,
     )  # fmt: skip
 
 
@@ -220,13 +231,31 @@ def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], 
     return tuple(picked), rest
 
 
+def _partners(
+    sim: Dataset, real: Dataset, renders: Sequence[Sample]
+) -> tuple[tuple[Sample, ...], Groups]:
+    """Returns the captures in the places of some renders, and the groups of the others."""
+    of = {s.name: capture.name for s, capture in zip(sim.samples, real.samples, strict=True)}
+    theirs = {of[sample.name] for sample in renders}
+    rest = [[s for s in group if s.name not in theirs] for group in _ranked(real)]
+    return real.only(theirs).samples, [group for group in rest if group]
+
+
 def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
     gone = {sample.name for sample in samples}
     return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in gone))
 
 
-def _moments(steps: int, affordable: int, line_steps: int) -> tuple[int, ...]:
-    """Returns the steps after which candidates are judged, evenly spread and ending with the last."""
+def moments(steps: int, affordable: int, line_steps: int) -> tuple[int, ...]:
+    """Returns the steps of a training after which it is looked at, evenly spread and ending with the last.
+
+    They are at most eight and ``LEAST_STEPS`` apart, and none where that leaves fewer than two.
+
+    Args:
+        steps: of the training.
+        affordable: most of them.
+        line_steps: all but the last are multiples of this.
+    """
     count = min(MOST_CANDIDATES, steps // LEAST_STEPS, affordable)
     if count < 2:
         return ()

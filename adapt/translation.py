@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.certificate.certificate import PictureCertificate, certify
+from sim2cam.adapt.certificate.certificate import NO_FILM, PictureCertificate, certify
+from sim2cam.adapt.certificate.film import Earlier
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.opinion import Judge
 from sim2cam.adapt.certificate.pair import Pair, regions_of
-from sim2cam.adapt.frame import Transfer, read_frame
+from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
 from sim2cam.dataset.sample import Sample
 from sim2cam.dataset.writer import PictureSuffix
 from sim2cam.images import (
@@ -22,6 +24,7 @@ from sim2cam.images import (
     encode_layers,
     read_layers,
 )
+from sim2cam.seeds import stream
 
 JPEG_QUALITY = 95
 
@@ -52,18 +55,73 @@ class Translated:
     Attributes:
         file: a JPEG; a PNG where the sample is of 16 bits or transparent.
         suffix: of the file's name.
-        rgb: (h, w, 3), as the file has it.
+        pair: the picture that it was made from, and it as the file has it.
         certificate: what was measured of it.
     """
 
     file: bytes
     suffix: PictureSuffix
-    rgb: NDArray[np.uint8]
+    pair: Pair
     certificate: PictureCertificate
 
 
+class Numbered(NamedTuple):
+    """A picture in its data set.
+
+    Attributes:
+        number: in the data set.
+        film: that of the first picture of its film; its own where it is none.
+        sample: the picture.
+    """
+
+    number: int
+    film: int
+    sample: Sample
+
+
+def numbered(samples: Sequence[Sample]) -> tuple[Numbered, ...]:
+    """Returns pictures with their numbers; later ones of a scene that follow directly are of one film."""
+    found: list[Numbered] = []
+    for index, sample in enumerate(samples):
+        is_next = bool(found) and _frames_between(found[-1].sample, sample) > 0
+        found.append(Numbered(index, found[-1].film if is_next else index, sample))
+    return tuple(found)
+
+
+def translate_all(
+    transfer: Transfer, pictures: Iterable[Numbered], seed: int, path: str, jury: Jury
+) -> Iterator[Translated]:
+    """Yields the translation of each picture, in order.
+
+    The pictures of a film get the same draw, so that it does not flicker by chance, and each is held
+    against the one before it.
+
+    Args:
+        transfer: what translates.
+        pictures: in the order of their numbers.
+        seed, path: of what is drawn, as ``stream`` takes them.
+        jury: what they are judged by.
+
+    Raises:
+        InputError: a file of a sample is missing or broken.
+        Sim2CamError: a sample lacks a buffer that the transfer needs.
+    """
+    last: tuple[Sample, Pair] | None = None
+    for number, film, sample in pictures:
+        rng = stream(seed, path, scene_index=film)
+        earlier = _earlier(sample, last)
+        translated = translate(transfer, sample, f"{number:06d}", rng, jury, earlier)
+        last = sample, translated.pair
+        yield translated
+
+
 def translate(
-    transfer: Transfer, sample: Sample, name: str, rng: np.random.Generator, jury: Jury
+    transfer: Transfer,
+    sample: Sample,
+    name: str,
+    rng: np.random.Generator,
+    jury: Jury,
+    earlier: Earlier | str = NO_FILM,
 ) -> Translated:
     """Returns the translation of a sample, measured against it.
 
@@ -76,6 +134,7 @@ def translate(
         name: of the picture in its certificate.
         rng: decides what the transfer draws.
         jury: what it is judged by.
+        earlier: as ``certify`` takes it.
 
     Raises:
         InputError: a file of the sample is missing or broken.
@@ -85,14 +144,46 @@ def translate(
     made = transfer.apply(frame, rng)
     file, suffix, rgb = _written(sample, made, made.astype(np.int16) - frame.rgb)
     regions = regions_of(sample.objects, frame.ids, frame.rgb.shape)
+    pair = Pair(frame.rgb, rgb, regions, frame.ids)
     certificate = certify(
         name,
-        Pair(frame.rgb, rgb, regions, frame.ids),
+        pair,
         jury.limits,
         labelled=None if sample.objects is None else [o.box_xyxy for o in sample.objects],
         judges=jury.judges,
+        earlier=earlier,
     )
-    return Translated(file, suffix, rgb, certificate)
+    return Translated(file, suffix, pair, certificate)
+
+
+def _frames_between(one: Sample, other: Sample) -> int:
+    """Returns how many pictures of a film the other is after the one; 0 where they are of two."""
+    if one.moment is None or other.moment is None or one.scene_index != other.scene_index:
+        return 0
+    return max(other.moment.frame - one.moment.frame, 0)
+
+
+def _earlier(sample: Sample, last: tuple[Sample, Pair] | None) -> Earlier | str:
+    """Returns the picture before one of a film, or why there is none to compare it with.
+
+    Args:
+        sample: the picture.
+        last: the one before it in the data set, with its translation.
+
+    Raises:
+        InputError: the flow cannot be read.
+    """
+    if sample.moment is None:
+        return NO_FILM
+    if sample.moment.frame == 0:
+        return "it is the first of its film"
+    if "flow_backward" not in sample.channels:
+        return "no flow: render with flow_backward"
+    if last is None or _frames_between(last[0], sample) != 1:
+        return "the picture before it is not there"
+    flow = read_buffer(sample, "flow_backward", last[1].after.shape)
+    assert flow is not None
+    return Earlier(last[1], flow)
 
 
 def _written(

@@ -33,9 +33,9 @@ from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator
-from sim2cam.adapt.translator.buffers import buffers_of
+from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.patches import PatchSource
+from sim2cam.adapt.translator.patches import PatchSource, draw_batch
 from sim2cam.adapt.translator.step import build_players
 from sim2cam.adapt.translator.training import ResidualGame
 from sim2cam.adapt.translator.translator import Translator
@@ -142,9 +142,10 @@ def _game(case: Case, sim: Dataset, real: Dataset) -> tuple[Game, Transfer]:
             PatchSource(sim, buffers=buffers, cache_bytes=cache),
             PatchSource(real, buffers=(), cache_bytes=cache),
         )
+        draw = functools.partial(draw_batch, *sources, case.config, count_channels(buffers))
         generator = build_players(case.config, buffers, CPU).generator
         return (
-            ResidualGame(case.config, buffers, sources, CPU),
+            ResidualGame(case.config, buffers, draw, CPU),
             Translator(generator.eval(), buffers, CPU),
         )
     pairs = PatchPairs(sim, real, case.config)
@@ -160,7 +161,8 @@ def _frame(side: int) -> Frame:
     """Returns noise of a size with flat buffers: what it shows costs nothing."""
     rng = np.random.default_rng(side)
     rgb = rng.integers(0, 256, (side, side, 3), dtype=np.uint8)
-    return Frame(rgb, np.ones((side, side), np.float32), np.zeros((side, side), np.uint16))
+    flat = np.ones((side, side), np.float32), np.zeros((side, side), np.uint16)
+    return Frame(rgb, *flat, categories={})
 
 
 def _cpu_s(work: Callable[[], object], repeats: int) -> list[float]:

@@ -47,6 +47,21 @@ class BackendError(Sim2CamError):
     """A renderer, driver or optional package is not there."""
 
 
+class RunawayError(Sim2CamError):
+    """A training whose losses are no longer finite.
+
+    Attributes:
+        step: the first at which they were not, counted from 1.
+    """
+
+    def __init__(self, problem: str, step: int) -> None:
+        super().__init__(problem, step)  # as given, so that pickle brings it home from a worker
+        self.step = step
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class SceneError(Sim2CamError):
     """A scene cannot be settled or drawn within its budget of attempts."""
 

@@ -17,6 +17,7 @@ from sim2cam.adapt.certificate.artefacts import (
     seam_levels,
 )
 from sim2cam.adapt.certificate.colours import colour_shifts
+from sim2cam.adapt.certificate.film import Earlier, warp_levels
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.opinion import Judge, Opinion, opinion_of
 from sim2cam.adapt.certificate.outlines import outline_recalls
@@ -36,8 +37,17 @@ OBJECT_MEASURES = (
     "colour_shift",
     *(f"{judge}_{name}" for judge in JUDGES for name in OPINIONS),
 )
-MEASURES = (*OBJECT_MEASURES, "added_levels", "grid_levels", "seam_levels", "clipped_share")
+MEASURES = (
+    *OBJECT_MEASURES,
+    "added_levels",
+    "grid_levels",
+    "seam_levels",
+    "clipped_share",
+    "warp_levels",
+)
 _LEAST = ("correlation", "recall", "retained")
+
+NO_FILM = "it is no picture of a film"
 
 LEAST_FOUND = 3  # objects before, for the share that is found again to say anything
 
@@ -169,6 +179,7 @@ def certify(
     *,
     labelled: Sequence[Box] | None = None,
     judges: Mapping[str, Judge],
+    earlier: Earlier | str = NO_FILM,
 ) -> PictureCertificate:
     """Returns what is measured of a translated picture.
 
@@ -178,11 +189,13 @@ def certify(
         limits: that it has to keep to.
         labelled: boxes of the labelled objects; None when there are no labels.
         judges: detectors, by names of ``JUDGES``.
+        earlier: the picture before it in its film; or why there is none to compare it with.
     """
     opinions = {
         who: opinion_of(judge, pair.before, pair.after, labelled) for who, judge in judges.items()
     }
     findings = _of_objects(pair, limits) | _of_judges(opinions, limits) | _of_picture(pair, limits)
+    findings["warp_levels"] = _of_film(earlier, pair, limits)
     return PictureCertificate(name, {measure: findings[measure] for measure in MEASURES}, opinions)
 
 
@@ -280,6 +293,15 @@ def _of_picture(pair: Pair, limits: Limits) -> dict[str, Finding]:
         "clipped_share": clipped_share,
     }
     return {name: _finding(name, measure(pair), limits) for name, measure in measures.items()}
+
+
+def _of_film(earlier: Earlier | str, pair: Pair, limits: Limits) -> Finding:
+    if isinstance(earlier, str):
+        return _not_measured(earlier)
+    value = warp_levels(earlier, pair)
+    if value is None:
+        return _not_measured("hardly anything of it is seen in the picture before")
+    return _finding("warp_levels", value, limits)
 
 
 def _finding(measure: str, value: float, limits: Limits) -> Finding:

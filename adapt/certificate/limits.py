@@ -20,6 +20,7 @@ class Limits:
         grid_levels: most contrast of a grid of 2, 4 or 8 pixels.
         seam_levels: most step along a whole row or column that was not there.
         clipped_share: most pixels, of the picture or of its objects, that lost their light.
+        warp_levels: most flicker of a film, from one picture to the next, of 255 levels.
         retained: least share of the objects that a judge found before and must find again, as the
             same category.
         vanished: most objects of a picture that a judge does not find any more.
@@ -36,6 +37,7 @@ class Limits:
     grid_levels: float = 1.0
     seam_levels: float = 3.0
     clipped_share: float = 0.8
+    warp_levels: float = 4.0
     retained: float = 0.6
     vanished: int = 0
     hallucinated: int = 0

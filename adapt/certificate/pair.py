@@ -16,7 +16,7 @@ from sim2cam.errors import Sim2CamError
 Floats = NDArray[np.float32]
 Window = tuple[slice, slice]
 
-_FINE_PX, _COARSE_PX = 1.0, 6.0  # finer than this is noise, coarser is light
+FINE_PX, _COARSE_PX = 1.0, 6.0  # finer than this is noise, coarser is light
 
 _TONE_LEVELS = 13  # over which a curve of tones is smoothed, so that it does not fit single objects
 
@@ -82,13 +82,7 @@ class Pair:
         """
         before, after = self.luma
         levels = np.rint(before).astype(np.uint8)
-        spread = cv2.getGaussianKernel(_TONE_LEVELS, -1).ravel()
-        sums, counts = (
-            np.convolve(np.bincount(levels.ravel(), weights, 256), spread, "same")
-            for weights in (after.ravel(), None)
-        )
-        curve = sums / np.maximum(counts, 1e-9)
-        return np.asarray(curve.astype(np.float32)[levels])
+        return np.asarray(tone_curve(levels, after)[levels])
 
     @cached_property
     def objects(self) -> NDArray[np.bool_]:
@@ -138,7 +132,22 @@ def _luma(rgb: NDArray[np.uint8]) -> Floats:
     return np.asarray(cv2.cvtColor(rgb.astype(np.float32), cv2.COLOR_RGB2GRAY), np.float32)
 
 
+def tone_curve(levels: NDArray[np.uint8], after: Floats) -> Floats:
+    """Returns what each level (256,) became on average, of pixels of about that level.
+
+    Args:
+        levels: before, of any shape.
+        after: of the same shape.
+    """
+    spread = cv2.getGaussianKernel(_TONE_LEVELS, -1).ravel()
+    sums, counts = (
+        np.convolve(np.bincount(levels.ravel(), weights, 256), spread, "same")
+        for weights in (after.ravel(), None)
+    )
+    return np.asarray(sums / np.maximum(counts, 1e-9), np.float32)
+
+
 def detail_of(luma: Floats) -> Floats:
     """Returns brightness (h, w) without what is finer or coarser than objects show."""
-    fine, coarse = (cv2.GaussianBlur(luma, (0, 0), width) for width in (_FINE_PX, _COARSE_PX))
+    fine, coarse = (cv2.GaussianBlur(luma, (0, 0), width) for width in (FINE_PX, _COARSE_PX))
     return np.asarray(fine - coarse, np.float32)

@@ -101,6 +101,11 @@ class Cut:
         scalars = losses | {"generator": total, "discriminator": judged, "mean_change": change}
         return {name: value.detach() for name, value in scalars.items()}
 
+    def batch(self, step: int) -> dict[str, Tensor]:
+        """Returns the patches of a step, from -1 to 1."""
+        sim, real = self._pairs.draw(step, torch.device("cpu"))
+        return {"sim": sim, "real": real}
+
     def state(self) -> Groups:
         """Returns networks and optimisers."""
         groups: Groups = {}

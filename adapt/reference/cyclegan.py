@@ -70,6 +70,11 @@ class CycleGan:
         change = (fake_real - sim).abs().mean().detach() / 2.0  # pictures are from -1 to 1
         return scalars | {"mean_change": change}
 
+    def batch(self, step: int) -> dict[str, Tensor]:
+        """Returns the patches of a step, from -1 to 1."""
+        sim, real = self._pairs.draw(step, torch.device("cpu"))
+        return {"sim": sim, "real": real}
+
     def state(self) -> Groups:
         """Returns networks, optimisers and pools."""
         groups: Groups = {}

@@ -56,7 +56,7 @@ def train_reference(
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         UsageError, BackendError: there is no such device.
-        Sim2CamError: a loss is no longer finite.
+        RunawayError: a loss is no longer finite.
     """
     contest = contest_of(sim, real, config, jury)
     place = find_device(device)

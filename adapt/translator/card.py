@@ -9,8 +9,9 @@ from typing import Any, Literal
 from sim2cam import __version__
 from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.selection import Ending
-from sim2cam.adapt.translator.buffers import CHANNELS
+from sim2cam.adapt.translator.buffers import CHANNELS, is_buffer
 from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.errors import CheckpointError, did_you_mean
 from sim2cam.training.weights import read_card
 
@@ -21,10 +22,11 @@ class TranslatorCard:
 
     Attributes:
         steps: training steps done in all.
-        buffers: what it wants to know beside the image, of ``CHANNELS``.
+        buffers: what it wants to know beside the image, as ``buffers_of`` names it.
         config: the training's configuration.
         sim, real: what it was trained on, with what was kept aside; of the captures, no label.
         ending: after which step its weights were taken, and why; None in cards that do not say.
+        pairs: of what it was trained on; None where renders and captures are of different scenes.
         licence: of the weights, as an SPDX expression.
         kind, format: what the file is.
         version: of sim2cam.
@@ -37,6 +39,7 @@ class TranslatorCard:
     sim: ImagesRecord
     real: ImagesRecord
     ending: Ending | None = None
+    pairs: PairsRecord | None = None
     licence: str = "Apache-2.0"
     kind: Literal["sim2cam translator"] = "sim2cam translator"
     format: Literal[1] = 1
@@ -60,7 +63,7 @@ def card_from_json(path: Path, card: dict[str, Any]) -> TranslatorCard:
     """
     read = read_card(path, card, TranslatorCard, "a translator")
     for name in read.buffers:
-        if name not in CHANNELS:
+        if not is_buffer(name):
             hint = did_you_mean(name, CHANNELS)
             raise CheckpointError(path, f"buffer '{name}' is not known. {hint}")
     return read

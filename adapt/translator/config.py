@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sim2cam.errors import UsageError
@@ -13,11 +14,13 @@ _LEAST = {
     "steps": 1,
     "seed": 0,
     "batch": 1,
+    "parts": 1,
     "blocks": 1,
     "adversarial_weight": 0,
     "identity_weight": 0,
     "structure_weight": 0,
     "range_weight": 0,
+    "paired_weight": 0,
     "gradient_penalty": 0,
     "gradient_penalty_every": 1,
     "cache_bytes": 0,
@@ -32,16 +35,19 @@ class TranslatorConfig:
         steps: of both networks.
         seed: decides initial weights, patches, noise and augmentation.
         batch: rendered patches a step, and as many of captures.
+        parts: of a batch, which are worked off one after another; more of them take less memory.
         patch_px: side of the patches, cut at native scale; a multiple of 4.
         width: channels of the generator at half size.
         blocks: residual blocks of the generator.
-        use_buffers: give the generator depth and object masks where every render has them.
+        use_buffers: give the generator depth, normals, masks of objects and categories, and places on
+            objects, of these what every render has.
         colour_bound: most that an entry of the colour matrix may leave the identity.
         local_bound: most that the local residual may add, of a range of 1.
         adversarial_weight: of the hinge loss, which pulls towards the captures.
         identity_weight: of leaving captures as they are.
         structure_weight: of keeping local contrast in its place.
         range_weight: of staying between black and white.
+        paired_weight: of equalling the captures that renders are paired with.
         gradient_penalty: R1 weight of the discriminator, applied every ``gradient_penalty_every``.
         learning_rate_generator, learning_rate_discriminator: of Adam.
         ema_decay: of the averaged weights, which are the result.
@@ -51,6 +57,7 @@ class TranslatorConfig:
     steps: int = 3000
     seed: int = 0
     batch: int = 4
+    parts: int = 1
     patch_px: int = 128
     width: int = 32
     blocks: int = 4
@@ -61,6 +68,7 @@ class TranslatorConfig:
     identity_weight: float = 2.0
     structure_weight: float = 4.0
     range_weight: float = 10.0
+    paired_weight: float = 20.0
     gradient_penalty: float = 1.0
     gradient_penalty_every: int = 16
     learning_rate_generator: float = 4e-4
@@ -79,6 +87,8 @@ class TranslatorConfig:
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
         check_least(self, _LEAST)
+        if self.batch % self.parts:
+            raise UsageError(f"parts must divide the batch of {self.batch}, not {self.parts}")
         for name in ("learning_rate_generator", "learning_rate_discriminator"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
@@ -91,4 +101,9 @@ class TranslatorConfig:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
 
-PRESETS = {"demo": TranslatorConfig(steps=250), "small": TranslatorConfig(steps=3000)}
+PRESETS: Mapping[str, TranslatorConfig] = {
+    "demo": TranslatorConfig(steps=150, batch=3),
+    "small": TranslatorConfig(steps=2400),
+    "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6),
+}
+"""For two minutes and for twenty of two cores, and for half an hour of a GPU."""

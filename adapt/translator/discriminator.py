@@ -24,14 +24,19 @@ class SpectralConv2d(nn.Conv2d):
 
     def forward(self, features: Tensor) -> Tensor:
         """Returns (n, outputs, h, w)."""
+        weight = self.weight / self._norm()
+        return functional.conv2d(features, weight, self.bias, self.stride, self.padding)
+
+    def _norm(self) -> Tensor:
+        """Returns the spectral norm, in single precision whatever the convolution's is."""
         flat = self.weight.flatten(1)  # (outputs, inputs * kernel * kernel)
-        with torch.no_grad():
-            right = functional.normalize(flat.T @ self.singular, dim=0)
-            left = functional.normalize(flat @ right, dim=0)
-            if self.training:
-                self.singular = left
-        norm = left @ flat @ right
-        return functional.conv2d(features, self.weight / norm, self.bias, self.stride, self.padding)
+        with torch.autocast(flat.device.type, enabled=False):
+            with torch.no_grad():
+                right = functional.normalize(flat.T @ self.singular, dim=0)
+                left = functional.normalize(flat @ right, dim=0)
+                if self.training:
+                    self.singular = left
+            return left @ flat @ right
 
 
 class PatchDiscriminator(nn.Module):

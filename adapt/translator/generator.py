@@ -66,9 +66,11 @@ class Generator(nn.Module):
             noise: (n, 1, h, w), standard normal.
             thumbnail: (n, 3, THUMBNAIL_PX, THUMBNAIL_PX), the whole image that rgb was cut from.
         """
-        colour = self.colour_bound * torch.tanh(self.colour_head(thumbnail))
-        local = self.local_bound * torch.tanh(self.residual(rgb, buffers, noise))
-        shift = torch.einsum("nij,njhw->nihw", colour[:, :, :3], rgb) + colour[:, :, 3, None, None]
+        colour = self.colour_bound * torch.tanh(self.colour_head(thumbnail).float())
+        local = self.local_bound * torch.tanh(self.residual(rgb, buffers, noise).float())
+        with torch.autocast(rgb.device.type, enabled=False):  # half of it would be seen as steps
+            linear = torch.einsum("nij,njhw->nihw", colour[:, :, :3], rgb)
+        shift = linear + colour[:, :, 3, None, None]
         return Translation(rgb + shift + local, colour, local)
 
 

@@ -11,6 +11,8 @@ from sim2cam.adapt.translator.discriminator import PatchDiscriminator
 UNDECIDED_HINGE = 2.0
 """``discriminator_hinge`` of verdicts that are all 0."""
 
+_SMALL = 1 / 255  # a difference up to which the penalty is a parabola: one level of 8 bits
+
 
 def discriminator_hinge(real: Tensor, fake: Tensor) -> Tensor:
     """Returns the hinge loss of verdicts (n, 1, h, w) about captures and translations."""
@@ -57,6 +59,21 @@ def structure_loss(
 def range_loss(raw: Tensor) -> Tensor:
     """Returns the mean distance of values (n, 3, h, w) from the range 0 to 1."""
     return (functional.relu(raw - 1.0) + functional.relu(-raw)).mean()
+
+
+def paired_loss(raw: Tensor, captured: Tensor, registered: Tensor) -> Tensor:
+    """Returns how far translations are from their captures, as the mean of Charbonnier's penalty.
+
+    It grows as the distance, not as its square, so that what only one of a pair shows, as a shadow
+    or a speck, does not outweigh the rest (Charbonnier et al., 1994).
+
+    Args:
+        raw: translations (n, 3, h, w), before they are cut to 0 to 1.
+        captured: (n, 3, h, w), 0 to 1.
+        registered: (n, 1, h, w), weights of the pixels; where all are 0, so is the loss.
+    """
+    penalty = ((raw - captured).square() + _SMALL**2).sqrt() - _SMALL
+    return (penalty.mean(dim=1, keepdim=True) * registered).sum() / registered.sum().clamp(min=1.0)
 
 
 def _box(values: Tensor, window_px: int) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -13,12 +15,17 @@ from torch import Tensor
 
 from sim2cam.adapt.frame import Frame, read_frame
 from sim2cam.adapt.translator.augment import Augmentation, draw_augmentation
-from sim2cam.adapt.translator.buffers import buffer_channels, count_channels
+from sim2cam.adapt.translator.buffers import buffer_channels, count_channels, mirrored
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import THUMBNAIL_PX
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.images import read_rgb
 from sim2cam.seeds import stream
+
+Tiles = NDArray[np.bool_]
+"""Of the tiles of an image, ``TILE_PX`` a side, from its upper left corner."""
+
+TILE_PX = 32
 
 _CANDIDATES = 4  # places compared before a patch is cut
 
@@ -62,15 +69,52 @@ class Patches:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's renders and captures, and how the discriminator will see them."""
+    """One step's renders and captures, and how the discriminator will see them.
+
+    Attributes:
+        sim, real: of the same places where they are pairs.
+        augmentation: of both.
+        registered: (n, 1, side, side), 1 where a pair shows the same; None where there are no pairs.
+    """
 
     sim: Patches
     real: Patches
     augmentation: Augmentation
+    registered: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Returns the same with its tensors on a device."""
-        return Batch(self.sim.to(device), self.real.to(device), self.augmentation)
+        registered = None if self.registered is None else self.registered.to(device)
+        return Batch(self.sim.to(device), self.real.to(device), self.augmentation, registered)
+
+    def parts(self, count: int) -> list[Batch]:
+        """Returns as many equal parts of it; ``count`` divides the number of patches."""
+        size = len(self.sim.rgb) // count
+        return [self._part(slice(first, first + size)) for first in range(0, size * count, size)]
+
+    def _part(self, patches: slice) -> Batch:
+        sim, real = (
+            Patches(*(tensor[patches] for tensor in vars(side).values()))
+            for side in (self.sim, self.real)
+        )
+        augmentation = Augmentation(*(drawn[patches] for drawn in vars(self.augmentation).values()))
+        registered = None if self.registered is None else self.registered[patches]
+        return Batch(sim, real, augmentation, registered)
+
+
+class Place(NamedTuple):
+    """Where a patch is cut.
+
+    Attributes:
+        image: its number in the data set.
+        top, left: its first pixel.
+        is_mirrored: whether left and right change places.
+    """
+
+    image: int
+    top: int
+    left: int
+    is_mirrored: bool
 
 
 class PatchSource:
@@ -79,25 +123,33 @@ class PatchSource:
     def __init__(self, dataset: Dataset, *, buffers: tuple[str, ...], cache_bytes: int) -> None:
         self._samples = dataset.samples
         self._buffers = buffers
-        first = dataset.samples[0]
-        image_bytes = first.width * first.height * (3 + 2 * count_channels(buffers))
-        kept = max(1, cache_bytes // image_bytes)
+        kept = max(1, cache_bytes // image_bytes(dataset.samples[0], buffers))
         self._decode = lru_cache(maxsize=kept)(self._decode_anew)
 
     def draw(self, rng: np.random.Generator, side: int) -> Decoded:
-        """Returns a square patch and the thumbnail of its image.
+        """Returns a square patch and the thumbnail of its image."""
+        return self.cut(self.place(rng, side), side)
+
+    def place(self, rng: np.random.Generator, side: int) -> Place:
+        """Returns where a square patch is cut.
 
         Places with more contrast are likelier, for renders and captures by the same rule, so that
         the discriminator cannot tell them by how much empty ground they show.
         """
-        image = self._decode(int(rng.integers(len(self._samples))))
+        index = int(rng.integers(len(self._samples)))
+        image = self._decode(index)
         height, width = image.rgb.shape[:2]
         tops = rng.integers(0, max(height - side, 0) + 1, _CANDIDATES)
         lefts = rng.integers(0, max(width - side, 0) + 1, _CANDIDATES)
         cuts = [_cut(image, top, left, side) for top, left in zip(tops, lefts, strict=True)]
         contrast = np.array([float(cut.rgb[:, :, 1].std()) for cut in cuts]) + 1.0
-        chosen = cuts[int(rng.choice(_CANDIDATES, p=contrast / contrast.sum()))]
-        return _mirror(chosen) if rng.random() < 0.5 else chosen
+        chosen = int(rng.choice(_CANDIDATES, p=contrast / contrast.sum()))
+        return Place(index, int(tops[chosen]), int(lefts[chosen]), bool(rng.random() < 0.5))
+
+    def cut(self, place: Place, side: int) -> Decoded:
+        """Returns the square patch of a place and the thumbnail of its image."""
+        chosen = _cut(self._decode(place.image), place.top, place.left, side)
+        return _mirror(chosen, self._buffers) if place.is_mirrored else chosen
 
     def _decode_anew(self, index: int) -> Decoded:
         frame = _read(self._samples[index], self._buffers)
@@ -105,15 +157,50 @@ class PatchSource:
         return Decoded(frame.rgb, buffers, thumbnail_of(frame.rgb))
 
 
+def image_bytes(sample: Sample, buffers: tuple[str, ...]) -> int:
+    """Returns how much memory a decoded image takes with these buffers."""
+    return sample.width * sample.height * (3 + 2 * count_channels(buffers))
+
+
 def draw_batch(
     sim: PatchSource, real: PatchSource, config: TranslatorConfig, channels: int, step: int
 ) -> Batch:
     """Returns the batch of a step; it depends on nothing that happened before."""
     rng = stream(config.seed, "translator/batch", scene_index=step)
+    side = config.patch_px
     return Batch(
-        _draw_patches(sim, rng, config, channels),
-        _draw_patches(real, rng, config, channels),
-        draw_augmentation(rng, config.batch, config.patch_px),
+        _patches([sim.draw(rng, side) for _ in range(config.batch)], rng, channels),
+        _patches([real.draw(rng, side) for _ in range(config.batch)], rng, channels),
+        draw_augmentation(rng, config.batch, side),
+    )
+
+
+def draw_paired_batch(
+    sim: PatchSource,
+    real: PatchSource,
+    registered: Sequence[Tiles],
+    config: TranslatorConfig,
+    channels: int,
+    step: int,
+) -> Batch:
+    """Returns the batch of a step, of captures at the very places of the renders.
+
+    Args:
+        sim, real: renders, and the captures that are their partners in the same order.
+        registered: of each pair, which tiles show the same (``pairs``).
+        config: of the training.
+        channels: of the generator's buffers.
+        step: on which it depends, and on nothing that happened before.
+    """
+    rng = stream(config.seed, "translator/batch", scene_index=step)
+    side = config.patch_px
+    places = [sim.place(rng, side) for _ in range(config.batch)]
+    masks = [pixels_of(registered[place.image], place, side) for place in places]
+    return Batch(
+        _patches([sim.cut(place, side) for place in places], rng, channels),
+        _patches([real.cut(place, side) for place in places], rng, channels),
+        draw_augmentation(rng, config.batch, side),
+        torch.from_numpy(np.stack(masks)[:, None].astype(np.float32)),
     )
 
 
@@ -123,17 +210,14 @@ def thumbnail_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.ascontiguousarray(small.transpose(2, 0, 1), dtype=np.float32) / np.float32(255.0)
 
 
-def _draw_patches(
-    source: PatchSource, rng: np.random.Generator, config: TranslatorConfig, channels: int
-) -> Patches:
-    """Returns patches; a source without buffers gets zeros, which mean nothing known."""
-    side = config.patch_px
-    cuts = [source.draw(rng, side) for _ in range(config.batch)]
-    buffers = np.zeros((config.batch, channels, side, side), np.float32)
+def _patches(cuts: Sequence[Decoded], rng: np.random.Generator, channels: int) -> Patches:
+    """Returns patches; those of a source without buffers get zeros, which mean nothing known."""
+    side = cuts[0].rgb.shape[0]
+    buffers = np.zeros((len(cuts), channels, side, side), np.float32)
     for row, cut in zip(buffers, cuts, strict=True):
         row[: len(cut.buffers)] = cut.buffers
     rgb = np.stack([cut.rgb.transpose(2, 0, 1) for cut in cuts])
-    noise = rng.standard_normal((config.batch, 1, side, side), np.float32)
+    noise = rng.standard_normal((len(cuts), 1, side, side), np.float32)
     return Patches(
         torch.from_numpy(rgb).float() / 255.0,
         torch.from_numpy(buffers),
@@ -152,8 +236,18 @@ def _cut(image: Decoded, top: int, left: int, side: int) -> Decoded:
     return Decoded(rgb, buffers, image.thumbnail)
 
 
-def _mirror(cut: Decoded) -> Decoded:
-    return Decoded(cut.rgb[:, ::-1], cut.buffers[:, :, ::-1], cut.thumbnail[:, :, ::-1])
+def _mirror(cut: Decoded, names: tuple[str, ...]) -> Decoded:
+    return Decoded(cut.rgb[:, ::-1], mirrored(cut.buffers, names), cut.thumbnail[:, :, ::-1])
+
+
+def pixels_of(tiles: Tiles, place: Place, side: int) -> Tiles:
+    """Returns which pixels (side, side) of a patch lie in such a tile; beyond a small image, as its last."""
+    rows, columns = (
+        np.minimum((start + np.arange(side)) // TILE_PX, count - 1)
+        for start, count in zip((place.top, place.left), tiles.shape, strict=True)
+    )
+    mask = tiles[np.ix_(rows, columns)]
+    return mask[:, ::-1] if place.is_mirrored else mask
 
 
 def _read(sample: Sample, buffers: tuple[str, ...]) -> Frame:

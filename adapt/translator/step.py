@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,12 +16,14 @@ from sim2cam.adapt.translator.losses import (
     discriminator_hinge,
     generator_hinge,
     gradient_penalty,
+    paired_loss,
     range_loss,
     structure_loss,
 )
 from sim2cam.adapt.translator.patches import Batch, Patches
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.seeds import integer_seed
+from sim2cam.training.device import autocast
 
 _BETAS = (0.5, 0.99)
 
@@ -56,28 +59,67 @@ def build_players(
 
 def translate(generator: Generator, patches: Patches) -> Translation:
     """Returns the translation of patches."""
-    translation: Translation = generator(
-        patches.rgb, patches.buffers, patches.noise, patches.thumbnail
-    )
+    with autocast(patches.rgb.device):
+        translation: Translation = generator(
+            patches.rgb, patches.buffers, patches.noise, patches.thumbnail
+        )
     return translation
+
+
+def judge(discriminator: PatchDiscriminator, rgb: Tensor) -> Tensor:
+    """Returns the verdicts (n, 1, h, w) of pictures (n, 3, h, w), in single precision."""
+    with autocast(rgb.device):
+        verdicts: Tensor = discriminator(rgb)
+    return verdicts.float()
 
 
 def update(
     players: Players, batch: Batch, config: TranslatorConfig, step: int
 ) -> dict[str, Tensor]:
-    """Updates the discriminator, then the generator; returns the scalars of both, detached."""
-    fake = translate(players.generator, batch.sim)
-    judged = update_discriminator(players, fake.rgb.detach(), batch, config, step)
-    return judged | update_generator(players, fake, batch, config)
+    """Updates the discriminator, then the generator; returns the scalars of both, detached.
+
+    Of several parts of a batch one graph is held at a time, so each is translated twice: for the
+    discriminator, and again for the generator once that has learned.
+    """
+    parts = batch.parts(config.parts)
+    is_whole = len(parts) == 1
+    with torch.set_grad_enabled(is_whole):
+        fakes = [translate(players.generator, part.sim) for part in parts]
+    judged = update_discriminator(
+        players, [fake.rgb.detach() for fake in fakes], parts, config, step
+    )
+    made = fakes if is_whole else (translate(players.generator, part.sim) for part in parts)
+    return judged | update_generator(players, made, parts, config)
 
 
 def update_discriminator(
-    players: Players, fake_rgb: Tensor, batch: Batch, config: TranslatorConfig, step: int
+    players: Players,
+    fakes_rgb: Iterable[Tensor],
+    parts: Sequence[Batch],
+    config: TranslatorConfig,
+    step: int,
 ) -> dict[str, Tensor]:
-    """Teaches the discriminator to tell captures from translations (n, 3, h, w)."""
-    discriminator = players.discriminator
+    """Teaches the discriminator to tell captures from the translations (n, 3, h, w) of each part."""
+    found = []
+    players.discriminator_optimiser.zero_grad(set_to_none=True)
+    for fake_rgb, part in zip(fakes_rgb, parts, strict=True):
+        loss, scalars = _discriminator_loss(players.discriminator, fake_rgb, part, config, step)
+        (loss / len(parts)).backward()  # type: ignore[no-untyped-call]
+        found.append(scalars)
+    players.discriminator_optimiser.step()
+    return _means(found)
+
+
+def _discriminator_loss(
+    discriminator: PatchDiscriminator,
+    fake_rgb: Tensor,
+    batch: Batch,
+    config: TranslatorConfig,
+    step: int,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Returns the loss of the discriminator, and its scalars."""
     real = augment(batch.real.rgb, batch.augmentation)
-    verdicts = discriminator(torch.cat([real, augment(fake_rgb, batch.augmentation)]))
+    verdicts = judge(discriminator, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
     on_real, on_fake = verdicts.chunk(2)
     loss = discriminator_hinge(on_real, on_fake)
     scalars = {
@@ -89,44 +131,58 @@ def update_discriminator(
         weight = 0.5 * config.gradient_penalty * config.gradient_penalty_every
         loss = loss + weight * penalty
         scalars["gradient_penalty"] = penalty.detach()
-    players.discriminator_optimiser.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    players.discriminator_optimiser.step()
-    return scalars
+    return loss, scalars
 
 
 def update_generator(
-    players: Players, fake: Translation, batch: Batch, config: TranslatorConfig
+    players: Players,
+    fakes: Iterable[Translation],
+    parts: Sequence[Batch],
+    config: TranslatorConfig,
 ) -> dict[str, Tensor]:
     """Teaches the generator to pass, to keep structure, and to leave captures alone."""
-    losses = generator_losses(players, fake, batch)
     weights = {
         "adversarial": config.adversarial_weight,
         "identity": config.identity_weight,
         "structure": config.structure_weight,
         "range": config.range_weight,
+        "paired": config.paired_weight,
     }
-    total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+    found = []
     players.generator_optimiser.zero_grad(set_to_none=True)
-    total.backward()  # type: ignore[no-untyped-call]
+    for fake, part in zip(fakes, parts, strict=True):
+        losses = generator_losses(players, fake, part)
+        total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+        (total / len(parts)).backward()  # type: ignore[no-untyped-call]
+        change = (fake.rgb - part.sim.rgb).abs().mean()
+        scalars = losses | {"generator": total, "mean_change": change}
+        found.append({name: value.detach() for name, value in scalars.items()})
     players.generator_optimiser.step()
-    change = (fake.rgb - batch.sim.rgb).abs().mean().detach()
-    scalars = {name: loss.detach() for name, loss in losses.items()}
-    return scalars | {"generator": total.detach(), "mean_change": change}
+    return _means(found)
+
+
+def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Returns the mean of each scalar over the parts of a batch."""
+    return {name: torch.stack([scalars[name] for scalars in found]).mean() for name in found[0]}
 
 
 def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[str, Tensor]:
-    """Returns the losses of translated renders, and of captures sent through the generator."""
+    """Returns the losses of translated renders, of captures sent through the generator, and of pairs
+    that of what still differs.
+    """
     players.discriminator.requires_grad_(False)
-    verdict = players.discriminator(augment(fake.rgb, batch.augmentation))
+    verdict = judge(players.discriminator, augment(fake.rgb, batch.augmentation))
     players.discriminator.requires_grad_(True)
     kept = translate(players.generator, batch.real)
-    return {
+    losses = {
         "adversarial": generator_hinge(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
         "structure": structure_loss(batch.sim.rgb, fake.rgb),
         "range": range_loss(fake.raw),
     }
+    if batch.registered is not None:
+        losses["paired"] = paired_loss(fake.raw, batch.real.rgb, batch.registered)
+    return losses
 
 
 def _rng(config: TranslatorConfig, path: str) -> torch.Generator:

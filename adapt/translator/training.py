@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.adversarial import (
+    MIN_CAPTURES,
     Groups,
     TranslatorProgress,
     contest_of,
@@ -21,12 +23,19 @@ from sim2cam.adapt.adversarial import (
     restore_player,
 )
 from sim2cam.adapt.card import images_record
+from sim2cam.adapt.selection import Parts
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.losses import UNDECIDED_HINGE
-from sim2cam.adapt.translator.patches import PatchSource, draw_batch
+from sim2cam.adapt.translator.pairs import MOST_PX, Pairs, pairs_of
+from sim2cam.adapt.translator.patches import (
+    Batch,
+    PatchSource,
+    draw_batch,
+    draw_paired_batch,
+)
 from sim2cam.adapt.translator.step import build_players, update
 from sim2cam.adapt.translator.translator import (
     Translator,
@@ -36,6 +45,7 @@ from sim2cam.adapt.translator.translator import (
     translator_of,
 )
 from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import InputError
 from sim2cam.training.device import find_device
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.run import WEIGHTS
@@ -48,6 +58,7 @@ def train_translator(
     config: TranslatorConfig,
     run_dir: Path,
     *,
+    paired: bool = False,
     jury: Jury = NO_JUDGES,
     resume: bool = False,
     device: str = "cpu",
@@ -60,10 +71,12 @@ def train_translator(
     were kept aside (``parts_of``); the last ones where nothing was.
 
     Args:
-        sim: renders; their depth and instance ids are used where all have them.
+        sim: renders; what ``buffers_of`` names is used where all have it.
         real: captures; only their pixels are looked at.
         config: everything else that decides the result.
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
+        paired: captures are of the scenes of the renders that have their names; of these pairs
+            (``pairs_of``) the generator is also taught what differs.
         jury: that translations of renders kept aside are judged by.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
@@ -71,21 +84,28 @@ def train_translator(
         checkpoint_s: seconds between checkpoints.
 
     Raises:
-        InputError: no renders, fewer than ``MIN_CAPTURES`` captures, or an image cannot be read.
+        InputError: no renders, fewer than ``MIN_CAPTURES`` captures or pairs, or an image cannot be
+            read.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         UsageError, BackendError: there is no such device.
-        Sim2CamError: the loss is no longer finite.
+        RunawayError: the loss is no longer finite.
     """
-    contest = contest_of(sim, real, config, jury)
+    pairs = _enough(pairs_of(sim, real)) if paired else None
+    if pairs is not None:
+        sim, real = pairs.sim, pairs.real
+    contest = contest_of(sim, real, config, jury, is_paired=paired)
     place = find_device(device)
     buffers = buffers_of(sim) if config.use_buffers else ()
-    card = TranslatorCard(config.steps, buffers, config, images_record(sim), images_record(real))
-    sources = (
-        PatchSource(contest.parts.sim, buffers=buffers, cache_bytes=config.cache_bytes),
-        PatchSource(contest.parts.real, buffers=(), cache_bytes=config.cache_bytes),
+    card = TranslatorCard(
+        config.steps,
+        buffers,
+        config,
+        images_record(sim),
+        images_record(real),
+        pairs=None if pairs is None else pairs.record,
     )
-    game = ResidualGame(config, buffers, sources, place)
+    game = ResidualGame(config, buffers, _draw_of(contest.parts, pairs, config, buffers), place)
     played = play(
         game,
         _identity(card),
@@ -110,26 +130,38 @@ class ResidualGame:
         self,
         config: TranslatorConfig,
         buffers: tuple[str, ...],
-        sources: tuple[PatchSource, PatchSource],
+        draw: Callable[[int], Batch],
         device: torch.device,
     ) -> None:
         self._config = config
         self._buffers = buffers
-        self._channels = count_channels(buffers)
-        self._sources = sources
+        self._draw = draw
         self._device = device
         self._players = build_players(config, buffers, device)
         self._average = WeightAverage(self._players.generator, config.ema_decay)
 
     def play(self, step: int) -> dict[str, Tensor]:
-        """Returns the losses ``adversarial identity structure range generator discriminator``, now
-        and then ``gradient_penalty``, ``mean_change``, and ``discriminator_accuracy`` (0.5: it
-        cannot tell).
+        """Returns the losses ``adversarial identity structure range generator discriminator``, of
+        pairs ``paired``, now and then ``gradient_penalty``; ``mean_change``, and
+        ``discriminator_accuracy`` (0.5: it cannot tell).
         """
-        batch = draw_batch(*self._sources, self._config, self._channels, step)
-        scalars = update(self._players, batch.to(self._device), self._config, step)
+        scalars = update(self._players, self._draw(step).to(self._device), self._config, step)
         self._average.update(self._players.generator, step)
         return scalars
+
+    def batch(self, step: int) -> dict[str, Tensor]:
+        """Returns the patches of a step, how they are augmented, and which pixels are of pairs."""
+        batch = self._draw(step)
+        found = {
+            f"{side}/{name}": value
+            for side, patches in (("sim", batch.sim), ("real", batch.real))
+            for name, value in vars(patches).items()
+        }
+        for name, value in vars(batch.augmentation).items():
+            found[f"augmentation/{name}"] = torch.from_numpy(value)
+        if batch.registered is not None:
+            found["registered"] = batch.registered
+        return found
 
     def state(self) -> Groups:
         """Returns networks, optimisers and the averaged weights."""
@@ -167,6 +199,36 @@ class ResidualGame:
         return found
 
 
+def _enough(pairs: Pairs) -> Pairs:
+    """Returns the pairs.
+
+    Raises:
+        InputError: they are fewer than ``MIN_CAPTURES``.
+    """
+    used, refused = pairs.record.pairs, pairs.record.refused
+    if used < MIN_CAPTURES:
+        raise InputError(
+            pairs.real.root,
+            f"{used} pairs, but a translator needs at least {MIN_CAPTURES}; {refused} more show most "
+            f"of their places more than {MOST_PX:g} px apart, or other things. Bring captures onto "
+            "their renders, or train without --paired.",
+        )
+    return pairs
+
+
+def _draw_of(
+    parts: Parts, pairs: Pairs | None, config: TranslatorConfig, buffers: tuple[str, ...]
+) -> Callable[[int], Batch]:
+    """Returns what gives the batch of each step."""
+    sim = PatchSource(parts.sim, buffers=buffers, cache_bytes=config.cache_bytes)
+    real = PatchSource(parts.real, buffers=(), cache_bytes=config.cache_bytes)
+    channels = count_channels(buffers)
+    if pairs is None:
+        return functools.partial(draw_batch, sim, real, config, channels)
+    tiles = [pairs.registered[sample.name] for sample in parts.sim.samples]
+    return functools.partial(draw_paired_batch, sim, real, tiles, config, channels)
+
+
 def _identity(card: TranslatorCard) -> dict[str, Any]:
     decisive = {name: value for name, value in asdict(card.config).items() if name != "cache_bytes"}
     return {
@@ -174,4 +236,5 @@ def _identity(card: TranslatorCard) -> dict[str, Any]:
         "buffers": list(card.buffers),
         "sim": card.sim.digest,
         "real": card.real.digest,
+        **({} if card.pairs is None else {"paired": True}),
     }

@@ -58,6 +58,12 @@ class AdaptTrain:
     """Detector whose finds must survive; it helps to choose which weights of the training ship."""
     judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
     """A second detector, of another architecture."""
+    preset: Literal["demo", "small", "large"] | None = None
+    """Settings of the learned translator, instead of the recipe's: about two minutes, or twenty of two
+    cores, or half an hour of a GPU."""
+    paired: bool = False
+    """Captures show the very scenes of the renders of their names, through the same lens: the learned
+    translator is then also taught what differs, wherever both show the same place."""
     steps: int | None = None
     """Training steps, instead of the recipe's."""
     seed: int | None = None
@@ -73,22 +79,25 @@ class AdaptTrain:
 
     def execute(self) -> None:
         """Trains, or fits."""
+        from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
+        from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import read_captures
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translate import Certification, fit_plain_transfer, train_network
-        from sim2cam.training.device import use_threads
 
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
-        use_threads(self.workers)
+        _use_threads(self.workers, console)
         real = read_captures(self.real).take(self.limit)
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
+        self._check_for(method)
         given = _given(steps=self.steps, seed=self.seed)
         judges = _judges(self.task, self.judge)
         training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
         if method == "translator":
-            training = replace(options.translator, **given)
+            preset = options.translator if self.preset is None else PRESETS[self.preset]
+            training = replace(preset, **given)
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **given))
         else:
@@ -102,6 +111,8 @@ class AdaptTrain:
             self._tell(method, None)
             return
         sim = read_captures(self.sim)
+        if isinstance(training, TranslatorConfig):
+            console.say(_memory_words(training, sim, real))
         clear_run(self.out, self.folder)
         ending = train_network(
             sim,
@@ -112,8 +123,23 @@ class AdaptTrain:
             resume=self.folder.resume,
             device=self.device,
             progress=_steps(console, method),
+            paired=self.paired,
         )
+        write_training_page(self.out, ending, real)
         self._tell(method, ending)
+
+    def _check_for(self, method: str) -> None:
+        """Refuses what only the learned translator knows.
+
+        Raises:
+            UsageError: naming the flag.
+        """
+        for flag, is_given in (("--preset", self.preset is not None), ("--paired", self.paired)):
+            if is_given and method != "translator":
+                raise UsageError(
+                    f"{flag}: is of the learned translator, not of {method}. Leave it out, or take "
+                    "--method translator."
+                )
 
     def _tell(self, method: str, ending: Ending | None) -> None:
         """Says what came of it."""
@@ -258,7 +284,6 @@ class Train:
         from sim2cam.models.trust import measure_trust
         from sim2cam.models.tuning import tune_weights
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.training.device import use_threads
 
         if self.weights and len(self.weights) != len(self.data):
             raise UsageError(
@@ -272,7 +297,7 @@ class Train:
             raise UsageError(f"--held-out must be 0 or more and below 1, not {self.held_out}")
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
-        use_threads(self.workers)
+        _use_threads(self.workers, console)
         given = _given(
             steps=self.steps,
             seed=self.seed,
@@ -332,6 +357,27 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
 
     if folder.overwrite:
         remove_run(run_dir)
+
+
+def _memory_words(config: TranslatorConfig, sim: Dataset, real: Dataset) -> str:
+    from sim2cam.adapt.translator.buffers import buffers_of
+    from sim2cam.adapt.translator.memory import memory_of
+
+    need = memory_of(config, sim, real, buffers_of(sim) if config.use_buffers else ())
+    return (
+        f"memory: about {need.step_bytes / 1e9:.1f} GB for a step, and up to "
+        f"{need.images_bytes / 1e9:.1f} GB for images"
+    )
+
+
+def _use_threads(count: int, console: Console) -> None:
+    """Takes so many threads, and warns where they would wait for one another."""
+    from sim2cam.training.device import crowding, use_threads
+
+    use_threads(count)
+    crowded = crowding(count)
+    if crowded:
+        console.say(f"warning: {crowded}")
 
 
 def _steps(console: Console, what: str) -> Callable[[Any], None]:

@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.adapt.adversarial import read_metrics as read_translator_metrics
-from sim2cam.dataset.sample import Origin
+from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.samples import PICTURES, middle, samples_files, strip
+from sim2cam.adapt.selection import Ending
+from sim2cam.dataset.sample import Dataset, Origin
+from sim2cam.images import read_rgb
 from sim2cam.models.training import read_metrics as read_detector_metrics
 from sim2cam.pipeline.bench import BenchResult
 from sim2cam.pipeline.demo import DemoResult, read_parts
 from sim2cam.report.examples import choose_examples, picture_rows
 from sim2cam.report.report import write_report
+from sim2cam.report.samples import write_samples_page
 from sim2cam.report.values import Curves, RunReport, ScoreRow, Series, Stage
+from sim2cam.training.run import SAMPLES_PAGE
 
 PAGE = "report.html"
 _STAGES = ("generate", "translate", "train", "bench")
@@ -46,6 +52,42 @@ def write_demo_page(result: DemoResult) -> Path:
         notes=result.notes,
     )
     return write_report(report, result.root / PAGE)
+
+
+def write_training_page(run_dir: Path, ending: Ending, captures: Dataset) -> Path | None:
+    """Returns the page of a translator's training, in its folder; None where it was too short for one.
+
+    Args:
+        run_dir: of the training.
+        ending: what came of it.
+        captures: that it was trained on.
+
+    Raises:
+        InputError: a capture cannot be read.
+        OutputError: the page cannot be written.
+    """
+    strips = samples_files(run_dir)
+    if not strips:
+        return None
+    shown = [middle(Frame(read_rgb(s.rgb))).rgb for s in captures.samples[:PICTURES]]
+    lines = read_translator_metrics(run_dir)
+    always = (
+        [name for name in lines[0].scalars if all(name in line.scalars for line in lines)]
+        if lines
+        else []
+    )
+    return write_samples_page(
+        run_dir / SAMPLES_PAGE,
+        strips=strips,
+        captures=strip(shown),
+        curves=Curves(
+            "Training",
+            "mean over patches",
+            tuple(_series(name, lines, "scalars") for name in always),
+        ),
+        chosen=ending.selection.step,
+        notes=(f"These weights ship: {ending.selection.why}.", *ending.warnings),
+    )
 
 
 def _facts(result: DemoResult) -> dict[str, str]:

@@ -19,7 +19,7 @@ from sim2cam.adapt.calibrate.ranges import recipe_tables
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import PlainMethod
-from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
@@ -148,7 +148,7 @@ class AdaptOptions:
 
     Attributes:
         method: the learned translator, a published one, or a transfer without a network.
-        translator: its training.
+        translator: its training; a file may name a preset and what is otherwise.
         reference: the training of a published one.
         certificate: what no translation may do to a picture.
     """
@@ -272,7 +272,7 @@ def load_recipe(name_or_path: str) -> Recipe:
         InputError: an asset cannot be used.
     """
     path = _find(name_or_path)
-    tables = _with_base(path, set())
+    tables = _with_preset(_with_base(path, set()), path)
     _refuse_unknown(tables, Recipe, path, "")
     try:
         recipe = _ADAPTER.validate_python(_with_pictures(_with_assets(tables, path), path))
@@ -343,6 +343,25 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
     if camera is not None:
         under = _with_camera(under, path.parent / str(camera))
     return _overlaid(under, tables)
+
+
+def _with_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns the tables with the translator's settings laid over the preset that they name.
+
+    Raises:
+        RecipeError: there is no such preset.
+    """
+    adapt = tables.get("adapt")
+    settings = adapt.get("translator") if isinstance(adapt, dict) else None
+    if not (isinstance(adapt, dict) and isinstance(settings, dict) and "preset" in settings):
+        return tables
+    name = str(settings["preset"])
+    if name not in PRESETS:
+        hint = did_you_mean(name, PRESETS)
+        raise RecipeError(path, f"'adapt.translator.preset': no preset '{name}'. {hint}")
+    own = {key: value for key, value in settings.items() if key != "preset"}
+    whole = dataclasses.asdict(PRESETS[name]) | own
+    return tables | {"adapt": adapt | {"translator": whole}}
 
 
 def _with_camera(tables: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -26,12 +26,12 @@ from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.selection import Ending, read_ending
 from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
-from sim2cam.adapt.translation import Jury, translate
+from sim2cam.adapt.translation import Jury, Numbered, numbered, translate_all
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset, read_lines
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import (
     CERTIFICATE,
     FORMAT_VERSION,
@@ -48,7 +48,6 @@ from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import check_judges, load_judges
-from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 from sim2cam.training.run import remove_run
 
@@ -74,7 +73,7 @@ class Unit:
         run: folder of the transfer.
         root: of the data set that is made.
         shard: its number.
-        samples: to be translated, with their numbers in the set.
+        pictures: to be translated, with their numbers in the set.
         seed: decides what is drawn.
         device: where networks run.
         certification: of the translations.
@@ -84,7 +83,7 @@ class Unit:
     run: Path
     root: Path
     shard: int
-    samples: tuple[tuple[int, Sample], ...]
+    pictures: tuple[Numbered, ...]
     seed: int
     device: str
     certification: Certification
@@ -122,10 +121,12 @@ def train_network(
     resume: bool,
     device: str,
     progress: Callable[[TranslatorProgress], None] | None,
+    paired: bool = False,
 ) -> Ending:
     """Trains the default translator, or a published one, into a run folder, and returns how it ended.
 
-    Weights are chosen by the certification of renders that are kept aside.
+    Weights are chosen by the certification of renders that are kept aside. Only the default one learns
+    from ``paired`` captures, as ``train_translator`` takes them.
 
     Raises:
         InputError: fewer than ``MIN_CAPTURES`` captures, or an image that cannot be read.
@@ -145,7 +146,7 @@ def train_network(
         "progress": progress,
     }
     if isinstance(training, TranslatorConfig):
-        train_translator(sim, real, training, run_dir, **how)
+        train_translator(sim, real, training, run_dir, paired=paired, **how)
     else:
         method, config = training
         train_reference(method, sim, real, config, run_dir, **how)
@@ -196,11 +197,11 @@ def apply_transfer(
     total = len(sim.samples)
     write_environment(root, environment_facts(None, workers), wanted=total)
     units = [
-        Unit(run_dir, root, shard, samples, seed, device, certification, has_parent)
-        for shard, samples in _shards(sim)
-        if shard_size(root, shard) < len(samples)
+        Unit(run_dir, root, shard, pictures, seed, device, certification, has_parent)
+        for shard, pictures in _shards(sim)
+        if shard_size(root, shard) < len(pictures)
     ]
-    done = total - sum(len(unit.samples) for unit in units)
+    done = total - sum(len(unit.pictures) for unit in units)
     for finished in map_units(translate_shard, units, workers):
         done += finished
         progress(done, total)
@@ -246,15 +247,14 @@ def translate_shard(unit: Unit) -> int:
     use_threads(1)  # the same bytes from any number of workers
     found: list[dict[str, Any]] = []
     write_shard(unit.root, unit.shard, _translated(unit, found), certificates=found)
-    return len(unit.samples)
+    return len(unit.pictures)
 
 
 def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewSample]:
     transfer = _transfer(unit.run, unit.device)
     jury = _jury(unit.certification, unit.device)
-    for index, sample in unit.samples:
-        rng = stream(unit.seed, "adapt", scene_index=index)
-        translated = translate(transfer, sample, f"{index:06d}", rng, jury)
+    made = translate_all(transfer, unit.pictures, unit.seed, "adapt", jury)
+    for (index, _, sample), translated in zip(unit.pictures, made, strict=True):
         certificates.append(asdict(translated.certificate))
         yield NewSample(
             index=index,
@@ -284,11 +284,11 @@ def _transfer(run_dir: Path, device: str) -> Transfer:
     return load_transfer(run_dir, device=device)
 
 
-def _shards(sim: Dataset) -> Iterator[tuple[int, tuple[tuple[int, Sample], ...]]]:
-    """Yields the number of each shard and its samples with theirs."""
-    numbered = tuple(enumerate(sim.samples))
-    for first in range(0, len(numbered), SAMPLES_PER_SHARD):
-        yield first // SAMPLES_PER_SHARD, numbered[first : first + SAMPLES_PER_SHARD]
+def _shards(sim: Dataset) -> Iterator[tuple[int, tuple[Numbered, ...]]]:
+    """Yields the number of each shard and its pictures with theirs."""
+    pictures = numbered(sim.samples)
+    for first in range(0, len(pictures), SAMPLES_PER_SHARD):
+        yield first // SAMPLES_PER_SHARD, pictures[first : first + SAMPLES_PER_SHARD]
 
 
 def _certificates(root: Path) -> tuple[PictureCertificate, ...]:

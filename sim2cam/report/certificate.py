@@ -39,6 +39,7 @@ WORDS = {
     "grid_levels": "grid of 2, 4 or 8 pixels, levels",
     "seam_levels": "step along a row or column, levels",
     "clipped_share": "pixels that lost their light",
+    "warp_levels": "flicker from one picture of a film to the next, levels",
 }
 
 

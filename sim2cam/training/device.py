@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import cv2
 import torch
 
 from sim2cam.errors import BackendError, UsageError
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_STAT = Path("/proc/stat")
+_SPARE = 0.5  # of a core, that a quiet machine uses by itself
+_LOOK_S = 0.2
 
 
 def find_device(name: str) -> torch.device:
@@ -43,6 +51,56 @@ def use_threads(count: int) -> None:
         raise UsageError(f"--workers must be 1 or more, not {count}")
     torch.set_num_threads(count)
     cv2.setNumThreads(1)
+
+
+def usable_cores() -> float:
+    """Returns how many cores this process may use: those of its affinity, or its container's share."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return float(os.cpu_count() or 1)
+    try:
+        quota, period = _QUOTA.read_text().split()
+        return min(cores, int(quota) / int(period))
+    except (OSError, ValueError):  # no quota: another version of control groups, or "max"
+        return float(cores)
+
+
+def crowding(threads: int) -> str | None:
+    """Returns in words that threads will wait for one another, or for others; None where they fit."""
+    cores = usable_cores()
+    if threads > cores:
+        return (
+            f"{threads} threads on the {cores:g} cores that this process may use wait for one another. "
+            f"Give --workers {max(1, int(cores))}."
+        )
+    busy = _busy_cores()
+    if busy + threads > (os.cpu_count() or 1) + _SPARE:
+        return (
+            f"others keep {busy:.1f} of this machine's {os.cpu_count()} cores busy, so {threads} threads "
+            "wait for them. Give fewer --workers, or wait."
+        )
+    return None
+
+
+def _busy_cores() -> float:
+    """Returns how many cores work now, for what does not give way to others; 0 where that is not told."""
+    try:
+        idle, busy = _ticks()
+        time.sleep(_LOOK_S)
+        idle_then, busy_then = _ticks()
+    except (OSError, ValueError):  # not Linux
+        return 0.0
+    passed = idle_then + busy_then - idle - busy
+    return (os.cpu_count() or 1) * (busy_then - busy) / max(passed, 1)
+
+
+def _ticks() -> tuple[int, int]:
+    """Returns what all cores together have been idle or given way, and busy, since the start."""
+    user, nice, system, idle, wait, *others = map(
+        int, _STAT.read_text().split("\n")[0].split()[1:9]
+    )
+    return idle + wait + nice, user + system + sum(others)
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:

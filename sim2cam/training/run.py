@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import Field, asdict
 from pathlib import Path
@@ -14,14 +13,17 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from sim2cam.errors import InputError, OutputError, Sim2CamError
+from sim2cam.errors import InputError, OutputError, RunawayError
 from sim2cam.training.checkpoint import Checkpoint, load_checkpoint
 from sim2cam.training.weights import write_whole
 
 CHECKPOINT = "checkpoint.safetensors"
 METRICS = "metrics.jsonl"
+BATCH = "batch.safetensors"
+SAMPLES = "samples-*.jpg"
+SAMPLES_PAGE = "samples.html"
 WEIGHTS = "weights.safetensors"
-RUN_FILES = (CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS)
+RUN_FILES = (BATCH, CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS, SAMPLES_PAGE)
 
 
 class RecordLine(Protocol):
@@ -48,32 +50,36 @@ class Record:
     def __init__(self, run_dir: Path, cure: str) -> None:
         self._path = run_dir / METRICS
         self._cure = cure
-        self._scalars: dict[str, list[Tensor]] = defaultdict(list)
-        self._steps = 0
+        self._added: list[Mapping[str, Tensor]] = []
         self._since = time.perf_counter()
 
     def add(self, scalars: Mapping[str, Tensor]) -> None:
         """Takes in what one more step measured; a step need not measure everything."""
-        self._steps += 1
-        for name, value in scalars.items():
-            self._scalars[name].append(value)
+        self._added.append(scalars)
 
     def take_means(self, step: int) -> tuple[dict[str, float], float]:
         """Returns the means of all that was added since the last call, and seconds a step.
 
         Raises:
-            Sim2CamError: a mean is not finite.
+            RunawayError: something that was added is not finite.
         """
-        means = {name: float(torch.stack(values).mean()) for name, values in self._scalars.items()}
+        names = dict.fromkeys(name for scalars in self._added for name in scalars)
+        means = {
+            name: float(torch.stack([s[name] for s in self._added if name in s]).mean())
+            for name in names
+        }
         if not all(math.isfinite(mean) for mean in means.values()):
-            raise Sim2CamError(
-                f"the loss is no longer finite at step {step} ({means}). "
-                f"{self._cure}, then train again with --overwrite."
+            first = step - len(self._added) + 1
+            broken = next(at for at, s in enumerate(self._added, first) if not _are_finite(s))
+            raise RunawayError(
+                f"the loss is no longer finite at step {broken} ({means}). "
+                f"{self._cure}, then train again with --overwrite.",
+                broken,
             )
         now = time.perf_counter()
-        step_s = (now - self._since) / self._steps
-        self._scalars.clear()
-        self._steps, self._since = 0, now
+        step_s = (now - self._since) / len(self._added)
+        self._added.clear()
+        self._since = now
         return means, step_s
 
     def write(self, line: RecordLine) -> None:
@@ -148,6 +154,7 @@ def remove_run(run_dir: Path) -> None:
     if not run_dir.is_dir():
         return
     ours = {*RUN_FILES, *(f"{name}.part" for name in RUN_FILES)}  # a kill leaves the latter
+    ours |= {path.name for path in run_dir.glob(SAMPLES)}
     strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in ours)
     if strangers:
         raise OutputError(
@@ -156,6 +163,10 @@ def remove_run(run_dir: Path) -> None:
         )
     for name in ours:
         (run_dir / name).unlink(missing_ok=True)
+
+
+def _are_finite(scalars: Mapping[str, Tensor]) -> bool:
+    return all(bool(torch.isfinite(value)) for value in scalars.values())
 
 
 def _text(line: RecordLine) -> str:

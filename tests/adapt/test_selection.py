@@ -139,3 +139,18 @@ def test_a_folder_without_an_ending_is_told(tmp_path):
     (tmp_path / "weights.json").write_text("{}")
     with pytest.raises(CheckpointError, match="not the card of a translator: selection"):
         read_ending(tmp_path)
+
+
+def test_a_capture_goes_with_its_render(many_sim):
+    """Captures are the renders by other names, in the same order."""
+    captures = replace(
+        many_sim,
+        samples=tuple(
+            replace(s, name=f"{s.name}.jpg", digest=s.digest[::-1]) for s in many_sim.samples
+        ),
+    )
+    parts = parts_of(many_sim, captures, **PLENTY, is_paired=True)
+    assert len(parts.sim_aside.samples) == 10
+    assert names(parts.real_aside) == {f"{name}.jpg" for name in names(parts.sim_aside)}
+    assert [f"{s.name}.jpg" for s in parts.sim.samples] == [s.name for s in parts.real.samples]
+    assert names(parts.real_known) < names(parts.real)

@@ -1,11 +1,16 @@
 """Pictures as they are written: depth and transparency stay."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.translation import NO_JUDGES, translate
-from sim2cam.dataset.sample import Sample
+from sim2cam.adapt.translation import NO_JUDGES, numbered, translate, translate_all
+from sim2cam.dataset.channels import FLOW_SEEN, encode
+from sim2cam.dataset.sample import Moment, Sample
+from sim2cam.errors import InputError
+from sim2cam.geometry.poses import Pose
 from sim2cam.images import read_layers, read_rgb, write_bytes
 
 
@@ -31,7 +36,7 @@ def translated(sample, tmp_path):
     made = translate(Warmer(), sample, "0", np.random.default_rng(0), NO_JUDGES)
     path = tmp_path / f"out{made.suffix}"
     write_bytes(path, made.file)
-    assert np.array_equal(read_rgb(path), made.rgb) or made.suffix == ".jpg"
+    assert np.array_equal(read_rgb(path), made.pair.after) or made.suffix == ".jpg"
     return made, read_layers(path)
 
 
@@ -84,3 +89,59 @@ def test_colours_end_at_the_ends_of_their_range(stored, tmp_path):
     pixels[..., 0] = 0  # blue
     _, layers = translated(stored(pixels, "a.png"), tmp_path)
     assert (layers.rgb == [65535, 65535, 0]).all()
+
+
+class Painter:
+    """Adds what it draws."""
+
+    def apply(self, frame, rng):
+        return (frame.rgb // 2 + rng.integers(0, 90, 3)).astype(np.uint8)
+
+
+@pytest.fixture
+def films(stored, tmp_path):
+    """Two films of three pictures, of one scene, and a still; the second film without flow."""
+    flow = np.zeros((48, 64, 3), np.float32)
+    flow[..., 2] = FLOW_SEEN
+    write_bytes(tmp_path / "flow.png", encode("flow_backward", flow))
+    samples = []
+    for name, frame in (("a", 0), ("b", 1), ("c", 2), ("d", 0), ("e", 1), ("f", 2)):
+        moment = Moment(frame, 0.1 * frame, 0.0, 0.0, Pose())
+        channels = {"flow_backward": tmp_path / "flow.png"} if name in "abc" and frame else {}
+        sample = stored(ramp(np.uint8, 3), f"{name}.png")
+        samples.append(replace(sample, moment=moment, channels=channels))
+    return [*samples, stored(ramp(np.uint8, 3), "g.png")]
+
+
+def test_pictures_of_a_film_share_their_draw_and_are_held_against_each_other(films):
+    found = numbered(films)
+    assert [one.film for one in found] == [0, 0, 0, 3, 3, 3, 6]
+    made = list(translate_all(Painter(), found, 0, "adapt", NO_JUDGES))
+    files = [one.file for one in made]
+    assert files[0] == files[1] == files[2]
+    assert files[3] == files[4] == files[5]
+    assert len(set(files)) == 3
+    findings = [one.certificate.findings["warp_levels"] for one in made]
+    assert [(one.value, one.why) for one in findings] == [
+        (None, "it is the first of its film"),
+        (0.0, None),
+        (0.0, None),
+        (None, "it is the first of its film"),
+        (None, "no flow: render with flow_backward"),
+        (None, "no flow: render with flow_backward"),
+        (None, "it is no picture of a film"),
+    ]
+
+
+def test_a_picture_that_is_missing_is_not_compared_across(films):
+    made = translate_all(Painter(), numbered([films[0], films[2]]), 0, "adapt", NO_JUDGES)
+    last = list(made)[-1].certificate.findings["warp_levels"]
+    assert last.why == "the picture before it is not there"
+
+
+def test_a_flow_of_another_size_is_told(films, stored):
+    small = replace(stored(ramp(np.uint8, 3)[:40], "h.png"), moment=films[1].moment)
+    small = replace(small, channels=films[1].channels)
+    first = replace(stored(ramp(np.uint8, 3)[:40], "i.png"), moment=films[0].moment)
+    with pytest.raises(InputError, match=r"64x48 pixels, but its image h\.png has 64x40"):
+        list(translate_all(Painter(), numbered([first, small]), 0, "adapt", NO_JUDGES))

@@ -1,12 +1,15 @@
 """`adapt train` and `adapt apply` on plain folders of pictures."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.cli.main import main
 from sim2cam.images import encode_png, write_bytes
+from sim2cam.pipeline.recipe import load_recipe
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +107,7 @@ def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path)
     )
     out = tmp_path / "run"
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
     card = json.loads((out / "weights.json").read_text())
@@ -135,6 +139,28 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
     card = json.loads((out / "weights.json").read_text())
     assert card["ending"]["selection"]["why"] == why
     assert card["ending"]["warnings"] == result["warnings"]
+    assert not (out / "samples.html").exists()  # too short to show anything on the way
+
+
+def test_a_longer_training_leaves_a_page_of_samples(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 10)
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags += ["--workers", "1"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    names = [path.name for path in sorted(out.glob("samples*"))]
+    assert names == [f"samples-0000{step}.jpg" for step in ("00", "10", "20")] + ["samples.html"]
+    page = (out / "samples.html").read_text()
+    assert page.count("data:image/jpeg") == 4
+    assert "step 20" in page
+    assert "discriminator_accuracy" in page
+    assert "These weights ship: the last ones: 20 renders are fewer than 30" in page
+    assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
+    assert [path.name for path in out.iterdir()] == ["transfer.json"]
 
 
 def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
@@ -150,6 +176,10 @@ def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
     ("lines", "message"),
     [
         ("[adapt]\nmethod = 'reinhart'", "adapt.method"),
+        (
+            "[adapt.translator]\npreset = 'smal'",
+            "'adapt.translator.preset': no preset 'smal'. Did you mean 'small'? Allowed: demo, large, small",
+        ),
         ("[adapt.reference]\nblocks = 3", "'adapt.reference': blocks must be 5 or more, not 3"),
         ("[adapt]\nsteps = 3", "unknown key 'adapt.steps'"),
         ("[adapt.certificate]\nclipped = 1", "unknown key 'adapt.certificate.clipped'"),
@@ -160,4 +190,44 @@ def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
     recipe = tmp_path / "bad.toml"
     recipe.write_text(f'base = "dice"\n{lines}\n')
     assert apply(run, photos, tmp_path / "out", "--recipe", str(recipe)) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_preset_and_single_settings_over_it(photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
+    assert (
+        main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1", "--workers", "1"]) == 0
+    )
+    said = capsys.readouterr().err
+    assert "memory: about 0.2 GB for a step, and up to 0.0 GB for images" in said
+    config = json.loads((out / "weights.json").read_text())["config"]
+    assert TranslatorConfig(**config) == replace(PRESETS["demo"], steps=1)
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('base = "dice-demo"\n[adapt.translator]\npreset = "large"\nsteps = 7\n')
+    assert load_recipe(str(recipe)).adapt.translator == replace(PRESETS["large"], steps=7)
+    assert load_recipe("dice-demo").adapt.translator == PRESETS["demo"]
+
+
+def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 1\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q", "--paired"]
+    flags += ["--workers", "1"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert json.loads((out / "weights.json").read_text())["pairs"] == {
+        "pairs": 20, "refused": 0, "unmatched": 0, "registered": 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", [["--preset", "small"], ["--paired"]])
+def test_what_only_the_learned_translator_knows_is_refused(photos, tmp_path, capsys, flags):
+    given = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    assert main(["adapt", "train", *given, "--method", "cut", *flags]) == 2
+    message = (
+        f"{flags[0]}: is of the learned translator, not of cut. Leave it out, or take --method"
+    )
     assert message in capsys.readouterr().err

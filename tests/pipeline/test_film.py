@@ -9,6 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.translation import NO_JUDGES, numbered, translate_all
 from sim2cam.dataset import tracks
 from sim2cam.dataset.card import card_of
 from sim2cam.dataset.catalog import query
@@ -243,3 +245,32 @@ def test_a_recipe_without_film_and_shutter_keeps_its_digest(recipe):
     assert "film" not in facts["render"]
     assert not {"shutter", "motion"} & facts["domain"].keys()
     assert recipe.digest() != dice.digest()
+
+
+class Tinted:
+    """Gives every picture the look that it draws."""
+
+    def apply(self, frame, rng):
+        return (0.8 * frame.rgb + rng.uniform(0, 50, 3)).astype(np.uint8)
+
+
+class Restless:
+    """Gives every picture a look of its own, whatever it is to draw."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def apply(self, frame, _rng):
+        return Tinted().apply(frame, self.rng)
+
+
+def test_a_translated_film_is_held_against_the_renderer_s_flow(film):
+    pictures = numbered(film.samples)
+    assert [one.film for one in pictures] == [0] * FRAMES + [FRAMES] * FRAMES
+    worst = {}
+    for transfer in (Tinted(), Restless()):
+        made = list(translate_all(transfer, pictures, 0, "adapt", NO_JUDGES))
+        found = [one.certificate.findings["warp_levels"] for one in made]
+        assert [one.value is None for one in found] == [n % FRAMES == 0 for n in range(len(found))]
+        worst[type(transfer)] = max(one.value for one in found if one.value is not None)
+    assert worst[Tinted] < 2 < Limits().warp_levels < 10 < worst[Restless]

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from sim2cam.errors import BackendError, UsageError
-from sim2cam.training.device import autocast, find_device, use_threads
+from sim2cam.training import device
+from sim2cam.training.device import autocast, crowding, find_device, usable_cores, use_threads
 
 
 def test_the_cpu_is_always_there():
@@ -36,3 +37,43 @@ def test_threads_are_set_and_bounded():
 def test_the_cpu_computes_in_single_precision():
     with autocast(torch.device("cpu")):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("50000 100000\n", 0.5), ("800000 100000", 3), ("max 100000", 3), (None, 3)],
+)
+def test_cores_are_those_that_this_process_may_use(tmp_path, monkeypatch, quota, cores):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 5})
+    monkeypatch.setattr("sim2cam.training.device._QUOTA", tmp_path / "cpu.max")
+    if quota is not None:
+        (tmp_path / "cpu.max").write_text(quota)
+    assert usable_cores() == cores
+
+
+def test_threads_that_would_wait_are_told(monkeypatch):
+    monkeypatch.setattr("sim2cam.training.device.usable_cores", lambda: 2.0)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("sim2cam.training.device._busy_cores", lambda: 0.2)
+    assert crowding(2) is None
+    assert crowding(3) == (
+        "3 threads on the 2 cores that this process may use wait for one another. Give --workers 2."
+    )
+    monkeypatch.setattr("sim2cam.training.device._busy_cores", lambda: 3.1)
+    assert crowding(2) == (
+        "others keep 3.1 of this machine's 4 cores busy, so 2 threads wait for them. Give fewer "
+        "--workers, or wait."
+    )
+
+
+def test_busy_cores_are_those_that_do_not_give_way(tmp_path, monkeypatch):
+    """Of four cores, within a second: one and a half work, half of one gives way."""
+    file = tmp_path / "stat"
+    monkeypatch.setattr("sim2cam.training.device._STAT", file)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr(
+        "time.sleep", lambda _: file.write_text("cpu 1120 350 530 5195 5 0 0 0 0 0\ncpu0 1\n")
+    )
+    assert device._busy_cores() == 0.0
+    file.write_text("cpu 1000 300 500 5000 0 0 0 0 0 0\ncpu0 1\n")
+    assert device._busy_cores() == pytest.approx(1.5)

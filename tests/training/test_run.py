@@ -1,9 +1,10 @@
+from copy import copy
 from dataclasses import dataclass
 
 import pytest
 import torch
 
-from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError
+from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError, Sim2CamError
 from sim2cam.training.checkpoint import Checkpoint, save_checkpoint
 from sim2cam.training.run import (
     CHECKPOINT,
@@ -53,6 +54,16 @@ def test_a_runaway_loss_names_the_cure(tmp_path):
         "the loss is no longer finite at step 20 ({'heat': 1.0, 'box': inf}). "
         "Lower rate_a and rate_b, then train again with --overwrite."
     )
+
+
+def test_the_first_step_that_ran_away_is_named(tmp_path):
+    measured = Record(tmp_path, "Lower it")
+    for value in (1.0, 2.0, float("nan"), 3.0):
+        measured.add({"heat": torch.tensor(value)})
+    with pytest.raises(RunawayError) as caught:
+        measured.take_means(20)
+    assert caught.value.step == 19
+    assert copy(caught.value).step == 19
 
 
 def test_a_record_comes_back_without_the_line_that_a_crash_cut(tmp_path):

@@ -52,7 +52,7 @@ def test_the_picture_itself_is_certified(pair, picture):
         name: f"no weights were given with --{name.split('_')[0]}"
         for name in OBJECT_MEASURES
         if name.startswith(("task_", "judge_"))
-    }
+    } | {"warp_levels": "it is no picture of a film"}
 
 
 def test_without_labels_it_is_appearance_only(picture):
@@ -99,7 +99,7 @@ def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
         (of_set(20, 1), "certified"),
         (of_set(20, 2), "failed"),
         (of_set(20, 20), "failed"),
-        (of_set(20, 0, measured=MEASURES[-4:]), "appearance only"),
+        (of_set(20, 0, measured=MEASURES[-5:]), "appearance only"),
         (replace(of_set(2, 0), pictures=(*of_set(2, 0).pictures, *of_set(3, 0, measured=()).pictures)), "appearance only"),
     ],
 )  # fmt: skip

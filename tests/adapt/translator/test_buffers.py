@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.frame import Frame
-from sim2cam.adapt.translator.buffers import buffer_channels, buffers_of, count_channels
+from sim2cam.adapt.translator.buffers import (
+    buffer_channels,
+    buffers_of,
+    count_channels,
+    mirrored,
+)
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import Sim2CamError
 
@@ -77,8 +82,60 @@ def test_channels_are_counted_as_they_are_made():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("depth", "trained with depth, and the image has none"), ("objects", "with instance ids")],
+    [
+        ("depth", "trained with depth, and the image has none. Render with depth, or train"),
+        ("objects", "trained with ids, and the image has none"),
+        ("normals", "trained with normals, and the image has none"),
+        ("coordinates", "trained with coordinates, and the image has none"),
+        ("category cup", "trained with categories, and the image has no labels. Label its objects"),
+    ],
 )
 def test_missing_buffer_is_refused(name, message):
     with pytest.raises(Sim2CamError, match=message):
         buffer_channels(Frame(RGB), (name,))
+
+
+def test_normals_and_coordinates_are_planes():
+    normals = np.zeros((4, 5, 3), np.float32)
+    normals[1:] = 0.6, 0.0, -0.8
+    coordinates = np.full((4, 5, 3), np.nan, np.float32)
+    coordinates[2, 3] = 0.0, 0.5, 1.0
+    frame = Frame(RGB, normals=normals, coordinates=coordinates)
+    planes = buffer_channels(frame, ("normals", "coordinates"))
+    assert planes[:3, 0].max() == planes[:3, 0].min() == 0
+    assert planes[:3, 1, 0].tolist() == pytest.approx([0.6, 0, -0.8])
+    assert planes[3:, 2, 3].tolist() == [-1, 0, 1]
+    assert np.count_nonzero(planes[3:]) == 2
+
+
+def test_categories_are_masks_by_name():
+    ids = np.zeros((4, 5), np.uint16)
+    ids[:, 1], ids[:, 2], ids[:, 4] = 1, 2, 3
+    frame = Frame(RGB, ids=ids, categories={1: "cup", 2: "fork", 3: "cup"})
+    masks = buffer_channels(frame, ("category fork", "category cup", "category spoon"))
+    assert [mask[0].tolist() for mask in masks] == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0] * 5]
+
+
+def rich(categories, *, objects=()):
+    names = ("depth", "ids", "normals", "coordinates")
+    channels = {name: Path(name) for name in names}
+    sample = Sample("a", Path("a.png"), 5, 4, objects, "sim", channels)
+    return Dataset(Path(), categories, (sample,))
+
+
+def test_categories_are_told_apart_where_there_are_some_but_not_many():
+    plain = ("depth", "objects", "normals", "coordinates")
+    assert buffers_of(rich(("cup",))) == plain
+    assert buffers_of(rich(("cup", "fork"))) == (*plain, "category cup", "category fork")
+    assert buffers_of(rich(tuple(map(str, range(17))))) == plain
+    assert buffers_of(rich(("cup", "fork"), objects=None)) == plain
+    assert count_channels(buffers_of(rich(("cup", "fork")))) == 11
+
+
+def test_a_mirrored_normal_points_the_other_way():
+    buffers = np.random.default_rng(0).normal(size=(5, 4, 6)).astype(np.float16)
+    names = ("objects", "normals")
+    turned = mirrored(buffers, names)
+    assert np.array_equal(turned[[0, 1, 3, 4]], buffers[[0, 1, 3, 4], :, ::-1])
+    assert np.array_equal(turned[2], -buffers[2, :, ::-1])
+    assert np.array_equal(mirrored(turned, names), buffers)

@@ -15,6 +15,8 @@ from sim2cam.errors import UsageError
         ({"width": 5}, "width must be even and 2 or more, not 5"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": 0}, "batch must be 1 or more, not 0"),
+        ({"parts": 3}, "parts must divide the batch of 4, not 3"),
+        ({"parts": 0}, "parts must be 1 or more, not 0"),
         ({"local_bound": 0.5}, "local_bound must be above 0 and at most 0.3, not 0.5"),
         ({"colour_bound": 0.0}, "colour_bound must be above 0 and at most 0.3, not 0.0"),
         ({"seed": -1}, "seed must be 0 or more, not -1"),
@@ -22,6 +24,7 @@ from sim2cam.errors import UsageError
         ({"identity_weight": -1.0}, "identity_weight must be 0 or more, not -1.0"),
         ({"structure_weight": -1.0}, "structure_weight must be 0 or more, not -1.0"),
         ({"range_weight": float("nan")}, "range_weight must be 0 or more, not nan"),
+        ({"paired_weight": -1.0}, "paired_weight must be 0 or more, not -1.0"),
         ({"gradient_penalty": -1.0}, "gradient_penalty must be 0 or more, not -1.0"),
         ({"gradient_penalty_every": 0}, "gradient_penalty_every must be 1 or more, not 0"),
         ({"cache_bytes": -1}, "cache_bytes must be 0 or more, not -1"),
@@ -38,6 +41,8 @@ def test_impossible_values_are_refused(changes, message):
         replace(TranslatorConfig(), **changes)
 
 
-def test_demo_is_the_small_one_cut_short():
-    assert replace(PRESETS["demo"], steps=PRESETS["small"].steps) == PRESETS["small"]
+def test_presets_differ_in_what_they_cost():
+    assert replace(PRESETS["small"], steps=3000) == TranslatorConfig()
+    assert replace(PRESETS["demo"], steps=3000, batch=4) == TranslatorConfig()
     assert PRESETS["demo"].steps < PRESETS["small"].steps
+    assert PRESETS["large"].patch_px == 512

@@ -6,6 +6,7 @@ from sim2cam.adapt.translator.losses import (
     discriminator_hinge,
     generator_hinge,
     gradient_penalty,
+    paired_loss,
     range_loss,
     structure_loss,
 )
@@ -90,3 +91,18 @@ def test_gradient_penalty_reaches_the_weights():
     first = discriminator.layers[0]
     assert first.weight.grad is not None
     assert first.weight.grad.abs().sum() > 0
+
+
+def test_pairs_are_compared_where_they_show_the_same(image):
+    everywhere = torch.ones_like(image[:, :1])
+    assert paired_loss(image, image, everywhere) == pytest.approx(0.0, abs=1e-7)
+    far = paired_loss(image + 0.5, image, everywhere)
+    assert far == pytest.approx(0.5, abs=0.005)  # as the distance, less the foot of the parabola
+    assert paired_loss(image + 1.0, image, everywhere) == pytest.approx(2 * float(far), rel=0.01)
+    broken = image.clone()
+    broken[:, :, :24] += 0.7
+    assert paired_loss(broken, image, everywhere) == pytest.approx(0.35, abs=0.005)
+    below = everywhere.clone()
+    below[:, :, :24] = 0
+    assert paired_loss(broken, image, below) == pytest.approx(0.0, abs=1e-7)
+    assert paired_loss(broken, image, 0 * everywhere) == 0.0

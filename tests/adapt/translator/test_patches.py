@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from sim2cam.adapt.translator.generator import THUMBNAIL_PX
-from sim2cam.adapt.translator.patches import Batch, PatchSource, draw_batch, thumbnail_of
+from sim2cam.adapt.translator.patches import (
+    Batch,
+    PatchSource,
+    Place,
+    draw_batch,
+    draw_paired_batch,
+    pixels_of,
+    thumbnail_of,
+)
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.images import encode_png, write_bytes
 
@@ -65,6 +73,41 @@ def test_buffers_are_cut_where_the_image_is(sim, tiny):
             assert np.ptp(cut.rgb[ground], axis=0).max() == 0
             assert np.ptp(cut.rgb[~ground], axis=0).max() == 0
     assert seen > 10
+
+
+def test_pairs_are_cut_at_the_same_place(many_sim, tiny):
+    """Captures are the renders themselves."""
+    source = PatchSource(many_sim, buffers=("objects",), cache_bytes=1 << 24)
+    bare = PatchSource(many_sim, buffers=(), cache_bytes=1 << 24)
+    tiles = np.ones((3, 3), bool)
+    tiles[:, 1] = False  # columns 32 to 63
+    batches = [
+        draw_paired_batch(source, bare, [tiles] * 40, tiny, 2, step) for step in (0, 1, 2, 0)
+    ]
+    for batch in batches:
+        assert torch.equal(batch.sim.rgb, batch.real.rgb)
+        assert torch.equal(batch.sim.thumbnail, batch.real.thumbnail)
+        assert not torch.equal(batch.sim.noise, batch.real.noise)
+        assert torch.all(batch.real.buffers == 0)
+        assert batch.registered.shape == (2, 1, 32, 32)
+    shares = torch.stack([batch.registered for batch in batches]).mean(dim=(1, 2, 3, 4))
+    assert 0 < shares.min() < shares.max() <= 1
+    assert torch.equal(batches[0].registered, batches[3].registered)
+    assert torch.equal(batches[0].sim.rgb, batches[3].sim.rgb)
+
+
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_a_place_is_cut_alike_from_image_buffers_and_mask(tmp_path, is_mirrored):
+    columns = np.arange(96, dtype=np.uint8)
+    rgb = np.broadcast_to(columns[None, :, None], (64, 96, 3)).copy()
+    write_bytes(tmp_path / "a.png", encode_png(rgb))
+    dataset = Dataset(tmp_path, (), (Sample("a", tmp_path / "a.png", 96, 64, None, "real"),))
+    source = PatchSource(dataset, buffers=(), cache_bytes=1 << 20)
+    place = Place(0, 16, 40, is_mirrored)
+    seen = source.cut(place, 32).rgb[0, :, 0].astype(int)
+    assert seen.tolist() == (list(range(71, 39, -1)) if is_mirrored else list(range(40, 72)))
+    mask = pixels_of(np.array([[False, True, False]]), place, 32)
+    assert mask[0].tolist() == [32 <= column < 64 for column in seen]
 
 
 def test_places_with_contrast_are_likelier(tmp_path: Path):

@@ -31,13 +31,13 @@ def test_each_player_learns_from_its_own_update_alone(batch, tiny):
     fake = translate(players.generator, batch.sim)
     generator, discriminator = weights_of(players.generator), weights_of(players.discriminator)
 
-    update_discriminator(players, fake.rgb.detach(), batch, tiny, step=0)
+    update_discriminator(players, [fake.rgb.detach()], [batch], tiny, step=0)
     assert all(map(torch.equal, generator, weights_of(players.generator)))
     moved = weights_of(players.discriminator)
     kernels = [(a, b) for a, b in zip(discriminator, moved, strict=True) if a.ndim > 1]
     assert not any(torch.equal(before, after) for before, after in kernels)
 
-    update_generator(players, fake, batch, tiny)
+    update_generator(players, [fake], [batch], tiny)
     assert all(map(torch.equal, moved, weights_of(players.discriminator)))
     assert not all(map(torch.equal, generator, weights_of(players.generator)))
 
@@ -64,7 +64,7 @@ def test_discriminator_learns_to_tell_and_the_generator_to_pass(sim, real, tiny)
     for step in range(60):
         batch = draw_batch(*sources, config, 0, step)
         fake = batch.sim.rgb
-        scalars = update_discriminator(players, fake, batch, config, step)
+        scalars = update_discriminator(players, [fake], [batch], config, step)
     assert scalars["discriminator_accuracy"] > 0.8
 
     first = update(players, batch, config, 60)
@@ -73,3 +73,43 @@ def test_discriminator_learns_to_tell_and_the_generator_to_pass(sim, real, tiny)
     assert first["mean_change"] == 0.0
     assert last["mean_change"] > 0.005
     assert last["adversarial"] < first["adversarial"]
+
+
+def test_a_batch_in_parts_has_the_gradients_of_the_whole(sim, real, tiny):
+    config = replace(tiny, batch=4, gradient_penalty_every=1)
+    sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
+    batch = draw_batch(*sources, config, 0, 0)
+    found = []
+    for parts in (1, 4):
+        players = build_players(config, (), CPU)
+        scalars = update(players, batch, replace(config, parts=parts), 0)
+        gradients = torch.cat([p.grad.flatten() for p in players.discriminator.parameters()])
+        found.append((scalars, gradients))
+    (whole, gradients), (parted, others) = found
+    assert whole.keys() == parted.keys()
+    assert torch.nn.functional.cosine_similarity(gradients, others, dim=0) > 0.99
+    for name in ("discriminator", "identity", "mean_change"):
+        assert float(parted[name]) == pytest.approx(float(whole[name]), rel=0.05, abs=1e-6)
+
+
+def test_parts_of_a_batch_are_all_of_it(batch):
+    parts = batch.parts(2)
+    assert [len(part.sim.rgb) for part in parts] == [1, 1]
+    assert torch.equal(torch.cat([part.real.noise for part in parts]), batch.real.noise)
+    assert parts[1].augmentation.hole_px.tolist() == batch.augmentation.hole_px[1:].tolist()
+
+
+def test_half_precision_leaves_the_identity_and_the_spectral_norm_alone(batch, tiny, monkeypatch):
+    """As on CUDA, here on the CPU."""
+    monkeypatch.setattr(
+        "sim2cam.adapt.translator.step.autocast", lambda d: torch.autocast(d.type, torch.bfloat16)
+    )
+    players = build_players(tiny, (), CPU)
+    fake = translate(players.generator, batch.sim)
+    assert torch.equal(fake.rgb, batch.sim.rgb)
+    update(players, batch, tiny, 0)
+    again = translate(players.generator, batch.sim)
+    assert again.raw.dtype == torch.float32
+    assert not torch.equal(again.raw, fake.raw)
+    buffers = dict(players.discriminator.named_buffers())
+    assert {value.dtype for value in buffers.values()} == {torch.float32}

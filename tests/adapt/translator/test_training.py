@@ -2,15 +2,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 
 from sim2cam.adapt.adversarial import LINE_STEPS, MIN_CAPTURES, read_metrics
 from sim2cam.adapt.contest import Contest
 from sim2cam.adapt.frame import read_frame
 from sim2cam.adapt.selection import parts_of, read_ending
 from sim2cam.adapt.translation import NO_JUDGES
+from sim2cam.adapt.translator import training
+from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.adapt.translator.training import train_translator
-from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError
-from sim2cam.training.run import CHECKPOINT, METRICS, WEIGHTS
+from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError
+from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.training.run import BATCH, CHECKPOINT, METRICS, WEIGHTS
+from sim2cam.training.weights import load_card
 
 
 class KilledError(Exception):
@@ -204,8 +209,88 @@ def test_few_captures_or_no_renders_are_refused(sim, real, tiny, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_runaway_training_stops_with_a_cure(sim, real, tiny, tmp_path):
-    config = replace(tiny, adversarial_weight=float("inf"))
-    with pytest.raises(Sim2CamError, match=r"no longer finite at step 10.*learning_rate"):
-        train_translator(sim, real, config, tmp_path)
+def test_runaway_training_stops_with_a_cure_and_keeps_the_batch(
+    sim, real, tiny, tmp_path, monkeypatch
+):
+    """Its fourth batch is broken."""
+    whole = training.draw_batch
+
+    def breaking(*given):
+        batch = whole(*given)
+        if given[-1] == 3:
+            batch.sim.rgb[0, 0, 5, 5] = float("nan")
+        return batch
+
+    monkeypatch.setattr(training, "draw_batch", breaking)
+    with pytest.raises(RunawayError) as error:
+        train_translator(sim, real, tiny, tmp_path)
+    assert error.value.step == 4
+    said = str(error.value)
+    assert "no longer finite at step 4 (" in said
+    assert "Lower learning_rate_generator and learning_rate_discriminator, then train again" in said
+    assert said.endswith(f"What that step was taught with is kept in {tmp_path / BATCH}.")
+    kept = load_file(tmp_path / BATCH)
+    assert kept["sim/rgb"].shape == kept["real/rgb"].shape == (2, 3, 32, 32)
+    assert kept["sim/rgb"].isnan().nonzero().tolist() == [[0, 0, 5, 5]]
+    assert kept["augmentation/shift_px"].shape == (2, 2)
     assert not (tmp_path / CHECKPOINT).exists()
+
+
+@pytest.fixture(scope="session")
+def many_pairs(many_sim, tmp_path_factory):
+    """Captures of the renders: warmer, with grain; one is not of its render's place."""
+    root = tmp_path_factory.mktemp("many_pairs")
+    rng = np.random.default_rng(5)
+    samples = []
+    for index, render in enumerate(many_sim.samples):
+        rgb = read_rgb(render.rgb) * [1.15, 1.0, 0.8] + [12, 0, -6] + rng.normal(0, 4, (72, 80, 3))
+        rgb = np.roll(rgb, 5, axis=1) if index == 7 else rgb
+        path = root / f"{render.name}.png"
+        write_bytes(path, encode_png(rgb.clip(0, 255).astype(np.uint8)))
+        samples.append(
+            replace(render, rgb=path, objects=None, channels={}, digest="", origin="real")
+        )
+    return replace(many_sim, root=root, categories=(), samples=tuple(samples))
+
+
+def test_pairs_are_learned_and_resumed_to_the_bit(many_sim, many_pairs, tiny, tmp_path):
+    config = replace(tiny, steps=40, learning_rate_generator=4e-3, ema_decay=0.9)
+    whole = train_translator(many_sim, many_pairs, config, tmp_path / "whole", paired=True)
+    with pytest.raises(KilledError):
+        train_translator(
+            many_sim, many_pairs, config, tmp_path / "cut", paired=True, progress=kill_at(20),
+            checkpoint_s=0.0,
+        )  # fmt: skip
+    others = many_pairs.only(s.name for s in many_pairs.samples if s.name != "7")
+    renders = many_sim.only(s.name for s in others.samples)
+    with pytest.raises(CheckpointError, match="paired was True and is now None"):
+        train_translator(renders, others, config, tmp_path / "cut", resume=True)
+    train_translator(many_sim, many_pairs, config, tmp_path / "cut", paired=True, resume=True)
+    for name in (WEIGHTS, CHECKPOINT, "weights.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+
+    record = PairsRecord(**load_card(tmp_path / "whole" / WEIGHTS)["pairs"])
+    assert (record.pairs, record.refused, record.unmatched) == (39, 1, 0)
+    assert record.registered > 0.99
+    lines = read_metrics(tmp_path / "whole")
+    assert lines[-1].scalars["paired"] < 0.5 * lines[0].scalars["paired"]
+    errors = []
+    for render, capture in list(zip(many_sim.samples, many_pairs.samples, strict=True))[:6]:
+        made = whole.apply(read_frame(render), np.random.default_rng(0)).astype(float)
+        real = read_rgb(capture.rgb)
+        errors.append(
+            [np.abs(made - real).mean(), np.abs(read_rgb(render.rgb) - 1.0 * real).mean()]
+        )
+    after, before = np.mean(errors, axis=0)
+    assert after < 0.6 * before
+
+
+def test_too_few_pairs_are_refused(many_sim, many_pairs, tiny, tmp_path):
+    few = many_pairs.take(20)
+    with pytest.raises(InputError) as error:
+        train_translator(many_sim, few, tiny, tmp_path, paired=True)
+    assert str(error.value) == (
+        f"{few.root}: 19 pairs, but a translator needs at least 20; 1 more show most of their places "
+        "more than 1 px apart, or other things. Bring captures onto their renders, or train without "
+        "--paired."
+    )

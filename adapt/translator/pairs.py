@@ -1,0 +1,155 @@
+"""Renders and captures of the same scenes, and where in them a pair shows the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+import numpy as np
+
+from sim2cam.adapt.certificate.pair import Pair, Region
+from sim2cam.adapt.certificate.place import Place, places
+from sim2cam.adapt.translator.patches import TILE_PX, Tiles
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.errors import InputError
+from sim2cam.images import SUFFIXES, read_rgb
+
+MOST_PX = 1.0
+"""How far a tile of the render may lie from its place in the capture to be learned from."""
+
+LEAST_CORRELATION = 0.3
+"""Least correlation of such a tile with what the capture has in its place; negative is inverted."""
+
+LEAST_REGISTERED = 0.5
+"""Least share of a pair's tiles with contrast that have to be so; of others, no tile is believed."""
+
+
+@dataclass(frozen=True)
+class PairsRecord:
+    """What a card says of the pairs of a training.
+
+    Attributes:
+        pairs: that are used.
+        refused: that show different places, or different things.
+        unmatched: renders and captures without a partner.
+        registered: share of the tiles of the used ones that are learned from.
+    """
+
+    pairs: int
+    refused: int
+    unmatched: int
+    registered: float
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Renders and, in the same order, their captures.
+
+    Attributes:
+        sim, real: of the pairs that are used.
+        registered: by the render's name, which tiles show the same.
+        record: of all.
+    """
+
+    sim: Dataset
+    real: Dataset
+    registered: Mapping[str, Tiles]
+    record: PairsRecord
+
+
+def pairs_of(sim: Dataset, real: Dataset) -> Pairs:
+    """Returns the renders and captures of one name, of which most tiles with contrast lie within
+    ``MOST_PX`` of one another.
+
+    Names are compared without the suffix of their file. Displacement is that of a certificate
+    (``place.places``), of the render's tiles in the capture; a tile without contrast has none.
+
+    Args:
+        sim: renders.
+        real: captures of the same scenes through the same lens.
+
+    Raises:
+        InputError: two of a side have one name, no names match, a pair's sizes differ, or an image
+            cannot be read.
+    """
+    renders, captures = _by_name(sim), _by_name(real)
+    names = [name for name in renders if name in captures]
+    if not names:
+        raise InputError(
+            real.root,
+            f"no capture has the name of a render ('{next(iter(renders))}' and so on; here "
+            f"'{next(iter(captures))}' and so on). Name both of a pair alike.",
+        )
+    tiles = {name: registered_tiles(renders[name], captures[name]) for name in names}
+    used = [name for name in names if tiles[name].any()]
+    count = sum(tiles[name].size for name in used)
+    record = PairsRecord(
+        pairs=len(used),
+        refused=len(names) - len(used),
+        unmatched=len(renders) + len(captures) - 2 * len(names),
+        registered=round(sum(int(tiles[name].sum()) for name in used) / max(count, 1), 4),
+    )
+    return Pairs(
+        replace(sim, samples=tuple(renders[name] for name in used)),
+        replace(real, samples=tuple(captures[name] for name in used)),
+        {renders[name].name: tiles[name] for name in used},
+        record,
+    )
+
+
+def registered_tiles(render: Sample, capture: Sample) -> Tiles:
+    """Returns which tiles of a pair show the same; none where too few do.
+
+    Raises:
+        InputError: the sizes differ, or an image cannot be read.
+    """
+    before, after = read_rgb(render.rgb), read_rgb(capture.rgb)
+    (height, width), (other_height, other_width) = before.shape[:2], after.shape[:2]
+    if before.shape != after.shape:
+        raise InputError(
+            capture.rgb,
+            f"{other_width}x{other_height} pixels, but its render {render.rgb.name} has "
+            f"{width}x{height}. Bring both of a pair to one size.",
+        )
+    rows, columns = -(-height // TILE_PX), -(-width // TILE_PX)
+    regions = tuple(
+        _tile(row, column, height, width) for row in range(rows) for column in range(columns)
+    )
+    found = places(Pair(before, after, regions))
+    seen = [place for place in found if place is not None]
+    tiles = np.array([place is None or _is_there(place) for place in found])
+    if sum(map(_is_there, seen)) < LEAST_REGISTERED * len(seen):
+        tiles[:] = False
+    return tiles.reshape(rows, columns)
+
+
+def _is_there(place: Place) -> bool:
+    return place.displacement_px <= MOST_PX and place.correlation >= LEAST_CORRELATION
+
+
+def _tile(row: int, column: int, height: int, width: int) -> Region:
+    rows, columns = (
+        slice(TILE_PX * number, min(TILE_PX * (number + 1), side))
+        for number, side in ((row, height), (column, width))
+    )
+    mask = np.ones((rows.stop - rows.start, columns.stop - columns.start), np.bool_)
+    return Region((rows, columns), mask)
+
+
+def _by_name(dataset: Dataset) -> dict[str, Sample]:
+    """Returns samples by their names without the suffix of a picture's file.
+
+    Raises:
+        InputError: two have one name.
+    """
+    found: dict[str, Sample] = {}
+    for sample in dataset.samples:
+        path = PurePath(sample.name)
+        name = str(path.with_suffix("")) if path.suffix.lower() in SUFFIXES else sample.name
+        if name in found:
+            raise InputError(
+                sample.rgb, f"another picture is called '{name}' too. Give each pair its own name."
+            )
+        found[name] = sample
+    return found

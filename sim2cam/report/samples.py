@@ -1,0 +1,43 @@
+"""The page of a translator's training: the same renders as it went on, and its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sim2cam.report.charts import line_chart
+from sim2cam.report.page import data_uri, write_page
+from sim2cam.report.values import Curves
+
+
+def write_samples_page(
+    out: Path,
+    *,
+    strips: Mapping[int, Path],
+    captures: bytes,
+    curves: Curves,
+    chosen: int,
+    notes: Sequence[str],
+) -> Path:
+    """Writes a page and returns its path.
+
+    Args:
+        out: the HTML file.
+        strips: JPEG files by their steps, the renders themselves as 0.
+        captures: some, as a JPEG file.
+        curves: of the training.
+        chosen: step whose weights ship.
+        notes: what else to say.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    return write_page(
+        out,
+        "samples.html",
+        strips={step: data_uri(path.read_bytes()) for step, path in strips.items()},
+        captures=data_uri(captures),
+        chart=line_chart(curves),
+        chosen=chosen,
+        notes=notes,
+    )
