@@ -232,7 +232,7 @@ def test_a_truncated_image_is_named(make_dataset, tmp_path):
 
 def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     monkeypatch.setitem(losses.LOSS_WEIGHTS, "heat", float("nan"))
-    with pytest.raises(Sim2CamError, match=r"no longer finite at step 2 .* Lower learning_rate"):
+    with pytest.raises(Sim2CamError, match=r"no longer finite at step 1 .* Lower learning_rate"):
         train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", line_steps=2)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 

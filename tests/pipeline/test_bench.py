@@ -33,7 +33,7 @@ def test_the_command_prints_scores_with_intervals(run, coco, capsys):
 
 
 def test_the_command_prints_a_table(run, coco, capsys):
-    assert main(["bench", str(run / WEIGHTS), "--captures", str(coco)]) == 0
+    assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3"]) == 0
     assert "AP50" in capsys.readouterr().out
 
 
