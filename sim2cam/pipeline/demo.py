@@ -221,10 +221,11 @@ def _write_result(
         )
     else:
         certificate = read_certificate(root / "adapted")
-        notes.append(
-            f"{len(certificate.rejected)} of {len(certificate.pictures)} translated pictures failed "
-            "their certificate and were not trained on; adapted/certificate.json says why."
-        )
+        if certificate.rejected:
+            notes.append(
+                f"{len(certificate.rejected)} of {len(certificate.pictures)} translated pictures failed "
+                "their certificate and were not trained on; adapted/certificate.json says why."
+            )
         notes += [f"Translator: {warning}" for warning in read_ending(root / "translator").warnings]
     pictures, _ = _counts()
     if pictures < PICTURES:
