@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -82,6 +83,15 @@ class Lesson:
         """Whether the detector has a residual head, from this training or the one before."""
         return self.is_frozen or (self.start is not None and self.start.card.residual)
 
+    @functools.cached_property
+    def captures_record(self) -> PartRecord | None:
+        """What the card says of the captures; None without. It takes reading all of them.
+
+        Raises:
+            InputError: a capture cannot be read.
+        """
+        return _record(self.captures)
+
     def identity(self) -> dict[str, Any]:
         """Returns all that decides the result, as JSON values.
 
@@ -91,7 +101,7 @@ class Lesson:
         decisive = {n: v for n, v in self.config.to_json().items() if n != "cache_bytes"}
         data = {f"part {number}": asdict(one) for number, one in enumerate(self.records, 1)}
         start = None if self.start is None else self.start.record
-        aids = {"from": start, "captures": _record(self.captures), "dev": _record(self.dev)}
+        aids = {"from": start, "captures": self.captures_record, "dev": _record(self.dev)}
         digests = {name: one.digest for name, one in aids.items() if one is not None}
         return {"config": decisive, "categories": self.categories, "data": data, **digests}
 
@@ -113,7 +123,7 @@ class Lesson:
             masks=self.tasks.masks,
             residual=self.has_residual,
             start=None if self.start is None else self.start.record,
-            captures=_record(self.captures),
+            captures=self.captures_record,
             sizes_px=trained_sizes(self.parts, self.config),
         )
 
