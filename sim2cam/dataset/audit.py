@@ -29,6 +29,7 @@ _REACH_PX = 2  # to both sides, for the slope of depth; less and its steps would
 _MOST_BEND = 0.06
 _MOST_TILT_RAD = 0.2
 _MIN_PIXELS = 50
+_EDGE_POINTS = 17  # of each edge of a box in space; a lens bends the lines between its corners
 
 
 def audit(sample: Sample, channels: Channels) -> Iterator[str]:
@@ -51,8 +52,8 @@ def audit(sample: Sample, channels: Channels) -> Iterator[str]:
 def _object_problems(label: ObjectLabel, sample: Sample, channels: Channels) -> Iterator[str]:
     if label.pose is None or label.extent_m is None:
         return
-    corners = _corners(label, sample)
-    yield from _box_problems(label, corners, sample)
+    corners = _posed(corners_in_space(*label.extent_m), label, sample)
+    yield from _box_problems(label, sample)
     if "ids" not in channels:
         return
     rows, columns = np.nonzero(channels["ids"] == label.instance_id)
@@ -98,32 +99,40 @@ def _row_seconds(sample: Sample, rows: Floats) -> Floats:
     return np.asarray((rows - (sample.height - 1) / 2) * row_s)
 
 
-def _corners(label: ObjectLabel, sample: Sample) -> Floats:
-    """Returns the corners (8, 3) of an object's box in space, in the camera frame.
+def _posed(points: Floats, label: ObjectLabel, sample: Sample) -> Floats:
+    """Returns points (n, 3) of an object in the camera frame.
 
     Under a rolling shutter there are twice as many: when its first and when its last row is exposed.
     """
-    assert label.extent_m is not None
-    corners = corners_in_space(*label.extent_m)
     _, top, _, bottom = label.box_amodal_xyxy or label.box_xyxy
     rolls = sample.moment is not None and sample.moment.row_s != 0
     ends = (top, bottom - 1) if rolls else (top,)
     return np.concatenate(
-        [in_camera(corners, label, sample, np.full(len(corners), row)) for row in ends]
+        [in_camera(points, label, sample, np.full(len(points), row)) for row in ends]
     )
 
 
-def _box_problems(label: ObjectLabel, corners: Floats, sample: Sample) -> Iterator[str]:
+def _box_problems(label: ObjectLabel, sample: Sample) -> Iterator[str]:
     """Box and pose: the amodal box lies in the projection of the box in space."""
     assert sample.lens is not None
-    if label.box_amodal_xyxy is None or not sample.lens.sees(corners).all():
+    assert label.extent_m is not None
+    edges = _posed(_edges(corners_in_space(*label.extent_m)), label, sample)
+    if label.box_amodal_xyxy is None or not sample.lens.sees(edges).all():
         return
-    pixels = sample.lens.project(corners) + 0.5
+    pixels = sample.lens.project(edges) + 0.5
     low, high = pixels.min(axis=0) - _ROUND_PX, pixels.max(axis=0) + _ROUND_PX
     x0, y0, x1, y1 = label.box_amodal_xyxy
     if x0 < low[0] or y0 < low[1] or x1 > high[0] or y1 > high[1]:
         around = tuple(round(float(v), 1) for v in (*low + _ROUND_PX, *high - _ROUND_PX))
         yield f"amodal box {label.box_amodal_xyxy} leaves that of its pose and extent, {around}"
+
+
+def _edges(corners: Floats) -> Floats:
+    """Returns points along the twelve edges of a box (8, 3) along the axes; its outline is made of edges."""
+    apart = np.abs(corners[:, None] - corners[None]) > 0
+    first, second = np.nonzero(np.triu(apart.sum(axis=-1) == 1))
+    along = np.linspace(0, 1, _EDGE_POINTS)[:, None, None]
+    return np.asarray(((1 - along) * corners[first] + along * corners[second]).reshape(-1, 3))
 
 
 def _depth_problems(depth_m: NDArray[Any], corners: Floats, sample: Sample) -> Iterator[str]:

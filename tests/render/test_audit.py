@@ -9,7 +9,7 @@ import pytest
 from sim2cam.dataset.audit import audit
 from sim2cam.dataset.channels import encode, read
 from sim2cam.dataset.label_audit import audit_labels
-from sim2cam.dataset.sample import Sample
+from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.perspective import BrownConrady
@@ -64,6 +64,25 @@ def test_what_was_rendered_passes(rendered, lens):
     sample, channels = rendered[lens]
     assert len(sample.objects) == 5
     assert list(problems(sample, channels)) == []
+
+
+@pytest.mark.parametrize(("taller_px", "is_found"), [(0, False), (4, True)])
+def test_a_lens_bends_the_edges_of_a_box(taller_px, is_found):
+    """Under a barrel lens a board reaches further in the middle of its edges than at its corners."""
+    lens = LENSES["barrel"]
+    half_m = (0.13, 0.1)
+    across = np.linspace(-half_m[0], half_m[0], 1001)
+    edge = np.stack(np.broadcast_arrays(across, half_m[1], 0.3), axis=1)
+    low, high = lens.project(edge * (1, -1, 1)) + 0.5, lens.project(edge) + 0.5
+    assert high[:, 1].max() - high[[0, -1], 1].max() > 4
+    side = lens.project(np.array([[-half_m[0], 0.0, 0.3], [half_m[0], 0.0, 0.3]])) + 0.5
+    box = (*side[0, :1], low[:, 1].min() - taller_px, *side[1, :1], high[:, 1].max())
+    board = ObjectLabel(
+        "board", box, 1.0, box_amodal_xyxy=box, pose=Pose(position_m=(0.0, 0.0, 0.3)),
+        extent_m=((-half_m[0], -half_m[1], 0.0), (half_m[0], half_m[1], 0.0)),
+    )  # fmt: skip
+    found = list(audit(Sample("a", Path("a.jpg"), 320, 240, (board,), "sim", lens=lens), {}))
+    assert [("leaves that of its pose" in what) for what in found] == [True] * is_found
 
 
 @pytest.mark.parametrize("left_out", [*ANY_LENS, *PAIR])
