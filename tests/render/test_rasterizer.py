@@ -8,8 +8,10 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import BackendError
+from sim2cam.geometry.boxes import corners_in_space
 from sim2cam.geometry.poses import Pose
 from sim2cam.render import rasterizer as module
 from sim2cam.render.backends.opengl import rasterizer as opengl_module
@@ -185,6 +187,30 @@ def test_the_ground_s_normals_are_exact(egl, make):
     view = make.view(make.camera((0.05, -0.2, 0.6)))
     up = view.pose.inverse().rotation().apply((0.0, 0.0, 1.0))
     assert np.abs(egl.draw(view, ("normals",))["normals"] - up).max() < 1e-6
+
+
+def test_faces_thinner_than_a_pixel_have_no_depth_of_their_own(egl, make):
+    """Seen edge-on, software rasterizers interpolate over them far beyond their corners."""
+    rng = np.random.default_rng(0)
+    corners = corners_in_space((-0.02, -0.02, -0.04), (0.02, 0.02, 0.04))
+    for _ in range(250):
+        side = -(10 ** rng.uniform(-6.0, -3.5))  # metres from the eye's axis to the box's side
+        of = make.camera((0.0, 0.001, 0.3), width=160, height=120, focal_px=500.0,
+                         cx_px=79.5 + rng.uniform(-0.5, 0.5), cy_px=59.5)  # fmt: skip
+        turn = rng.uniform(0, np.pi)
+        x, y = np.array([np.cos(turn), np.sin(turn)]) * (side - 0.02)
+        leaned = Rotation.from_rotvec((0, 0, turn)) * Rotation.from_rotvec(
+            rng.normal(size=3) * 1e-3
+        )
+        qx, qy, qz, qw = (float(part) for part in leaned.as_quat())
+        box = make.body("box", make.box((0.04, 0.04, 0.08)), (float(x), float(y) + 0.001, 0.06),
+                        rotation=(qw, qx, qy, qz))  # fmt: skip
+        egl.load(make.scene(box))
+        labels = make.labels(egl, make.view(of))
+        reach = of.pose.inverse().apply(box.pose.apply(corners))[:, 2]
+        depth = labels.depth_m[labels.ids == 1]
+        assert reach.min() - 2e-4 < depth.min()
+        assert depth.max() < reach.max() + 2e-4
 
 
 def test_the_part_of_a_die_is_the_value_of_the_face(egl, make):

@@ -16,8 +16,13 @@ layout(location = 2) out vec4 camera_normal;
 
 uniform mat4 world_to_camera;
 
+// Of the depth, from one pixel to the next. Only faces that are seen edge-on are steeper; over those thinner than
+// a pixel software rasterizers interpolate wildly, so these are left to what lies behind them.
+const float MOST_SLOPE = 0.2;
+
 void tell_truth() {
     depth_m = (world_to_camera * vec4(world_position, 1.0)).z;
+    if (fwidth(depth_m) > MOST_SLOPE * depth_m) discard;
     ids = body_and_part;
     camera_normal = vec4(normalize(mat3(world_to_camera) * world_normal), 0.0);
 }
