@@ -101,6 +101,7 @@ class BatchMaker:
             crop.corners,
             crop.keypoints,
             crop.segments,
+            crop.is_read,
         )
         return rgb, targets
 

@@ -102,7 +102,8 @@ class Adaptation:
 
 
 LATER = (
-    "keypoints", "masks", "residual", "fine_tuning", "adapt", "patience", "start", "captures", "looks",
+    "keypoints", "masks", "min_read", "residual", "fine_tuning", "adapt", "patience", "start", "captures",
+    "looks",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -125,6 +126,8 @@ class TrainConfig:
         scale_range: smallest and largest magnification of a crop.
         quarter_turns, free_turns, flips: as ``CropRules`` has them.
         min_visible: objects less visible than this are neither learned nor unlearned.
+        min_read: of objects of which less is seen in a crop, the category is not learned, since what tells
+            it may be hidden.
         photometric: whether colours, sharpness and noise are varied.
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
@@ -162,6 +165,7 @@ class TrainConfig:
     poses: bool = False
     keypoints: bool = False
     masks: bool = False
+    min_read: float = 0.0
     learning_rate: float = 2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
@@ -195,16 +199,20 @@ class TrainConfig:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
         if not 0 < self.scale_range[0] <= self.scale_range[1]:
             raise UsageError(f"scale_range must rise from above 0, not {self.scale_range}")
-        if not 0 <= self.min_visible <= 1:
-            raise UsageError(f"min_visible must be 0 to 1, not {self.min_visible}")
-        if not 0 <= self.ema_decay < 1:
-            raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
+        self._check_shares()
         self._check_mix()
         self._check_adapt()
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as JSON values, without later ones that are not used."""
         return {n: v for n, v in asdict(self).items() if v or n not in LATER}
+
+    def _check_shares(self) -> None:
+        for name in ("min_visible", "min_read"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"{name} must be 0 to 1, not {getattr(self, name)}")
+        if not 0 <= self.ema_decay < 1:
+            raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
     def _check_mix(self) -> None:
         if bool(self.first_weights) != bool(self.mix_steps):

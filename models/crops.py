@@ -29,6 +29,7 @@ class CropRules:
         free_turns: images with instance ids are, half of the time, turned by any angle.
         flips: half of the crops are mirrored.
         min_visible: objects less visible than this are neither learned nor learned to be absent.
+        min_read: of objects of which less is visible in the crop, the category is not learned.
     """
 
     crop_px: int = 192
@@ -37,6 +38,7 @@ class CropRules:
     free_turns: bool = True
     flips: bool = True
     min_visible: float = 0.25
+    min_read: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,7 @@ class Crop:
         keypoints: of those objects, in pixels of the crop; whether one beyond its edge is seen is not
             known. None without keypoints.
         segments: what its cells show; None without masks.
+        is_read: of those objects, whether the category is learned (n,); None where all are.
     """
 
     rgb: NDArray[np.uint8]
@@ -76,6 +79,7 @@ class Crop:
     corners: NDArray[np.float64] | None = None
     keypoints: Keypoints | None = None
     segments: Segments | None = None
+    is_read: NDArray[np.bool_] | None = None
 
 
 def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> Crop:
@@ -92,6 +96,9 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
         corners=None if picture.corners is None else _moved(picture.corners[learned], matrix),
         keypoints=_moved_keypoints(picture.keypoints, learned, matrix, rules.crop_px),
         segments=_segments(picture, matrix, cut, rules),
+        is_read=None
+        if rules.min_read == 0
+        else (picture.visible * _area(cut) >= rules.min_read * _area(boxes))[learned],
     )
 
 
@@ -192,6 +199,10 @@ def _segments(
     cells = (np.stack([column, row], -1) + 0.5) * STRIDE_PX
     votes = np.where((shown > 0)[..., None], middles[numbers] - cells, 0) / UNIT_PX
     return Segments(shown, votes.transpose(2, 0, 1))
+
+
+def _area(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray((boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).prod(axis=1))
 
 
 def _sorted_boxes(

@@ -41,6 +41,7 @@ class TargetTensors:
     seen: Tensor | None = None
     shown: Tensor | None = None
     votes: Tensor | None = None
+    is_read: Tensor | None = None
 
     @classmethod
     def of(cls, targets: Targets, device: torch.device) -> TargetTensors:
@@ -52,7 +53,8 @@ class TargetTensors:
 
 
 def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
-    """Returns the terms of the loss, each a mean over objects: ``heat box category``.
+    """Returns the terms of the loss, each a mean over objects: ``heat box category``, the last over those
+    whose category is learned.
 
     With poses, ``corners`` is one more; with keypoints, ``keypoints seen`` are two; with masks,
     ``shown votes``, means over cells.
@@ -61,7 +63,7 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
     found = {
         "heat": heat_loss(maps.heat.float(), targets.heat, targets.heat_weight) / n_objects,
         "box": _box_loss(maps.log_sides.float(), targets) / n_objects,
-        "category": _category_loss(maps.classes.float(), targets) / n_objects,
+        "category": _category_loss(maps.classes.float(), targets),
     }
     log_sides = maps.log_sides.float()
     if maps.corners is not None and targets.corners is not None:
@@ -114,14 +116,17 @@ def _box_loss(log_sides: Tensor, targets: TargetTensors) -> Tensor:
 
 
 def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
-    chosen = targets.object_weight > 0
+    weight = targets.object_weight
+    if targets.is_read is not None:
+        weight = weight * targets.is_read
+    chosen = weight > 0
     losses = functional.cross_entropy(
         logits.permute(0, 2, 3, 1)[chosen],
         targets.categories[chosen],
         reduction="none",
         label_smoothing=LABEL_SMOOTHING,
     )
-    return (losses * targets.object_weight[chosen]).sum()
+    return (losses * weight[chosen]).sum() / weight.sum().clamp(min=1.0)
 
 
 def _point_loss(

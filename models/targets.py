@@ -41,6 +41,7 @@ class Targets:
         shown: 0 for nothing that is labelled, 1 and the class index of what is, -1 where it is not known
             (h, w); None without masks.
         votes: as ``Maps.votes`` (2, h, w); None without masks.
+        is_read: whether a cell's category is learned (h, w); None where all are.
     """
 
     heat: NDArray[np.float32]
@@ -54,6 +55,7 @@ class Targets:
     seen: NDArray[np.float32] | None = None
     shown: NDArray[np.int64] | None = None
     votes: NDArray[np.float32] | None = None
+    is_read: NDArray[np.bool_] | None = None
 
 
 def targets_of(
@@ -64,6 +66,7 @@ def targets_of(
     corners: NDArray[np.float64] | None = None,
     keypoints: Keypoints | None = None,
     segments: Segments | None = None,
+    is_read: NDArray[np.bool_] | None = None,
 ) -> Targets:
     """Returns the targets of a crop.
 
@@ -75,6 +78,7 @@ def targets_of(
         corners: as ``Targets`` has them.
         keypoints: of the objects, in pixels of the crop.
         segments: what the cells show.
+        is_read: of which objects the category is learned (n,); of all when None.
     """
     height, width = size_px[0] // STRIDE_PX, size_px[1] // STRIDE_PX
     y, x = np.mgrid[:height, :width].astype(np.float64) + 0.5  # cell centres, in cells
@@ -101,6 +105,7 @@ def targets_of(
         seen=None if keypoints is None else keypoints.seen.astype(np.float32),
         shown=None if segments is None else segments.shown,
         votes=None if segments is None else segments.votes.astype(np.float32),
+        is_read=None if is_read is None else np.append(is_read, False)[owner],
     )
 
 

@@ -370,6 +370,7 @@ def _crop_rules(config: TrainConfig) -> CropRules:
         free_turns=config.free_turns,
         flips=config.flips,
         min_visible=config.min_visible,
+        min_read=config.min_read,
     )
 
 

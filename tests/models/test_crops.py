@@ -47,6 +47,20 @@ def test_boxes_lie_on_what_the_crop_shows(scale, turned):
     assert seen >= 12
 
 
+@pytest.mark.parametrize("visible", [1.0, 0.7])
+def test_categories_are_learned_of_what_is_seen_well_enough(visible):
+    picture = picture_of((60, 40, 92, 80), visible=visible)
+    rules = replace(PLAIN, min_read=0.6)
+    shares = {True: [], False: []}
+    for seed in range(60):
+        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        for (x0, y0, x1, y1), is_read in zip(crop.boxes_xyxy, crop.is_read, strict=True):
+            shares[bool(is_read)].append(visible * (x1 - x0) * (y1 - y0) / (32 * 40))
+    assert min(shares[True]) >= 0.6 > max(shares[False])
+    assert max(shares[True]) == visible
+    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).is_read is None
+
+
 def test_without_any_change_pixels_are_copied():
     rng = np.random.default_rng(0)
     picture = picture_of((60, 40, 92, 80))

@@ -14,7 +14,9 @@ from sim2cam.models.targets import stacked, targets_of
 CPU = torch.device("cpu")
 
 
-def tensors_of(boxes, categories, ignored=(), corners=None, keypoints=None, segments=None):
+def tensors_of(
+    boxes, categories, ignored=(), corners=None, keypoints=None, segments=None, is_read=None
+):
     made = targets_of(
         np.array(boxes, np.float64).reshape(-1, 4),
         np.array(categories, np.int64),
@@ -23,6 +25,7 @@ def tensors_of(boxes, categories, ignored=(), corners=None, keypoints=None, segm
         corners,
         keypoints,
         segments,
+        None if is_read is None else np.array(is_read),
     )
     return TargetTensors.of(stacked([made]), CPU)
 
@@ -52,6 +55,28 @@ def test_each_error_costs_in_its_own_term(name):
     after = detector_losses(maps, targets)
     for term, value in after.items():
         assert (value > before[term] + 0.1) == (term == name), term
+
+
+def test_a_category_that_is_not_learned_costs_nothing():
+    boxes = [(8, 8, 30, 34), (40, 30, 60, 56)]
+    first = tensors_of(boxes, [0, 1], is_read=[True, False])
+    generator = torch.Generator().manual_seed(0)
+    said = torch.randn(1, 2, 16, 16, generator=generator, requires_grad=True)
+    maps = perfect_maps(first)._replace(classes=said)
+    losses = detector_losses(maps, first)
+    losses["category"].backward()
+    learned = first.object_weight * (first.categories == 0)  # of the second object all are 1
+    assert torch.equal(said.grad[0].abs().sum(0) > 0, learned[0] > 0)
+    alone = detector_losses(maps, tensors_of(boxes[:1], [0]))["category"]
+    assert losses["category"].item() == pytest.approx(alone.item(), rel=1e-6)
+    whole = detector_losses(maps, tensors_of(boxes, [0, 1]))
+    assert {name: losses[name] for name in ("heat", "box")} == {
+        n: whole[n] for n in ("heat", "box")
+    }
+    none = detector_losses(maps, tensors_of(boxes, [0, 1], is_read=[False, False]))
+    assert none["category"] == 0
+    every = detector_losses(maps, tensors_of(boxes, [0, 1], is_read=[True, True]))
+    assert every == whole
 
 
 def test_focal_loss_by_hand():

@@ -256,6 +256,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"learning_rate": 0.0}, "learning_rate must be above 0, not 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be above 0, not -1.0"),
         ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
+        ({"min_read": -0.1}, "min_read must be 0 to 1, not -0.1"),
         ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
         ({"mix_steps": -1}, "mix_steps must be 0 or more, not -1"),
         (
