@@ -166,9 +166,11 @@ def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     return numbers
 
 
-def recipe_text(numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480)) -> str:
+def recipe_text(
+    numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480), base: Path = BASE
+) -> str:
     """Returns a recipe with one camera, of these factors and with pictures of this size."""
-    lines = [f'base = "{BASE}"', 'name = "hidden"', "[render]"]
+    lines = [f'base = "{base}"', 'name = "hidden"', "[render]"]
     lines += [f"{name} = {pixels}" for name, pixels in zip(("width", "height"), size, strict=True)]
     for group, factors in numbers.items():
         lines.append(f"[domain.{group}]")
