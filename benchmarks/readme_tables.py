@@ -291,12 +291,16 @@ def calibrate_table(results: dict[str, Any] | None) -> str:
         [
             *lines,
             *(
-                f"| {name} | {told['told']} of {count} | {told['median_error']:.3g} | "
-                f"{told['median_width']:.3g} | {_score(told['covered'])} |"
+                f"| {name} | {told['told']} of {count} | {_number(told['median_error'])} | "
+                f"{_number(told['median_width'])} | {_score(told['covered'])} |"
                 for name, told in found.items()
             ),
         ]
     )
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.3g}"
 
 
 def _named(counts: dict[str, Any] | None) -> tuple[str, str]:

@@ -59,6 +59,7 @@ _SURE_GRAIN, _SURE_COLOR, _SURE_EDGES = 0.1, 0.05, (0.04, 0.08)
 """How well the chart stands for photos at best: of the log of grain at a level, of that of colours at
 all levels, of blur and sharpening."""
 _LEAST_GRAIN = 0.05  # square levels, below which nothing is left of noise
+_END = 0.05  # of its range: a number whose interval lies so near an end may lie beyond it
 _UNTOLD = 0.6  # of its range: a number whose interval is as wide the photos do not tell
 
 
@@ -69,9 +70,11 @@ class SensorFit:
     Attributes:
         draws: (n,) of each of ``FITTED`` and ``COLOR_FITTED`` that the photos tell, by name. Without
             responses, electrons are those of a sensor that is as noisy in every colour.
+        beyond: those of them that lie at an end of what is tried, and may lie beyond it.
     """
 
     draws: dict[str, Floats]
+    beyond: frozenset[str] = frozenset()
 
 
 def fit_sensor(
@@ -97,10 +100,11 @@ def fit_sensor(
 
     moved = _agreeing(off, len(RANGES), rng)
     draws = _told(moved, RANGES, FITTED)
+    beyond = _beyond(moved)
     color = _fit_color([photo.flat for photo in photos], moved, plain, rng)
     if color.keys() >= set(RESPONSES):
         _give_to_green(draws, color, rng)
-    return SensorFit(draws | color)
+    return SensorFit(draws | color, beyond)
 
 
 def _fit_color(
@@ -197,6 +201,21 @@ def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Flo
         for name, column, values in zip(ranges, moved.T, _numbers(moved, ranges).T, strict=True)
         if name in wanted and np.ptp(np.quantile(column, (0.025, 0.975))) < _UNTOLD
     }
+
+
+def _beyond(moved: Floats) -> frozenset[str]:
+    """Returns the numbers whose places (n, p) in ``RANGES`` all lie at an end of what is tried.
+
+    No sensor has less than none of a thing, or a stronger filter than the strongest.
+    """
+    low, high = np.quantile(moved, (0.025, 0.975), axis=0)
+    found = {name for name, place in zip(RANGES, low, strict=True) if place > 1 - _END}
+    found |= {
+        name
+        for name, place in zip(RANGES, high, strict=True)
+        if place < _END and RANGES[name][0] > 0
+    }
+    return frozenset(found - {"denoise"})
 
 
 def _off(shown: Floats, seen: Floats, sure: Floats, rng: np.random.Generator) -> Floats:
