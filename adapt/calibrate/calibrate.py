@@ -65,6 +65,10 @@ _STRENGTH = (
     "no photos tell it yet: {:g} to {:g} is taken, and intervals hold for all of that. Where it is known, set "
     "it in the recipe."
 )
+_UNLIKE = (
+    "no sensor that is tried shows noise and edges as these photos do. Take JPEGs of highest quality of a grey "
+    "wall and of print, with the camera's filters off."
+)
 _BEYOND = "the end of what is tried: it may lie beyond, so without an interval"
 
 
@@ -285,6 +289,8 @@ def _drawn(
             draws[name] = draws[name] * gain.value * np.exp(unsure)
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
+    for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
+        untold |= {} if is_alike else dict.fromkeys(part, _UNLIKE)
     notes = {"full_well_e": alike, "read_noise_e": alike}
     found: list[Finding] = []
     for name in names:

@@ -14,7 +14,7 @@ from sim2cam.adapt.calibrate.calibrate import calibrate, calibrate_files
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
-from sim2cam.adapt.calibrate.sensor import RANGES, _beyond
+from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
 from sim2cam.adapt.calibrate.shutter import readout, spin
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
@@ -320,6 +320,29 @@ def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
     note = found.finding("sensor.processing.jpeg_subsampling").note
     assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")
     assert found.finding("sensor.jpeg_quality").value == 90
+
+
+@pytest.mark.parametrize(("off", "is_alike"), [(0.5, True), (4.0, False)])
+def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
+    rng = np.random.default_rng(0)
+    moved, found = _agreeing(lambda shares: off + shares, 2, rng)
+    assert found == is_alike
+    assert moved.shape[1] == 2
+
+
+def test_photos_that_no_sensor_is_like_say_so(monkeypatch, tmp_path):
+    from sim2cam.adapt.calibrate import calibrate as module
+
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit({}, alike=(True, False)))
+    for number in range(3):
+        data = images.encode_jpeg(np.full((80, 96, 3), number, np.uint8), 90)
+        images.write_bytes(tmp_path / f"{number}.jpg", data)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    notes = {f.name.rsplit(".")[-1]: f.note for f in found.findings}
+    unlike = "no sensor that is tried shows noise and edges as these photos do."
+    assert notes["red_response"].startswith(unlike)
+    assert notes["chroma_blur_px"].startswith(unlike)
+    assert notes["full_well_e"].startswith("the noise that is left fits many sensors.")
 
 
 def test_every_finding_that_recipes_take_is_a_factor():
