@@ -73,7 +73,7 @@ class GapStep:
     step: str
     gap: Gap
     aspects: Mapping[str, Apartness]
-    imprints: Mapping[Step, Apartness]
+    imprints: Mapping[str, Apartness]
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""

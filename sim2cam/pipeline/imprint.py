@@ -45,7 +45,7 @@ def imprint(rgb: NDArray[np.uint8]) -> Floats:
     return np.array([seen[n] if n in seen else _median(traits[n]) for n in _COLUMNS])
 
 
-def imprint_gaps(first: Floats, second: Floats, seed: int) -> dict[Step, Apartness]:
+def imprint_gaps(first: Floats, second: Floats, seed: int) -> dict[str, Apartness]:
     """Returns how well a classifier tells two sets of pictures by what each step left in them.
 
     Pictures that do not tell all numbers of a step are left out of it, and so are steps that are told
@@ -55,14 +55,14 @@ def imprint_gaps(first: Floats, second: Floats, seed: int) -> dict[Step, Apartne
         first, second: imprints (n, ...) and (m, ...).
         seed: parts, resamples and shuffles pictures.
     """
-    found: dict[Step, Apartness] = {}
+    found: dict[str, Apartness] = {}
     for step, names in IMPRINTS.items():
         columns = [_COLUMNS.index(name) for name in names]
-        told = [
+        wanted, shown = (
             side[np.isfinite(side[:, columns]).all(axis=1)][:, columns] for side in (first, second)
-        ]
-        if min(map(len, told)) >= LEAST_PICTURES:
-            found[step] = classifier_auc(*told, stream(seed, "gap/imprint"))
+        )
+        if min(len(wanted), len(shown)) >= LEAST_PICTURES:
+            found[step] = classifier_auc(wanted, shown, stream(seed, "gap/imprint"))
     return found
 
 
