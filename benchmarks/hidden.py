@@ -78,7 +78,8 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
         root = arguments.work / f"camera-{number}"
         if left() > 0:
             make_pictures(number, root / "photos", arguments.at_once)
-            for data in ARMS:
+        for data in ARMS:
+            if left() > 0:
                 run_arm(plan, data, root, arguments, left())
         if not any((root / "predictions").glob("*.json")):
             continue
