@@ -254,8 +254,8 @@ def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Phot
 
 
 def _completed(photo: Photo, path: Path, shape: tuple[int, int]) -> Photo:
-    """Returns a photo with the whole board, where only a part was found and it shows the whole."""
-    if photo.sighting is None or photo.sighting.shape == shape:
+    """Returns a photo with the whole board, where a part or none was found and it shows the whole."""
+    if photo.sighting is not None and photo.sighting.shape == shape:
         return photo
     grey = np.ascontiguousarray(images.read_rgb(path)[..., 1])
     return replace(photo, sighting=find_whole(photo.name, grey, shape) or photo.sighting)
