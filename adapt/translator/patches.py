@@ -90,9 +90,10 @@ class Batch:
     def parts(self, count: int) -> list[Batch]:
         """Returns as many equal parts of it; ``count`` divides the number of patches."""
         size = len(self.sim.rgb) // count
-        return [self._part(slice(first, first + size)) for first in range(0, size * count, size)]
+        return [self.of(slice(first, first + size)) for first in range(0, size * count, size)]
 
-    def _part(self, patches: slice) -> Batch:
+    def of(self, patches: slice) -> Batch:
+        """Returns some of its patches."""
         sim, real = (
             Patches(*(tensor[patches] for tensor in vars(side).values()))
             for side in (self.sim, self.real)

@@ -24,6 +24,7 @@ from sim2cam.adapt.translator.patches import Batch, Patches
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.seeds import integer_seed
 from sim2cam.training.device import autocast
+from sim2cam.training.processes import average_gradients
 
 _BETAS = (0.5, 0.99)
 
@@ -106,6 +107,7 @@ def update_discriminator(
         loss, scalars = _discriminator_loss(players.discriminator, fake_rgb, part, config, step)
         (loss / len(parts)).backward()  # type: ignore[no-untyped-call]
         found.append(scalars)
+    average_gradients(players.discriminator_optimiser)
     players.discriminator_optimiser.step()
     return _means(found)
 
@@ -157,6 +159,7 @@ def update_generator(
         change = (fake.rgb - part.sim.rgb).abs().mean()
         scalars = losses | {"generator": total, "mean_change": change}
         found.append({name: value.detach() for name, value in scalars.items()})
+    average_gradients(players.generator_optimiser)
     players.generator_optimiser.step()
     return _means(found)
 

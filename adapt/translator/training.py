@@ -45,9 +45,10 @@ from sim2cam.adapt.translator.translator import (
     translator_of,
 )
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import InputError
-from sim2cam.training.device import find_device
+from sim2cam.errors import InputError, UsageError
 from sim2cam.training.ema import WeightAverage
+from sim2cam.training.launch import is_first
+from sim2cam.training.processes import joined, share_of, wait_for_all
 from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import as_stored
 
@@ -95,7 +96,6 @@ def train_translator(
     if pairs is not None:
         sim, real = pairs.sim, pairs.real
     contest = contest_of(sim, real, config, jury, is_paired=paired)
-    place = find_device(device)
     buffers = buffers_of(sim) if config.use_buffers else ()
     card = TranslatorCard(
         config.steps,
@@ -105,20 +105,23 @@ def train_translator(
         images_record(real),
         pairs=None if pairs is None else pairs.record,
     )
-    game = ResidualGame(config, buffers, _draw_of(contest.parts, pairs, config, buffers), place)
-    played = play(
-        game,
-        _identity(card),
-        config.steps,
-        run_dir,
-        contest,
-        cure="Lower learning_rate_generator and learning_rate_discriminator",
-        resume=resume,
-        progress=progress,
-        checkpoint_s=checkpoint_s,
-    )
-    save_translator(run_dir / WEIGHTS, played.weights, replace(card, ending=played.ending))
-    return load_translator(run_dir, device=device)
+    draw = _draw_of(contest.parts, pairs, config, buffers)
+    with joined(device) as place:
+        played = play(
+            ResidualGame(config, buffers, draw, place),
+            _identity(card),
+            config.steps,
+            run_dir,
+            contest,
+            cure="Lower learning_rate_generator and learning_rate_discriminator",
+            resume=resume,
+            progress=progress,
+            checkpoint_s=checkpoint_s,
+        )
+        if is_first():
+            save_translator(run_dir / WEIGHTS, played.weights, replace(card, ending=played.ending))
+        wait_for_all()
+    return load_translator(run_dir, device=str(place))
 
 
 class ResidualGame:
@@ -136,6 +139,7 @@ class ResidualGame:
         self._config = config
         self._buffers = buffers
         self._draw = draw
+        self._ours = _share(config)
         self._device = device
         self._players = build_players(config, buffers, device)
         self._average = WeightAverage(self._players.generator, config.ema_decay)
@@ -145,7 +149,8 @@ class ResidualGame:
         pairs ``paired``, now and then ``gradient_penalty``; ``mean_change``, and
         ``discriminator_accuracy`` (0.5: it cannot tell).
         """
-        scalars = update(self._players, self._draw(step).to(self._device), self._config, step)
+        batch = self._draw(step).of(self._ours).to(self._device)
+        scalars = update(self._players, batch, self._config, step)
         self._average.update(self._players.generator, step)
         return scalars
 
@@ -197,6 +202,21 @@ class ResidualGame:
         found = float(discriminator(picture.to(self._device)).mean())
         discriminator.train()
         return found
+
+
+def _share(config: TranslatorConfig) -> slice:
+    """Returns which patches of a batch are this process's.
+
+    Raises:
+        UsageError: they cannot be divided evenly among processes, and then in ``parts``.
+    """
+    ours = share_of(config.batch)
+    if (ours.stop - ours.start) % config.parts:
+        raise UsageError(
+            f"parts must divide the {ours.stop - ours.start} patches of a batch that each process has, "
+            f"not {config.parts}"
+        )
+    return ours
 
 
 def _enough(pairs: Pairs) -> Pairs:

@@ -13,6 +13,7 @@ import tyro
 from sim2cam.cli.console import Console
 from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.training.launch import is_first, process_count, processes_here
 
 if TYPE_CHECKING:
     from sim2cam.adapt.certificate.certificate import SetCertificate
@@ -73,7 +74,7 @@ class AdaptTrain:
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Threads, of all processes on this machine together."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
 
@@ -101,11 +102,7 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **given))
         else:
-            if judges:
-                raise UsageError(
-                    f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. "
-                    "Give it to adapt apply."
-                )
+            _check_fit(method, judges)
             plain = cast("PlainMethod", method)
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
@@ -125,7 +122,8 @@ class AdaptTrain:
             progress=_steps(console, method),
             paired=self.paired,
         )
-        write_training_page(self.out, ending, real)
+        if is_first():
+            write_training_page(self.out, ending, real)
         self._tell(method, ending)
 
     def _check_for(self, method: str) -> None:
@@ -272,7 +270,7 @@ class Train:
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Threads, of all processes on this machine together."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
 
@@ -322,6 +320,8 @@ class Train:
             device=self.device,
             progress=_steps(console, "detector"),
         )
+        if not is_first():
+            return
         if dev is not None:
             tune_weights(self.out / WEIGHTS, dev)
         if pictures is not None:
@@ -355,8 +355,23 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
     """Empties a run folder where that was asked for; one that holds anything else is refused."""
     from sim2cam.training.run import remove_run
 
-    if folder.overwrite:
+    if folder.overwrite and is_first():  # the others wait for it before they look
         remove_run(run_dir)
+
+
+def _check_fit(method: str, judges: Sequence[tuple[str, Path]]) -> None:
+    """Refuses what a transfer without a network has no use for.
+
+    Raises:
+        UsageError: naming it.
+    """
+    if judges:
+        raise UsageError(
+            f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. Give it to "
+            "adapt apply."
+        )
+    if process_count() > 1:
+        raise UsageError(f"{method} is fitted, by one process. Run it without torchrun.")
 
 
 def _memory_words(config: TranslatorConfig, sim: Dataset, real: Dataset) -> str:
@@ -371,11 +386,12 @@ def _memory_words(config: TranslatorConfig, sim: Dataset, real: Dataset) -> str:
 
 
 def _use_threads(count: int, console: Console) -> None:
-    """Takes so many threads, and warns where they would wait for one another."""
+    """Takes so many threads, all processes here together, and warns where they would wait for one another."""
     from sim2cam.training.device import crowding, use_threads
 
-    use_threads(count)
-    crowded = crowding(count)
+    each = max(1, count // processes_here())
+    use_threads(each)
+    crowded = crowding(each * processes_here()) if is_first() else None
     if crowded:
         console.say(f"warning: {crowded}")
 
