@@ -33,10 +33,10 @@ def joined(device: str) -> Iterator[torch.device]:
     Raises:
         UsageError, BackendError: there is no such device, or fewer than processes.
     """
+    place = find_device(own_device(device))
     if process_count() == 1:
-        yield find_device(device)
+        yield place
         return
-    place = find_device(_own(device))
     if place.type == "cuda":
         torch.cuda.set_device(place)
     backend = "nccl" if place.type == "cuda" else "gloo"
@@ -45,6 +45,34 @@ def joined(device: str) -> Iterator[torch.device]:
         yield place
     finally:
         distributed.destroy_process_group()
+
+
+def own_device(device: str) -> str:
+    """Returns the device of this process; of several on one machine, each takes a GPU of its own.
+
+    Args:
+        device: as for ``joined``.
+
+    Raises:
+        UsageError: a certain GPU for several processes.
+        BackendError: fewer GPUs than processes.
+    """
+    if process_count() == 1:
+        return device
+    if device.startswith("cuda:"):
+        raise UsageError(
+            f"--device {device}: of {process_count()} processes, each takes a GPU of its own. Give "
+            "--device cuda."
+        )
+    if device != "cuda":
+        return device
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if found < processes_here():
+        raise BackendError(
+            f"torchrun has started {processes_here()} processes on this machine, which shows {found} CUDA "
+            "devices. Give --nproc-per-node as many as there are, or --device cpu."
+        )
+    return f"cuda:{number_here()}"
 
 
 def sharing() -> int:
@@ -206,21 +234,3 @@ def _shared(norm: nn.BatchNorm2d) -> SharedBatchNorm2d:
     shared = SharedBatchNorm2d(norm.num_features, norm.eps, norm.momentum)
     shared.load_state_dict(norm.state_dict())
     return shared
-
-
-def _own(device: str) -> str:
-    """Returns the device of this process among those on its machine."""
-    if device.startswith("cuda:"):
-        raise UsageError(
-            f"--device {device}: of {process_count()} processes, each takes a GPU of its own. Give "
-            "--device cuda."
-        )
-    if device != "cuda":
-        return device
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if found < processes_here():
-        raise BackendError(
-            f"torchrun has started {processes_here()} processes on this machine, which shows {found} CUDA "
-            "devices. Give --nproc-per-node as many as there are, or --device cpu."
-        )
-    return f"cuda:{number_here()}"

@@ -241,7 +241,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     ("values", "message"),
     [
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
-         "Allowed: base, nano, small"),
+         "Allowed: base, nano, scout, small"),
         ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
         ({"masks": True, "amodal": True}, "masks need amodal = false: what is hidden has no pixels"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),

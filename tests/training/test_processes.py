@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from sim2cam.cli.main import main
@@ -40,14 +41,14 @@ learning_rate = 1e-4
 TRANSLATORS = """
 base = "dice"
 [adapt.translator]
-steps = 20
+steps = 11
 batch = 4
 patch_px = 32
 width = 4
 blocks = 1
 gradient_penalty_every = 3
 [adapt.reference]
-steps = 20
+steps = 11
 batch = 2
 patch_px = 32
 width = 2
@@ -102,20 +103,20 @@ def in_one(*arguments):
     assert main([*map(str, arguments), "-q"]) == 0
 
 
-def state(run):
-    """Networks and averages of a run, without optimizers, in single precision."""
-    from safetensors.torch import load_file
-
-    found = load_file(run / CHECKPOINT)
-    return {name: value for name, value in found.items() if "optimi" not in name.split(":")[0]}
-
-
-def assert_alike(run, other, *, within):
-    ours, theirs = state(run), state(other)
+def assert_same_gradients(run, other):
+    """Of two runs' optimizers; weights say less, as Adam makes steps of what is left of rounding."""
+    ours, theirs = (load_file(folder / CHECKPOINT) for folder in (run, other))
     assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        difference = (value.double() - theirs[name].double()).abs().max()
-        assert difference <= within * max(1.0, float(value.abs().max())), name
+    moments = [name for name in ours if name.endswith("/exp_avg")]
+    for group in {name.split(":")[0] for name in moments}:
+        found = [
+            torch.cat([file[n].flatten() for n in moments if n.startswith(f"{group}:")])
+            for file in (ours, theirs)
+        ]
+        assert found[0].abs().max() > 0
+        torch.testing.assert_close(
+            found[1], found[0], rtol=0, atol=3e-3 * float(found[0].abs().max())
+        )
 
 
 @pytest.mark.slow
@@ -129,7 +130,7 @@ def test_a_detector_is_that_of_one_process(photos, tmp_path, method):
     in_one(*flags, "--out", tmp_path / "one")
     said = in_two(*flags, "--out", tmp_path / "two")
     assert said.stderr.count("weights:") == 1
-    assert_alike(tmp_path / "one", tmp_path / "two", within=3e-5)
+    assert_same_gradients(tmp_path / "one", tmp_path / "two")
     records = [(tmp_path / n / METRICS).read_text().splitlines() for n in ("one", "two")]
     (one,), (two,) = ([json.loads(line) for line in lines] for lines in records)
     assert two["losses"] == pytest.approx(one["losses"], rel=1e-3)
@@ -141,18 +142,8 @@ def test_a_translator_is_that_of_one_process(photos, tmp_path, method):
     """And goes on in two processes from where one was stopped."""
     recipe = tmp_path / "tiny.toml"
     recipe.write_text(TRANSLATORS)
-    flags = [
-        "--sim",
-        photos,
-        "--real",
-        photos,
-        "--method",
-        method,
-        "--recipe",
-        recipe,
-        "--workers",
-        1,
-    ]
+    flags = ["--sim", photos, "--real", photos, "--method", method, "--recipe", recipe]
+    flags += ["--workers", 1]
     one, two = tmp_path / "one", tmp_path / "two"
     in_one("adapt", "train", *flags, "--out", one)
     with pytest.MonkeyPatch.context() as patch:
@@ -162,9 +153,9 @@ def test_a_translator_is_that_of_one_process(photos, tmp_path, method):
         with pytest.raises(StoppedError):
             in_one("adapt", "train", *flags, "--out", two)
     in_two("adapt", "train", *flags, "--out", two, "--resume")
-    assert_alike(one, two, within=3e-5)
+    assert_same_gradients(one, two)
     (line,) = (json.loads(line) for line in (two / METRICS).read_text().splitlines()[-1:])
-    assert line["step"] == 20
+    assert line["step"] == 11
 
 
 def test_norms_to_be_shared_do_as_torch_has_it():
