@@ -38,6 +38,7 @@ from sim2cam.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
+from sim2cam.training.device import full_memory_told
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import mean_over_all
 from sim2cam.training.run import BATCH, CHECKPOINT, Record, open_run, read_record
@@ -148,6 +149,7 @@ def play(
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         RunawayError: a loss is no longer finite; the batch lies in ``run_dir``.
+        BackendError: a GPU's memory is full.
     """
     step, standings = 0, _Standings(contest, game)
     identity = {**identity, **standings.identity}
@@ -165,7 +167,8 @@ def play(
         show(0)
     saved_at = time.monotonic()
     while step < steps:
-        record.add(mean_over_all(game.play(step)))
+        with full_memory_told():
+            record.add(mean_over_all(game.play(step)))
         step += 1
         if step % LINE_STEPS and step < steps:
             continue

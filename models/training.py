@@ -44,7 +44,7 @@ from sim2cam.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from sim2cam.training.device import autocast, check_compiler
+from sim2cam.training.device import autocast, check_compiler, full_memory_told
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import (
@@ -115,7 +115,8 @@ def train_detector(
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         UsageError: names of keypoints do not tell left from right, which mirrored crops take; settings
             ask for what is not there, or the other way round.
-        UsageError, BackendError: there is no such device.
+        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
+            batch.
         Sim2CamError: the loss is no longer finite.
     """
     with joined(device) as place:
@@ -160,7 +161,8 @@ def _train(
     record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
     for batch, seen in made_ahead(make, run.steps_left, threads):
-        record.add(mean_over_all(run.train_step(batch, seen)))
+        with full_memory_told():
+            record.add(mean_over_all(run.train_step(batch, seen)))
         run.look(card)
         if run.step % line_steps == 0 or run.is_done:
             losses, step_s = record.take_means(run.step)

@@ -56,7 +56,8 @@ def train_reference(
         InputError: no renders, too few captures, or an image cannot be read.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError, BackendError: there is no such device.
+        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
+            batch.
         RunawayError: a loss is no longer finite.
     """
     contest = contest_of(sim, real, config, jury)

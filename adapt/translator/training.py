@@ -95,7 +95,8 @@ def train_translator(
             read.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError, BackendError: there is no such device.
+        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
+            batch.
         RunawayError: the loss is no longer finite.
     """
     pairs = _enough(pairs_of(sim, real)) if paired else None

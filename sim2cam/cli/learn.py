@@ -112,7 +112,7 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **given))
         else:
-            _check_fit(method, judges)
+            _check_fit(method, judges, board)
             plain = cast("PlainMethod", method)
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
@@ -407,7 +407,7 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
         remove_run(run_dir)
 
 
-def _check_fit(method: str, judges: Sequence[tuple[str, Path]]) -> None:
+def _check_fit(method: str, judges: Sequence[tuple[str, Path]], board: Board | None) -> None:
     """Refuses what a transfer without a network has no use for.
 
     Raises:
@@ -417,6 +417,10 @@ def _check_fit(method: str, judges: Sequence[tuple[str, Path]]) -> None:
         raise UsageError(
             f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. Give it to "
             "adapt apply."
+        )
+    if board is not None:
+        raise UsageError(
+            f"--tensorboard: {method} is fitted, so there are no curves. Leave it out."
         )
     if process_count() > 1:
         raise UsageError(f"{method} is fitted, by one process. Run it without torchrun.")

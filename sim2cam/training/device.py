@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import cv2
@@ -124,6 +125,23 @@ def check_compiler(device: torch.device) -> None:
             f"--compile needs a C++ compiler, and there is no {wanted}. Install one, name it in CXX, or "
             "leave --compile out."
         )
+
+
+@contextmanager
+def full_memory_told() -> Iterator[None]:
+    """Says what to do when a GPU's memory does not hold a step.
+
+    Raises:
+        BackendError: it does not.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise BackendError(
+            "the GPU's memory is full. Set a smaller batch, or smaller crops or patches, in the recipe and "
+            "train again with --overwrite; or, where others fill it, free it and go on from the last "
+            "checkpoint with --resume."
+        ) from error
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:
