@@ -105,7 +105,7 @@ def flow_loss(film: FilmPatches, earlier: Tensor, later: Tensor) -> Tensor:
         earlier, later: their translations (n, 3, side, side), 0 to 1.
     """
     moved = warped(torch.cat([film.earlier.rgb, earlier], 1), film.flow[:, :2])
-    source, made = moved.split(3, 1)
+    source, made = moved[:, :3], moved[:, 3:]
     same = (film.later.rgb - source).square().sum(1)
     seen = film.flow[:, 2]
     weight = seen * torch.exp(-SHARPNESS * same)
@@ -127,9 +127,10 @@ def warped(pictures: Tensor, flow_px: Tensor) -> Tensor:
     )
     x, y = right + flow_px[:, 0], down + flow_px[:, 1]
     places = torch.stack([2 * x / (width - 1) - 1, 2 * y / (height - 1) - 1], -1)
-    return functional.grid_sample(
+    found: Tensor = functional.grid_sample(
         pictures, places, mode="bilinear", padding_mode="border", align_corners=True
     )
+    return found
 
 
 def _cut_flow(flow: NDArray[np.float32], place: Place, side: int) -> NDArray[np.float32]:

@@ -232,8 +232,8 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
             before = players.look(batch.sim.rgb)
         losses["perception"] = perception_loss(before, players.look(fake.rgb))
     if players.projector is not None:
-        features = (players.generator.features(rgb) for rgb in (batch.sim.rgb, fake.rgb))
-        losses["nce"] = nce_loss(players.projector, *features, batch.places)
+        seen = [players.generator.features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
+        losses["nce"] = nce_loss(players.projector, seen[0], seen[1], batch.places)
     if batch.film is not None:
         made = [translate(players.generator, p).rgb for p in (batch.film.earlier, batch.film.later)]
         losses["flow"] = flow_loss(batch.film, *made)

@@ -131,7 +131,7 @@ def average_gradients(optimiser: torch.optim.Optimizer) -> None:
     gradients = [p.grad for p in parameters if p.grad is not None]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(flat)
-    means = (flat / sharing()).split([gradient.numel() for gradient in gradients])
+    means = torch.split(flat / sharing(), [gradient.numel() for gradient in gradients])
     for gradient, mean in zip(gradients, means, strict=True):
         gradient.copy_(mean.view(gradient.shape))
 

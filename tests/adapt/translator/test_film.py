@@ -14,8 +14,17 @@ from sim2cam.dataset.sample import Moment
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import encode_png, write_bytes
+from sim2cam.training.run import CHECKPOINT, WEIGHTS
 
 SIDE = 32
+
+
+class KilledError(Exception):
+    """Stands for a process that is gone."""
+
+
+def kill(_line):
+    raise KilledError
 
 
 def random(*shape, seed):
@@ -94,14 +103,16 @@ def test_flicker_is_punished_and_what_moves_along_is_not(film):
     assert flow_loss(drawn, steady[0] + 0.1, steady[1]) == pytest.approx(0.1, rel=0.01)
 
 
-def test_trainings_take_films_where_there_are_any(film, sim, real, tiny, tmp_path):
-    config = replace(tiny, steps=10, flow_weight=1.0, nce_weight=1.0)
-    train_translator(film, real, config, tmp_path / "run")
-    (line,) = read_metrics(tmp_path / "run")
-    assert {"flow", "nce"} <= line.scalars.keys()
-    before = (tmp_path / "run" / "weights.safetensors").read_bytes()
-    train_translator(film, real, config, tmp_path / "run", resume=True)
-    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == before
+def test_trainings_take_films_and_places_and_resume_to_the_bit(film, sim, real, tiny, tmp_path):
+    config = replace(tiny, steps=20, flow_weight=1.0, nce_weight=1.0)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train_translator(film, real, config, whole)
+    assert {"flow", "nce"} <= read_metrics(whole)[0].scalars.keys()
+    with pytest.raises(KilledError):
+        train_translator(film, real, config, cut, progress=kill, checkpoint_s=0.0)
+    train_translator(film, real, config, cut, resume=True)
+    for name in (WEIGHTS, CHECKPOINT):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
     with pytest.raises(InputError) as caught:
         train_translator(sim, real, config, tmp_path / "none")
     assert str(caught.value) == (
