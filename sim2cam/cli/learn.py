@@ -88,6 +88,7 @@ class AdaptTrain:
 
     def execute(self) -> None:
         """Trains, or fits."""
+        from sim2cam.adapt.concerns import concerns
         from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
         from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import read_captures
@@ -118,6 +119,8 @@ class AdaptTrain:
             self._tell(method, None)
             return
         sim = read_captures(self.sim)
+        for concern in concerns(sim, real):
+            console.say(f"warning: {concern}")
         if isinstance(training, TranslatorConfig):
             console.say(_memory_words(training, sim, real))
         perception = self._perception(training, judges, sim)

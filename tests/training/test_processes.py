@@ -51,7 +51,7 @@ gradient_penalty_every = 3
 steps = 11
 batch = 2
 patch_px = 32
-width = 2
+width = 8
 blocks = 5
 """
 
