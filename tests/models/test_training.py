@@ -243,7 +243,7 @@ def test_a_truncated_image_is_named(make_dataset, tmp_path):
 
 def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_path, monkeypatch):
     data = make_dataset()
-    parts, config = ((data, 1.0),), replace(TINY, steps=8, cache_bytes=0)
+    parts, config = ((data, 1.0),), replace(TINY, cache_bytes=0)
     train_detector(parts, config, tmp_path / "whole", line_steps=2)
     run, whole = tmp_path / "run", {s.rgb: s.rgb.read_bytes() for s in data.samples}
 

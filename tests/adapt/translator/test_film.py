@@ -103,8 +103,11 @@ def test_flicker_is_punished_and_what_moves_along_is_not(film):
     assert flow_loss(drawn, steady[0] + 0.1, steady[1]) == pytest.approx(0.1, rel=0.01)
 
 
-def test_trainings_take_films_and_places_and_resume_to_the_bit(film, sim, real, tiny, tmp_path):
-    config = replace(tiny, steps=20, flow_weight=1.0, nce_weight=1.0)
+def test_trainings_take_films_and_places_and_resume_to_the_bit(
+    film, sim, real, tiny, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("sim2cam.adapt.adversarial.LINE_STEPS", 2)
+    config = replace(tiny, steps=4, flow_weight=1.0, nce_weight=1.0)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train_translator(film, real, config, whole)
     assert {"flow", "nce"} <= read_metrics(whole)[0].scalars.keys()
