@@ -41,7 +41,7 @@ def _copies(sim: Dataset, real: Dataset) -> int:
         renders[file_size(sample.rgb)].append(sample.rgb)
     count = 0
     for sample in real.samples:
-        alike = renders.get(file_size(sample.rgb))
+        alike = renders.get(file_size(sample.rgb), [])
         count += bool(alike) and digest_of(sample.rgb) in map(digest_of, alike)
     return count
 
