@@ -119,12 +119,8 @@ class Adaptation:
 
 LATER = (
     "keypoints", "masks", "residual", "fine_tuning", "adapt", "patience", "start", "captures", "looks",
-    "compiled",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
-
-SPEED_ONLY = ("cache_bytes", "compiled")
-"""Settings that another training may have, and still be the same one."""
 
 _LEAST = {
     "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
@@ -165,8 +161,6 @@ class TrainConfig:
         patience: where labelled development captures are given, after how many of ``stopping.LOOKS``
             that found nothing better the training ends, with the best weights; 0 for all of its steps.
         cache_bytes: budget of decoded images in memory; it decides speed only.
-        compiled: whether torch compiles the layers up to the heads first; beyond rounding, it decides
-            speed only.
     """
 
     steps: int = 3000
@@ -195,7 +189,6 @@ class TrainConfig:
     adapt: Adaptation | None = None
     patience: int = 0
     cache_bytes: int = 3 << 30
-    compiled: bool = False
 
     def __post_init__(self) -> None:
         """Refuses values that cannot be trained with.

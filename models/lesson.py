@@ -13,7 +13,7 @@ from sim2cam.dataset.known_objects import KnownObject, known_objects, turned_cor
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.config import SPEED_ONLY, FineTuning, TrainConfig, trained_magnification
+from sim2cam.models.config import FineTuning, TrainConfig, trained_magnification
 from sim2cam.models.fine_tuning import Start, load_start
 from sim2cam.models.parts import (
     PartRecord,
@@ -98,7 +98,7 @@ class Lesson:
         Raises:
             InputError: a capture cannot be read.
         """
-        decisive = {n: v for n, v in self.config.to_json().items() if n not in SPEED_ONLY}
+        decisive = {n: v for n, v in self.config.to_json().items() if n != "cache_bytes"}
         data = {f"part {number}": asdict(one) for number, one in enumerate(self.records, 1)}
         start = None if self.start is None else self.start.record
         aids = {"from": start, "captures": self.captures_record, "dev": _record(self.dev)}

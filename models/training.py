@@ -44,7 +44,7 @@ from sim2cam.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from sim2cam.training.device import autocast, check_compiler, full_memory_told
+from sim2cam.training.device import autocast, full_memory_told
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import (
@@ -211,10 +211,6 @@ class _Run:
         if self._critic is not None:
             self._critic.to(device)
         self.average = WeightAverage(self.network, config.ema_decay)
-        self._features = self.network.features
-        if config.compiled:
-            check_compiler(device)
-            self._features = torch.compile(self._features)
         self.optimizer = _optimizer(self.network, self._critic, config)
         self.learning_rate = 0.0
         self.looks = Looks(config.patience)
@@ -243,7 +239,7 @@ class _Run:
             rgb = torch.cat([rgb, self._pixels(views.varied)])
         self.network.train(not self._lesson.is_frozen)  # its statistics stay as well
         with autocast(self._device):
-            features = self._features(rgb)
+            features = self.network.features(rgb)
             maps = self.network.read(features)
         said = maps if views is None else maps.of(slice(labelled))
         losses = detector_losses(said, targets)

@@ -11,11 +11,8 @@ from sim2cam.training.settings import check_least
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 
-LATER = ("perception_weight", "nce_weight", "flow_weight", "compiled")
+LATER = ("perception_weight", "nce_weight", "flow_weight")
 """Left out of files where they are the usual ones: cards and checkpoints of before have none."""
-
-SPEED_ONLY = ("cache_bytes", "compiled")
-"""Settings that another training may have, and still be the same one."""
 
 _LEAST = {
     "steps": 1,
@@ -66,7 +63,6 @@ class TranslatorConfig:
         nce_weight: of finding each place of a render again in its translation (PatchNCE).
         flow_weight: of the same point changing alike in pictures of a film that follow one another.
         cache_bytes: budget of decoded images in memory, for each side; it decides speed only.
-        compiled: whether torch compiles the generator first; beyond rounding, it decides speed only.
     """
 
     steps: int = 3000
@@ -93,7 +89,6 @@ class TranslatorConfig:
     nce_weight: float = 0.0
     flow_weight: float = 0.0
     cache_bytes: int = 1 << 30
-    compiled: bool = False
 
     def __post_init__(self) -> None:
         """Refuses values that cannot be trained with.

@@ -27,7 +27,7 @@ from sim2cam.adapt.selection import Parts
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard
-from sim2cam.adapt.translator.config import SPEED_ONLY, TranslatorConfig
+from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.film import FilmSource
 from sim2cam.adapt.translator.losses import UNDECIDED_HINGE
 from sim2cam.adapt.translator.pairs import MOST_PX, Pairs, pairs_of
@@ -50,7 +50,6 @@ from sim2cam.adapt.translator.translator import (
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.seeds import stream
-from sim2cam.training.device import check_compiler
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import joined, share_of, wait_for_all
@@ -154,9 +153,6 @@ class ResidualGame:
         self._ours = _share(config)
         self._device = device
         self._players = build_players(config, buffers, device, look)
-        if config.compiled:
-            check_compiler(device)
-            self._players.generator.compile()
         self._average = WeightAverage(self._players.generator, config.ema_decay)
 
     def play(self, step: int) -> dict[str, Tensor]:
@@ -285,7 +281,7 @@ def _draw_of(
 
 
 def _identity(card: TranslatorCard) -> dict[str, Any]:
-    decisive = {n: v for n, v in card.config.to_json().items() if n not in SPEED_ONLY}
+    decisive = {n: v for n, v in card.config.to_json().items() if n != "cache_bytes"}
     return {
         "config": decisive,
         "buffers": list(card.buffers),

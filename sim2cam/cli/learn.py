@@ -77,8 +77,6 @@ class AdaptTrain:
     """Read only so many captures."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
-    compiled: Annotated[bool, tyro.conf.arg(name="compile")] = False
-    """Let torch compile the networks first: for long trainings on a GPU."""
     tensorboard: bool = False
     """Write the curves for TensorBoard too, into the run folder."""
     workers: int = os.cpu_count() or 1
@@ -103,7 +101,7 @@ class AdaptTrain:
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
         self._check_for(method)
-        given = _given(steps=self.steps, seed=self.seed, compiled=self.compiled or None)
+        given = _given(steps=self.steps, seed=self.seed)
         board = Board(self.out) if self.tensorboard else None
         judges = _judges(self.task, self.judge)
         training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
@@ -147,7 +145,7 @@ class AdaptTrain:
         Raises:
             UsageError: naming the flag.
         """
-        flags = {"preset": self.preset is not None, "paired": self.paired, "compile": self.compiled}
+        flags = {"preset": self.preset is not None, "paired": self.paired}
         for flag, is_given in flags.items():
             if is_given and method != "translator":
                 raise UsageError(
@@ -313,8 +311,6 @@ class Train:
     than 19."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
-    compiled: Annotated[bool, tyro.conf.arg(name="compile")] = False
-    """Let torch compile the networks first: for long trainings on a GPU."""
     tensorboard: bool = False
     """Write the curves for TensorBoard too, into the run folder."""
     workers: int = os.cpu_count() or 1
@@ -349,7 +345,6 @@ class Train:
             steps=self.steps,
             seed=self.seed,
             first_weights=self.first_weights or None,
-            compiled=self.compiled or None,
             mix_steps=self.mix_steps,
         )
         config = replace(load_recipe(self.recipe).train, **given)

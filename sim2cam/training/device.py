@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -104,27 +102,6 @@ def _ticks() -> tuple[int, int]:
         int, _STAT.read_text().split("\n")[0].split()[1:9]
     )
     return idle + wait + nice, user + system + sum(others)
-
-
-def check_compiler(device: torch.device) -> None:
-    """Refuses to compile where there is nothing to do it with.
-
-    Raises:
-        BackendError: saying what is missing.
-    """
-    if device.type == "cuda":
-        if importlib.util.find_spec("triton") is None:
-            raise BackendError(
-                "--compile needs triton, which this build of torch came without. Install it, or leave "
-                "--compile out."
-            )
-        return
-    wanted = os.environ.get("CXX", "g++")
-    if shutil.which(wanted) is None:
-        raise BackendError(
-            f"--compile needs a C++ compiler, and there is no {wanted}. Install one, name it in CXX, or "
-            "leave --compile out."
-        )
 
 
 @contextmanager

@@ -223,7 +223,7 @@ def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("flags", [["--preset", "small"], ["--paired"], ["--compile"]])
+@pytest.mark.parametrize("flags", [["--preset", "small"], ["--paired"]])
 def test_what_only_the_learned_translator_knows_is_refused(photos, tmp_path, capsys, flags):
     given = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
     assert main(["adapt", "train", *given, "--method", "cut", *flags]) == 2

@@ -1,7 +1,6 @@
 import errno
 import json
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -379,15 +378,3 @@ def test_files_of_trainings_that_use_nothing_later_do_not_name_it(make_dataset, 
         "method": "dann",
         "weight": 1.0,
     }
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-def test_a_compiled_training_is_the_same_one_but_for_rounding(make_dataset, tmp_path):
-    parts, config = ((make_dataset(), 1.0),), replace(TINY, steps=2, learning_rate=1e-4)
-    plain = train_detector(parts, config, tmp_path / "plain")
-    other = train_detector(parts, replace(config, compiled=True), tmp_path / "compiled")
-    ours, theirs = (one.network.state_dict() for one in (plain, other))
-    for name, value in ours.items():
-        torch.testing.assert_close(theirs[name], value, rtol=1e-2, atol=2e-3, msg=name)
-    train_detector(parts, config, tmp_path / "compiled", resume=True)

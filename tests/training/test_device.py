@@ -5,7 +5,6 @@ from sim2cam.errors import BackendError, UsageError
 from sim2cam.training import device
 from sim2cam.training.device import (
     autocast,
-    check_compiler,
     crowding,
     find_device,
     usable_cores,
@@ -84,20 +83,3 @@ def test_busy_cores_are_those_that_do_not_give_way(tmp_path, monkeypatch):
     assert device._busy_cores() == 0.0
     file.write_text("cpu 1000 300 500 5000 0 0 0 0 0 0\ncpu0 1\n")
     assert device._busy_cores() == pytest.approx(1.5)
-
-
-@pytest.mark.parametrize(
-    ("device", "message"),
-    [
-        ("cuda", "--compile needs triton, which this build of torch came without. Install it, or leave "
-         "--compile out."),
-        ("cpu", "--compile needs a C++ compiler, and there is no missing-g++. Install one, name it in "
-         "CXX, or leave --compile out."),
-    ],
-)  # fmt: skip
-def test_compiling_takes_a_compiler(monkeypatch, device, message):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    monkeypatch.setenv("CXX", "missing-g++")
-    with pytest.raises(BackendError) as caught:
-        check_compiler(torch.device(device))
-    assert str(caught.value) == message

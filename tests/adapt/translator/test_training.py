@@ -1,4 +1,3 @@
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -296,20 +295,6 @@ def test_too_few_pairs_are_refused(many_sim, many_pairs, tiny, tmp_path):
         "more than 1 px apart, or other things. Bring captures onto their renders, or train without "
         "--paired."
     )
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-def test_a_compiled_training_is_the_same_one_but_for_rounding(sim, real, tiny, tmp_path):
-    config = replace(tiny, steps=10)
-    plain = train_translator(sim, real, config, tmp_path / "plain")
-    compiled = replace(config, compiled=True)
-    other = train_translator(sim, real, compiled, tmp_path / "compiled")
-    ours, theirs = (one.generator.state_dict() for one in (plain, other))
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        assert (value - theirs[name]).abs().max() < 2e-3, name
-    train_translator(sim, real, config, tmp_path / "compiled", resume=True)
 
 
 def test_files_of_trainings_that_use_nothing_later_do_not_name_it(sim, real, tiny, tmp_path):
