@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.backbones import TRUNK_CHANNELS, Trunk, convolution
-from sim2cam.models.config import ARCHITECTURES
+from sim2cam.models.backbones import TRUNK_CHANNELS, Grid, Trunk, convolution
+from sim2cam.models.config import ARCHITECTURES, GridArchitecture
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # a side of exp(0) units
@@ -88,13 +88,19 @@ class Detector(nn.Module):
     ) -> None:
         super().__init__()
         numbers = ARCHITECTURES[architecture]
-        neck, head = numbers.neck_channels, numbers.head_channels
+        head = numbers.head_channels
         self.register_buffer("mean", torch.tensor(MEAN_RGB).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
-        self.trunk = Trunk(numbers.blocks)
-        self.lateral = nn.ModuleList([nn.Conv2d(c, neck, 1) for c in TRUNK_CHANNELS])
-        self.merge_8 = convolution(neck, neck)
-        self.merge_4 = convolution(neck, head)
+        self.trunk: Trunk | Grid
+        if isinstance(numbers, GridArchitecture):
+            self.trunk = Grid(numbers.channels, numbers.dilations)
+            self.spread = _spread(numbers.channels[-1], head)
+        else:
+            neck = numbers.neck_channels
+            self.trunk = Trunk(numbers.blocks)
+            self.lateral = nn.ModuleList([nn.Conv2d(c, neck, 1) for c in TRUNK_CHANNELS])
+            self.merge_8 = convolution(neck, neck)
+            self.merge_4 = convolution(neck, head)
         self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, BOX_MAPS, 1))
         self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
         self.corners = _point_head(head, (n_categories, CORNERS, 3)) if poses else None
@@ -110,6 +116,8 @@ class Detector(nn.Module):
     def features(self, rgb: Tensor) -> Tensor:
         """Returns what the heads read (n, c, h/4, w/4) of images as ``forward`` takes them."""
         image = (rgb - self.mean) / self.std
+        if isinstance(self.trunk, Grid):
+            return cast("Tensor", self.spread(self.trunk(image)[-1]))
         fine, middle, coarse = self.trunk(image)
         x = self.lateral[1](middle) + _doubled(self.lateral[2](coarse))
         x = self.lateral[0](fine) + _doubled(self.merge_8(x))
@@ -154,6 +162,18 @@ def point_places(
     unit_px = log_sides.mean(1, keepdim=True).exp() * UNIT_PX
     places = centres[:, None] + points[..., :2] * unit_px[..., None]
     return places, points[..., 2].clamp(*LOG_SPREADS).exp() * unit_px, unit_px
+
+
+def _spread(inputs: int, outputs: int) -> nn.Sequential:
+    """Returns the layers by which a cell of 8 pixels speaks for the four of ``STRIDE_PX`` in it (Shi et al.
+    2016).
+    """
+    return nn.Sequential(
+        nn.Conv2d(inputs, 4 * outputs, 1, bias=False),
+        nn.BatchNorm2d(4 * outputs),
+        nn.ReLU(inplace=True),
+        nn.PixelShuffle(2),
+    )
 
 
 def _point_head(inputs: int, shape: tuple[int, int, int]) -> nn.Sequential:

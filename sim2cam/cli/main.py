@@ -23,6 +23,7 @@ from sim2cam.cli.predict import Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.training.launch import process_count
 
 _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
@@ -82,6 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
         config=_STYLE,
     )
     try:
+        _check_launch(command)
         command.execute()
     except UsageError as error:
         return _fail(error, 2)
@@ -92,6 +94,19 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
+
+
+def _check_launch(command: object) -> None:
+    """Refuses commands that several processes would all do alike, into one folder.
+
+    Raises:
+        UsageError: torchrun has started several.
+    """
+    if process_count() > 1 and not isinstance(command, AdaptTrain | Train):
+        raise UsageError(
+            f"torchrun has started {process_count()} processes, but only train and adapt train share their "
+            "work among them. Run this command without torchrun."
+        )
 
 
 def _fail(error: Sim2CamError, code: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import cv2
@@ -101,6 +102,23 @@ def _ticks() -> tuple[int, int]:
         int, _STAT.read_text().split("\n")[0].split()[1:9]
     )
     return idle + wait + nice, user + system + sum(others)
+
+
+@contextmanager
+def full_memory_told() -> Iterator[None]:
+    """Says what to do when a GPU's memory does not hold a step.
+
+    Raises:
+        BackendError: it does not.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise BackendError(
+            "the GPU's memory is full. Set a smaller batch, or smaller crops or patches, in the recipe and "
+            "train again with --overwrite; or, where others fill it, free it and go on from the last "
+            "checkpoint with --resume."
+        ) from error
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:

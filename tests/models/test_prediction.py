@@ -161,7 +161,7 @@ def test_card_and_tensors_must_fit(weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(weights)
     assert str(caught.value) == (
-        f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: base, nano, small"
+        f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: base, nano, scout, small"
     )
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
     with pytest.raises(CheckpointError, match="not the card of a detector: categories: Field req"):
