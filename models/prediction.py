@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from sim2cam.models.card import DetectorCard, card_from_json
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak, point_places
+from sim2cam.models.folding import folded
 from sim2cam.models.masks import category_masks, instance_masks
 from sim2cam.models.novelty import Familiar, distance, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
@@ -49,6 +51,11 @@ class LoadedDetector:
     network: Detector
     card: DetectorCard
     familiar: Familiar | None = None
+
+    @functools.cached_property
+    def folded(self) -> Detector:
+        """What predicts: the network as it is when this is first asked for, made faster."""
+        return folded(self.network)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +355,9 @@ def _points(
 
 @torch.inference_mode()
 def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> tuple[Maps, Tensor]:
-    """Returns the maps of an image, and the features (c, h/4, w/4) that they are read from.
+    """Returns the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
+
+    What categories, corners and keypoints are is said at the peaks alone, as ``Detector.read`` has it.
 
     Args:
         detector: from ``load_detector``.
@@ -356,7 +365,7 @@ def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> t
         scale: magnification before the network.
     """
     rgb = _scaled(rgb, scale)
-    network = detector.network
+    network = detector.folded
     height, width = rgb.shape[:2]
     device = network.mean.device
     image = torch.from_numpy(np.array(rgb)).to(device).permute(2, 0, 1)[None]
@@ -364,12 +373,11 @@ def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> t
         memory_format=torch.channels_last
     )
     padded[:, :, :height, :width] = image
-    with autocast(device):
-        features = network.features(padded)
-        maps = network.read(features)
     rows, columns = -(-height // STRIDE_PX), -(-width // STRIDE_PX)
-    cut = {n: v[..., :rows, :columns] for n, v in maps._asdict().items() if v is not None}
-    return maps._replace(**cut), features[0, :, :rows, :columns]
+    with autocast(device, predicting=True):
+        features = network.features(padded)
+        maps = network.read(features, (rows, columns))
+    return maps, features[..., :rows, :columns]
 
 
 def _rounded_up(side: int) -> int:

@@ -65,8 +65,8 @@ class Says(torch.nn.Module):
         assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
         return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
 
-    def read(self, features):
-        rows, columns = features.shape[2:]
+    def read(self, features, cells):
+        rows, columns = cells
         return Maps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
 
 
