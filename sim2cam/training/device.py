@@ -104,9 +104,7 @@ def _ticks() -> tuple[int, int]:
     return idle + wait + nice, user + system + sum(others)
 
 
-def autocast(
-    device: torch.device, *, predicting: bool = False
-) -> AbstractContextManager[object]:
+def autocast(device: torch.device, *, predicting: bool = False) -> AbstractContextManager[object]:
     """Returns a context of bfloat16 on CUDA and, for predictions, on CPUs that multiply it themselves.
 
     On other CPUs it changes nothing, and trainings are in single precision on all of them.

@@ -32,7 +32,9 @@ def crops():
 
 def even(feature, side=32):
     """A picture of one tile in which every cell has the same features."""
-    return torch.tensor(feature, dtype=torch.float32)[None, :, None, None].expand(-1, -1, side, side)
+    return torch.tensor(feature, dtype=torch.float32)[None, :, None, None].expand(
+        -1, -1, side, side
+    )
 
 
 def test_the_distance_is_that_of_mahalanobis(crops):
