@@ -218,7 +218,10 @@ def _said(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor
     image, row, column = peaks.nonzero(as_tuple=True)
     around = functional.pad(features, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
     patches = around.permute(0, 2, 3, 1, 4, 5)[image, row, column]  # (k, c, 3, 3)
-    (kernel, *after), *others = head
+    first, *others = head
+    assert isinstance(first, nn.Sequential)
+    kernel, *after = first
+    assert isinstance(kernel, nn.Conv2d)
     said = functional.conv2d(patches, kernel.weight, kernel.bias)
     for layer in (*after, *others):
         said = layer(said)

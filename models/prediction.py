@@ -126,7 +126,16 @@ class Decoded(NamedTuple):
 
     def of(self, chosen: Tensor) -> Decoded:
         """Returns what is said of some objects, which a mask (n,) chooses."""
-        return Decoded(*(None if values is None else values[chosen] for values in self))
+        corners, keypoints = (
+            None if points is None else points[chosen] for points in (self.corners, self.keypoints)
+        )
+        return Decoded(
+            self.boxes[chosen],
+            self.scores[chosen],
+            self.categories[chosen],
+            corners,
+            keypoints,
+        )
 
 
 def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
