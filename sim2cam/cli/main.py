@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated, Any
 
 import tyro
@@ -22,7 +23,7 @@ from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
 from sim2cam.cli.predict import Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
-from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.errors import RepairWarning, Sim2CamError, UsageError
 
 _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
@@ -63,6 +64,7 @@ _Command = (
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
+_AS_PYTHON_HAS_IT = warnings.formatwarning
 _STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
 
@@ -70,6 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
     # Threads that spin while they wait take the core from those that work; read when torch loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.formatwarning = _told
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         sys.stdout.write(f"sim2cam {__version__}\n")
@@ -92,6 +95,13 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
+
+
+def _told(flaw: Warning | str, kind: type[Warning], *place: Any, **line: Any) -> str:
+    """Returns what is printed of a warning: of a flaw of a user's file no line of our source."""
+    if issubclass(kind, RepairWarning):
+        return f"sim2cam: {flaw}\n"
+    return _AS_PYTHON_HAS_IT(flaw, kind, *place, **line)
 
 
 def _fail(error: Sim2CamError, code: int) -> int:
