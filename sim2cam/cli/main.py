@@ -97,11 +97,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _told(flaw: Warning | str, kind: type[Warning], *place: Any, **line: Any) -> str:
+def _told(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
     """Returns what is printed of a warning: of a flaw of a user's file no line of our source."""
-    if issubclass(kind, RepairWarning):
-        return f"sim2cam: {flaw}\n"
-    return _AS_PYTHON_HAS_IT(flaw, kind, *place, **line)
+    if issubclass(category, RepairWarning):
+        return f"sim2cam: {message}\n"
+    return _AS_PYTHON_HAS_IT(message, category, filename, lineno, line)
 
 
 def _fail(error: Sim2CamError, code: int) -> int:
