@@ -131,17 +131,7 @@ def solve_pose(corners: Corners, corners_m: Floats, lens: CentralLens) -> Pose |
 
 def _fitted(points_m: Floats, plane: Floats, spreads: Floats) -> tuple[Rotation, Floats] | None:
     """Returns where points (n, 3) are nearest to places (n, 2) in the plane z = 1, over spreads (n,)."""
-    agreed, turn, shift, _ = cv2.solvePnPRansac(
-        points_m,
-        plane,
-        np.eye(3),
-        None,
-        reprojectionError=_AGREED * float(np.median(spreads)),
-        flags=cv2.SOLVEPNP_SQPNP,
-    )
-    if not agreed:
-        _, turn, shift = cv2.solvePnP(points_m, plane, np.eye(3), None, flags=cv2.SOLVEPNP_SQPNP)
-    start, first = Rotation.from_rotvec(turn.ravel()), shift.ravel()
+    start, first = _begun(points_m, plane, _AGREED * float(np.median(spreads)))
     begun = start.apply(points_m) + first
     if not _is_before(begun):
         return None
@@ -159,6 +149,21 @@ def _fitted(points_m: Floats, plane: Floats, spreads: Floats) -> tuple[Rotation,
         least_squares(residuals, np.zeros(6), loss="cauchy", x_scale="jac", ftol=_SETTLED).x
     )
     return found if _is_before(found[0].apply(points_m) + found[1]) else None
+
+
+def _begun(points_m: Floats, plane: Floats, reach: float) -> tuple[Rotation, Floats]:
+    """Returns about where points are, from those whose places agree to a reach, or else from all."""
+    for method in (cv2.SOLVEPNP_SQPNP, cv2.SOLVEPNP_EPNP):
+        try:
+            agreed, turn, shift, _ = cv2.solvePnPRansac(
+                points_m, plane, np.eye(3), None, reprojectionError=reach, flags=method
+            )
+            if not agreed:
+                _, turn, shift = cv2.solvePnP(points_m, plane, np.eye(3), None, flags=method)
+        except cv2.error:  # the first refuses places that are nearly one, as of what is far away
+            continue
+        return Rotation.from_rotvec(turn.ravel()), shift.ravel()
+    return Rotation.identity(), np.full(3, np.nan)
 
 
 def _is_before(points_m: Floats) -> bool:

@@ -64,6 +64,16 @@ def test_exact_corners_give_the_pose_back(name, points):
         assert found.matrix() == pytest.approx(truth.matrix(), abs=1e-6)
 
 
+@pytest.mark.parametrize("distance_m", [10.0, 40.0])
+def test_what_is_far_away_has_a_pose_too(distance_m):
+    """OpenCV's SQPNP refuses corners that are seen nearly at one place."""
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        truth = Pose(random_pose(rng).rotation_wxyz, (0.1, -0.2, distance_m))
+        found = solve_pose(seen(truth, BRICK, PINHOLE), BRICK, PINHOLE)
+        assert found.position_m == pytest.approx(truth.position_m, rel=0.02, abs=1e-3 * distance_m)
+
+
 def test_a_fisheye_places_what_lies_beside_the_camera():
     rng = np.random.default_rng(1)
     beside = 0
