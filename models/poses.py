@@ -162,7 +162,7 @@ def _begun(points_m: Floats, plane: Floats, reach: float) -> tuple[Rotation, Flo
                 _, turn, shift = cv2.solvePnP(points_m, plane, np.eye(3), None, flags=method)
         except cv2.error:  # the first refuses places that are nearly one, as of what is far away
             continue
-        return Rotation.from_rotvec(turn.ravel()), shift.ravel()
+        return Rotation.from_rotvec(turn.ravel()), np.asarray(shift, np.float64).reshape(3)
     return Rotation.identity(), np.full(3, np.nan)
 
 
