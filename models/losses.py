@@ -127,7 +127,7 @@ def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
         reduction="none",
         label_smoothing=LABEL_SMOOTHING,
     )
-    return (losses * weight[chosen]).sum() / weight.sum().clamp(min=1.0)
+    return (losses * weight[chosen]).sum() / divisor(weight.sum())
 
 
 def _point_loss(
