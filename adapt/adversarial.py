@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,9 @@ from sim2cam.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
+from sim2cam.training.device import full_memory_told
+from sim2cam.training.launch import is_first
+from sim2cam.training.processes import mean_over_all
 from sim2cam.training.run import BATCH, CHECKPOINT, Record, open_run, read_record
 from sim2cam.training.weights import write_whole
 
@@ -145,6 +149,7 @@ def play(
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         RunawayError: a loss is no longer finite; the batch lies in ``run_dir``.
+        BackendError: a GPU's memory is full.
     """
     step, standings = 0, _Standings(contest, game)
     identity = {**identity, **standings.identity}
@@ -153,30 +158,27 @@ def play(
         groups = _grouped(checkpoint.tensors)
         standings.restore(checkpoint.facts, groups.pop(_CHOSEN, {}))
         game.restore(groups)
-    lines = list(read_metrics(run_dir))
+    lines = list(read_metrics(run_dir)) if is_first() else []
     record = Record(run_dir, cure)
-    shown = contest.parts.sim_aside.samples or contest.parts.sim.samples
-    shown_after = moments(steps, MOST_CANDIDATES, LINE_STEPS)
-    if shown_after and step == 0:
-        write_samples(run_dir, 0, shown, None, contest.seed)
+    show = functools.partial(
+        _show, game, run_dir, contest, moments(steps, MOST_CANDIDATES, LINE_STEPS)
+    )
+    if step == 0:
+        show(0)
     saved_at = time.monotonic()
     while step < steps:
-        record.add(game.play(step))
+        with full_memory_told():
+            record.add(mean_over_all(game.play(step)))
         step += 1
         if step % LINE_STEPS and step < steps:
             continue
-        try:
-            scalars, step_s = record.take_means(step)
-        except RunawayError as error:
-            batch = {name: v.contiguous() for name, v in game.batch(error.step - 1).items()}
-            write_whole(run_dir / BATCH, save(batch))
-            kept = f"{error} What that step was taught with is kept in {run_dir / BATCH}."
-            raise RunawayError(kept, error.step) from error
+        scalars, step_s = _means(record, step, game, run_dir)
+        if not is_first():
+            continue
         line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
         lines.append(replace(line, warnings=standings.warnings([*lines, line])))
         record.write(lines[-1])
-        if step in shown_after:
-            write_samples(run_dir, step, shown, game.transfer(), contest.seed)
+        show(step)
         if step == steps or time.monotonic() - saved_at >= checkpoint_s:
             tensors = _flat(game.state() | {_CHOSEN: standings.chosen})
             save_checkpoint(
@@ -186,6 +188,33 @@ def play(
         if progress is not None:
             progress(lines[-1])
     return standings.end(lines, steps)
+
+
+def _means(record: Record, step: int, game: Game, run_dir: Path) -> tuple[dict[str, float], float]:
+    """Returns the means since the last line, and seconds a step.
+
+    Raises:
+        RunawayError: one is not finite; the batch lies in ``run_dir``.
+    """
+    try:
+        return record.take_means(step)
+    except RunawayError as error:
+        if is_first():
+            batch = {name: v.contiguous() for name, v in game.batch(error.step - 1).items()}
+            write_whole(run_dir / BATCH, save(batch))
+        kept = f"{error} What that step was taught with is kept in {run_dir / BATCH}."
+        raise RunawayError(kept, error.step) from error
+
+
+def _show(
+    game: Game, run_dir: Path, contest: Contest, moments_shown: Sequence[int], step: int
+) -> None:
+    """Writes what becomes of the same few renders, after steps at which that is shown, and before all."""
+    if not moments_shown or step not in (0, *moments_shown) or not is_first():
+        return
+    shown = contest.parts.sim_aside.samples or contest.parts.sim.samples
+    transfer = game.transfer() if step else None
+    write_samples(run_dir, step, shown, transfer, contest.seed)
 
 
 class _Standings:

@@ -15,6 +15,7 @@ from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.opinion import Judge
 from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
+from sim2cam.adapt.translator.perception import Perception
 from sim2cam.dataset.sample import Sample
 from sim2cam.dataset.writer import PictureSuffix
 from sim2cam.images import (
@@ -37,11 +38,13 @@ class Jury:
         limits: that they have to keep to.
         judges: detectors, by names of ``certificate.JUDGES``.
         digests: of the judges' weights, by the same names.
+        perception: the detector that the default translator learns to speak the same to; None without.
     """
 
     limits: Limits = field(default_factory=Limits)
     judges: Mapping[str, Judge] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
+    perception: Perception | None = None
 
 
 NO_JUDGES = Jury()
@@ -83,7 +86,7 @@ def numbered(samples: Sequence[Sample]) -> tuple[Numbered, ...]:
     """Returns pictures with their numbers; later ones of a scene that follow directly are of one film."""
     found: list[Numbered] = []
     for index, sample in enumerate(samples):
-        is_next = bool(found) and _frames_between(found[-1].sample, sample) > 0
+        is_next = bool(found) and frames_between(found[-1].sample, sample) > 0
         found.append(Numbered(index, found[-1].film if is_next else index, sample))
     return tuple(found)
 
@@ -156,7 +159,7 @@ def translate(
     return Translated(file, suffix, pair, certificate)
 
 
-def _frames_between(one: Sample, other: Sample) -> int:
+def frames_between(one: Sample, other: Sample) -> int:
     """Returns how many pictures of a film the other is after the one; 0 where they are of two."""
     if one.moment is None or other.moment is None or one.scene_index != other.scene_index:
         return 0
@@ -179,7 +182,7 @@ def _earlier(sample: Sample, last: tuple[Sample, Pair] | None) -> Earlier | str:
         return "it is the first of its film"
     if "flow_backward" not in sample.channels:
         return "no flow: render with flow_backward"
-    if last is None or _frames_between(last[0], sample) != 1:
+    if last is None or frames_between(last[0], sample) != 1:
         return "the picture before it is not there"
     flow = read_buffer(sample, "flow_backward", last[1].after.shape)
     assert flow is not None

@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import tyro
+from PIL import Image
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.calibrate import calibrate
@@ -40,6 +41,9 @@ from sim2cam.seeds import stream
 BASE = Path(__file__).with_name("calibrate.toml")
 FISHEYES = 0.25
 """Share of the cameras whose lenses are fisheyes."""
+HELD = 0.25
+"""Share of the cameras that a hand holds, under a lamp on mains; the others stand still, in steady light."""
+_EXPOSURE_TAG, _EXIF_IFD = 33434, 0x8769
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ def main(arguments: Arguments) -> None:
             minutes = (time.monotonic() - start) / 60
             print(f"{minutes:6.1f} min  camera {number}: {len(found)} parameters", file=sys.stderr)
     for name, told in summary(done).items():
+        error = told["median_error"]
         print(
-            f"{name:32} {told['told']:4} told  error {told['median_error']:.4g}  "
+            f"{name:32} {told['told']:4} told  error {'—' if error is None else f'{error:.4g}'}  "
             f"in interval {told['covered']['value']:.2f}"
         )
 
@@ -84,6 +89,19 @@ class Hidden:
 
     number: int
     photos: int
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a hidden camera was.
+
+    Attributes:
+        cameras: as it took each picture.
+        spin_rad_s: standard deviation of the spin of the hand that held it.
+    """
+
+    cameras: tuple[Camera, ...]
+    spin_rad_s: float = 0.0
 
 
 def kept(path: Path, photos: int) -> dict[str, Any]:
@@ -102,17 +120,35 @@ def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
     return hidden.number, compare(truth, fit)
 
 
-def take_photos(number: int, photos: int, root: Path) -> Camera:
-    """Returns a hidden camera, whose photos are then in a folder ``photos`` and whose name tells nothing."""
-    recipe = recipe_text(hidden_numbers(stream(number, "hidden camera")))
-    make_photos(recipe, photos, number, root)
-    scenes = next((root / "made").glob("shards/*/scenes.jsonl"))
-    first = json.loads(scenes.read_text().splitlines()[0])["scene"]
-    return Scene.from_json(json.dumps(first)).cameras[0]
+def take_photos(number: int, photos: int, root: Path) -> Truth:
+    """Returns what a camera was, whose photos are then in a folder ``photos`` and whose name tells nothing."""
+    numbers = hidden_numbers(stream(number, "hidden camera"))
+    hand = hand_numbers(stream(number, "hidden camera/hand"))
+    seconds = hand["shutter"]["exposure_s"] if hand else None
+    make_photos(recipe_text(numbers | hand), photos, number, root, seconds)
+    return Truth(
+        tuple(
+            camera
+            for shard in sorted((root / "made").glob("shards/*/scenes.jsonl"))
+            for line in shard.read_text().splitlines()
+            for camera in Scene.from_json(json.dumps(json.loads(line)["scene"])).cameras
+        ),
+        hand["motion"]["pitch_rad_s"]["std"] if hand else 0.0,
+    )
 
 
-def make_photos(recipe: str, photos: int, seed: int, root: Path) -> Path:
-    """Returns a folder ``photos`` of what a recipe's camera takes; their names tell nothing."""
+def make_photos(
+    recipe: str, photos: int, seed: int, root: Path, exposure_s: float | None = None
+) -> Path:
+    """Returns a folder ``photos`` of what a recipe's camera takes; their names tell nothing.
+
+    Args:
+        recipe: of the camera and what it sees.
+        photos: how many.
+        seed: of the scenes.
+        root: where the folder, and the data set that it is from, are made.
+        exposure_s: how long they say that they were exposed; None where they do not.
+    """
     path = root / "hidden.toml"
     images.write_bytes(path, recipe.encode())
     dataset = generate(
@@ -120,8 +156,10 @@ def make_photos(recipe: str, photos: int, seed: int, root: Path) -> Path:
         overwrite=False, progress=lambda done, total: None,
     )  # fmt: skip
     for sample in dataset.samples:
+        jpeg = (dataset.root / sample.rgb).read_bytes()
         images.write_bytes(
-            root / "photos" / f"{sample.name}.jpg", (dataset.root / sample.rgb).read_bytes()
+            root / "photos" / f"{sample.name}.jpg",
+            jpeg if exposure_s is None else _with_exposure(jpeg, exposure_s),
         )
     return root / "photos"
 
@@ -166,9 +204,39 @@ def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     return numbers
 
 
-def recipe_text(numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480)) -> str:
+def _with_exposure(jpeg: bytes, seconds: float) -> bytes:
+    """Returns a JPEG file that says how long it was exposed."""
+    exif = Image.Exif()
+    exif.get_ifd(_EXIF_IFD)[_EXPOSURE_TAG] = seconds
+    data = exif.tobytes()
+    return jpeg[:2] + b"\xff\xe1" + (len(data) + 2).to_bytes(2, "big") + data + jpeg[2:]
+
+
+def hand_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+    """Returns the factors, by group, of a hand, a rolling shutter and a lamp that flickers; mostly none."""
+    if rng.random() >= HELD:
+        return {}
+    exposure = float(np.exp(rng.uniform(np.log(0.004), np.log(0.02))))
+    spin = float(rng.uniform(0.5, 3.0)) / (600 * exposure)  # pixels of a lens of 600
+    still = {"kind": "constant", "value": 0.0}
+    turns = {"kind": "normal", "mean": 0.0, "std": spin, "low": -3 * spin, "high": 3 * spin}
+    names = ("right_m_s", "down_m_s", "forward_m_s", "roll_rad_s")
+    return {
+        "shutter": {"exposure_s": exposure, "readout_s": rng.uniform(0.018, 0.035)},
+        "motion": dict.fromkeys(names, still) | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), turns),
+        "light": {
+            "flicker_hz": float(rng.choice([100.0, 120.0])),
+            "flicker_phase_rad": {"kind": "uniform", "low": 0.0, "high": 2 * np.pi},
+        },
+        "lamp": {"flicker": rng.uniform(0.3, 0.9)},
+    }
+
+
+def recipe_text(
+    numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480), base: Path = BASE
+) -> str:
     """Returns a recipe with one camera, of these factors and with pictures of this size."""
-    lines = [f'base = "{BASE}"', 'name = "hidden"', "[render]"]
+    lines = [f'base = "{base}"', 'name = "hidden"', "[render]"]
     lines += [f"{name} = {pixels}" for name, pixels in zip(("width", "height"), size, strict=True)]
     for group, factors in numbers.items():
         lines.append(f"[domain.{group}]")
@@ -183,22 +251,30 @@ def _toml(value: Any) -> str:
     return f"{{ {', '.join(f'{name} = {json.dumps(part)}' for name, part in value.items())} }}"
 
 
-def compare(truth: Camera, fit: CameraFit) -> dict[str, Any]:
-    """Returns truth, estimate and interval of each number that was told and means the same in both."""
+def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
+    """Returns truth, estimate and interval of each number that was told and means the same in both.
+
+    Words, as of how a JPEG stores colour, have no interval. The exposure's truth is that of the median
+    picture.
+    """
     found: dict[str, Any] = {}
+    camera = truth.cameras[0]
     if fit.finding("sensor.red_response").value is None:
-        truth = _alike(truth)
+        camera = _alike(camera)
+    own = {
+        "sensor.exposure_ev": float(np.median([c.sensor.exposure_ev for c in truth.cameras])),
+        "twist.spin_rad_s": truth.spin_rad_s,
+    }
     bends = {f"lens.k{i}" for i in range(1, 7)} | {"lens.p1", "lens.p2"}
     for finding in fit.findings:
-        actual = value_at(truth, finding.name)
-        varies = finding.name == "sensor.exposure_ev"  # other in each photo
-        other = finding.name in bends and fit.lens is not None and fit.lens.kind != truth.lens.kind
-        if finding.ci95 is not None and actual is not None and not (varies or other):
-            found[finding.name] = {
-                "truth": actual,
-                "value": finding.value,
-                "ci95": list(finding.ci95),
-            }
+        name = finding.name
+        actual = own[name] if name in own else value_at(camera, name)
+        other = name in bends and fit.lens is not None and fit.lens.kind != camera.lens.kind
+        told = finding.ci95 is not None or isinstance(finding.value, str)
+        if told and actual is not None and not other:
+            found[name] = {"truth": actual, "value": finding.value}
+            if finding.ci95 is not None:
+                found[name]["ci95"] = list(finding.ci95)
     return found
 
 
@@ -211,12 +287,12 @@ def _alike(camera: Camera) -> Camera:
     return replace(camera, sensor=replace(sensor, full_well_e=full, read_noise_e=noise))
 
 
-def value_at(camera: Camera, path: str) -> float | None:
-    """Returns a number of a camera by its dotted path; 0 where that part is left out."""
+def value_at(camera: Camera, path: str) -> float | str | None:
+    """Returns a number or a word of a camera by its dotted path; 0 where that part is left out."""
     value: Any = camera
     for name in path.split("."):
         value = getattr(value, name, 0.0) if value is not None else 0.0
-    return value if isinstance(value, int | float) else None
+    return value if isinstance(value, int | float | str) else None
 
 
 def summary(cameras: dict[str, Any]) -> dict[str, Any]:
@@ -225,16 +301,24 @@ def summary(cameras: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
         told = [camera[name] for camera in cameras.values() if name in camera]
-        errors = [abs(entry["value"] - entry["truth"]) for entry in told]
-        inside = [entry["ci95"][0] <= entry["truth"] <= entry["ci95"][1] for entry in told]
-        widths = [entry["ci95"][1] - entry["ci95"][0] for entry in told]
+        numbers = [entry for entry in told if "ci95" in entry]
+        inside = [_holds(entry) for entry in told]
+        errors = [abs(entry["value"] - entry["truth"]) for entry in numbers]
+        widths = [entry["ci95"][1] - entry["ci95"][0] for entry in numbers]
         found[name] = {
             "told": len(told),
-            "median_error": float(np.median(errors)),
-            "median_width": float(np.median(widths)),
+            "median_error": float(np.median(errors)) if errors else None,
+            "median_width": float(np.median(widths)) if widths else None,
             "covered": share(sum(inside), len(inside)).to_json(),
         }
     return found
+
+
+def _holds(entry: dict[str, Any]) -> bool:
+    """Returns whether the interval holds the truth, or the word is the true one."""
+    if "ci95" not in entry:
+        return bool(entry["value"] == entry["truth"])
+    return bool(entry["ci95"][0] <= entry["truth"] <= entry["ci95"][1])
 
 
 if __name__ == "__main__":

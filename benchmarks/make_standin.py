@@ -12,13 +12,15 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sim2cam import images
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.geometry.boxes import xyxy_to_xywh
+from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
@@ -39,12 +41,42 @@ CLEAR_FRACTION = 0.25
 """Dice of which less is visible are marked as crowds, which are not scored: nobody could tell."""
 
 
+@dataclass(frozen=True)
+class Exposed:
+    """A scene to be photographed; as JSON, so that it travels to another process.
+
+    Attributes:
+        scene: whose first camera takes the picture.
+        index: of it, which decides the paths of light.
+        path: of the picture's file.
+    """
+
+    scene: str
+    index: int
+    path: Path
+
+
 def main() -> None:
     """Makes all pictures and both COCO files."""
-    out = SHIPPED / "standin"
     recipe = load_recipe(str(Path(__file__).with_name("standin.toml")))
-    found = scenes(recipe)
-    for name, count in PICTURES.items():
+    make_sets(recipe, SEED, PICTURES, SHIPPED / "standin", at_once=1)
+
+
+def make_sets(
+    recipe: Recipe, seed: int, pictures: Mapping[str, int], out: Path, *, at_once: int
+) -> None:
+    """Makes the pictures of sets and their COCO files; only the set ``test`` has labels.
+
+    Args:
+        recipe: of the camera and what it sees.
+        seed: of the scenes.
+        pictures: how many there are of each set.
+        out: folder of the files and of a folder for each set.
+        at_once: pictures side by side.
+    """
+    found = scenes(recipe, seed)
+    missing: list[Exposed] = []
+    for name, count in pictures.items():
         entries: list[dict[str, Any]] = []
         annotations: list[dict[str, Any]] = []
         for number in range(1, count + 1):
@@ -52,8 +84,7 @@ def main() -> None:
             digest = hashlib.sha256(scene.to_json().encode()).hexdigest()
             file_name = f"{name}/{index:03d}-{digest[:8]}.jpg"
             if not (out / file_name).is_file():
-                images.write_bytes(out / file_name, photograph(scene, scene.cameras[0], index))
-            print(f"{file_name}: {len(labels)} dice", file=sys.stderr)
+                missing.append(Exposed(scene.to_json(), index, out / file_name))
             entries.append(
                 {
                     "id": number,
@@ -64,14 +95,16 @@ def main() -> None:
             )
             annotations += [annotation(label, number, recipe) for label in labels]
         write_coco(out / f"{name}.json", recipe, entries, annotations if name == "test" else None)
+    for done, path in enumerate(map_units(expose, missing, at_once), 1):
+        print(f"{done} of {len(missing)}: {path}", file=sys.stderr)
 
 
-def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
+def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
     """Yields index, scene and labels of those that show at least ``MIN_CLEAR_DICE`` dice."""
     rasterizer = OpenGLRasterizer("egl")
     index = 0
     while True:
-        scene = settled_scene(recipe, SEED, index).scene
+        scene = settled_scene(recipe, seed, index).scene
         camera = scene.cameras[0]
         rasterizer.load(scene)
         truth = labels_through(
@@ -82,6 +115,13 @@ def scenes(recipe: Recipe) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]
         if sum(is_clear(found) for found in labels) >= MIN_CLEAR_DICE:
             yield index, scene, labels
         index += 1
+
+
+def expose(unit: Exposed) -> Path:
+    """Returns the file to which a path-traced picture was written."""
+    scene = Scene.from_json(unit.scene)
+    images.write_bytes(unit.path, photograph(scene, scene.cameras[0], unit.index))
+    return unit.path
 
 
 def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:

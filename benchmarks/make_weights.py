@@ -23,7 +23,7 @@ from scoring_log import real_folder
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.parts import begun_with
+from sim2cam.models.parts import Parts, begun_with
 from sim2cam.models.prediction import save_detector
 from sim2cam.models.training import TrainProgress, train_detector
 from sim2cam.models.trust import training_crops, with_trust
@@ -48,13 +48,10 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Renders, translates, trains, tunes and writes weights and card."""
-    arm = Arm("weights that ship", (*SHARES, FIXED))
-    prepare_data(replace(PLAN, arms=(arm,)), splits(), arguments.work, workers=arguments.threads)
+    parts, config = parts_of(arguments.work, arguments.threads, CONFIG)
     use_threads(arguments.threads)
-    mix = tuple((read_dataset(arguments.work / name), share) for name, share in SHARES.items())
-    parts, config = begun_with(read_dataset(arguments.work / FIXED), mix, CONFIG)
     run = arguments.work / "runs" / "shipped"
-    trained = train_detector(parts, config, run, resume=True, progress=_tell)
+    trained = train_detector(parts, config, run, resume=True, progress=tell)
     dev = read_captures(real_folder("dice") / "dev.json")
     familiar = training_crops(trained, parts, config)
     detector = replace(tuned(trained, dev), familiar=familiar)
@@ -66,7 +63,16 @@ def main(arguments: Arguments) -> None:
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
 
 
-def _tell(line: TrainProgress) -> None:
+def parts_of(work: Path, threads: int, config: TrainConfig) -> tuple[Parts, TrainConfig]:
+    """Returns the data sets, made where they are missing, and the training that begins with the plain one."""
+    arm = Arm("weights that ship", (*SHARES, FIXED))
+    prepare_data(replace(PLAN, arms=(arm,)), splits(), work, workers=threads)
+    mix = tuple((read_dataset(work / name), share) for name, share in SHARES.items())
+    return begun_with(read_dataset(work / FIXED), mix, config)
+
+
+def tell(line: TrainProgress) -> None:
+    """Prints a line of the record now and then."""
     if line.step % 200 == 0:
         left = (line.steps - line.step) * line.step_s / 60
         print(f"{time.strftime('%X')} step {line.step}, {left:.0f} min left, {line.losses}")

@@ -4,7 +4,7 @@
 
 Each case runs in a process of its own, on one core and on two; on a GPU too where there is one. Weights
 are drawn, not trained, and all of the surest 300 peaks are kept, more than any picture has: the most that a
-prediction costs. Others are our own export in onnxruntime and, where its compiled operators load,
+prediction costs at one magnification; the halved ones that cards with sizes ask for are a third more. Others are our own export in onnxruntime and, where its compiled operators load,
 torchvision's SSDlite320, which makes the picture a quarter as large before it looks at it. Writes
 ``predict.json`` to ``benchmarks/results``.
 """

@@ -43,7 +43,9 @@ COMPARED = (
     "RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples",
     "all channels, one hard light", "all channels, 4 samples, one hard light",
 )  # fmt: skip
-GAPS = {"auc": "AUC", "sliced": "distance", "detail": "of detail"}
+GAPS = {"sliced": "distance", "detail": "of detail"}
+IMPRINTS = ("lens", "exposure", "tone", "sharpness", "noise", "jpeg")
+HIDDEN = ("randomized", "randomized + camera fit")
 UNCHANGED = (
     ("rendered", "same", "hidden cameras, 20 pictures then, 8 now"),
     ("dice", "same", "photos of dice at random, 60 then, 20 now"),
@@ -244,6 +246,60 @@ def gap_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
+def imprint_table(results: dict[str, Any] | None) -> str:
+    """Returns how well renders are told from photos by what each step leaves in them, as Markdown.
+
+    Args:
+        results: the content of ``gap.json``, None when it is not there.
+    """
+    heads = " | ".join(f"by {step}" for step in IMPRINTS)
+    lines = [
+        f"| the camera's steps up to | camera | {heads} |",
+        f"|---|---|{'---|' * len(IMPRINTS)}",
+    ]
+    cameras = (results or {}).get("cameras", [])
+    rows = [
+        f"| {step['step']} | {one['name']} | {' | '.join(_imprints(step['imprints']))} |"
+        for steps in zip(*(one["steps"] for one in cameras), strict=True)
+        for one, step in zip(cameras, steps, strict=True)
+        if "imprints" in step
+    ]
+    return "\n".join([*lines, *(rows or [f"| not run |{' |' * (1 + len(IMPRINTS))}"])])
+
+
+def hidden_table(results: dict[str, Any] | None) -> str:
+    """Returns what the camera fit is worth on hidden cameras as Markdown.
+
+    Args:
+        results: the content of ``hidden.json``, None when it is not there.
+    """
+    scores = [
+        f"| hidden camera | {' | '.join(f'AP50, {name}' for name in HIDDEN)} | difference | p, Holm |",
+        f"|{'---|' * (3 + len(HIDDEN))}",
+    ]
+    heads = " | ".join(f"by {step}" for step in IMPRINTS)
+    gaps = [f"| AUC of renders | {heads} |", f"|---|{'---|' * len(IMPRINTS)}"]
+    cameras = (results or {}).get("cameras", [])
+    if not cameras:
+        scores.append(f"| not run |{' |' * (2 + len(HIDDEN))}")
+        gaps.append(f"| not run |{' |' * len(IMPRINTS)}")
+    for one in cameras:
+        arms = {arm["name"]: _score(arm["ap50"]) for arm in one["arms"]}
+        cells = [arms.get(name, "not run") for name in HIDDEN]
+        (found,) = one["comparisons"] or [None]
+        cells += [_score(found), f"{found['p_holm']:.3f}"] if found else ["not run", ""]
+        scores.append(f"| {one['camera']} | {' | '.join(cells)} |")
+        gaps += [
+            f"| camera {one['camera']}, {name} | {' | '.join(_imprints(told))} |"
+            for name, told in one["imprints"].items()
+        ]
+    return "\n".join([*scores, "", *gaps])
+
+
+def _imprints(told: dict[str, Any]) -> list[str]:
+    return [_score(told[step]) if step in told else "not told" for step in IMPRINTS]
+
+
 def drift_table(results: dict[str, Any] | None) -> str:
     """Returns how quiet drift is, and what it finds, as Markdown.
 
@@ -291,12 +347,16 @@ def calibrate_table(results: dict[str, Any] | None) -> str:
         [
             *lines,
             *(
-                f"| {name} | {told['told']} of {count} | {told['median_error']:.3g} | "
-                f"{told['median_width']:.3g} | {_score(told['covered'])} |"
+                f"| {name} | {told['told']} of {count} | {_number(told['median_error'])} | "
+                f"{_number(told['median_width'])} | {_score(told['covered'])} |"
                 for name, told in found.items()
             ),
         ]
     )
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.3g}"
 
 
 def _named(counts: dict[str, Any] | None) -> tuple[str, str]:
@@ -533,6 +593,8 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "adapt": ("adapt.json", adapt_table),
         "certificate": ("certificate.json", certificate_table),
         "gap": ("gap.json", gap_table),
+        "imprint": ("gap.json", imprint_table),
+        "hidden": ("hidden.json", hidden_table),
         "lmo": ("lmo.json", lmo_table),
         "predict": ("predict.json", predict_table),
         "worlds": ("worlds.json", worlds_table),

@@ -16,6 +16,7 @@ from sim2cam.models.detector import STRIDE_PX, Detector, Maps, is_peak
 from sim2cam.models.losses import TargetTensors, detector_losses, total_loss
 from sim2cam.models.prediction import decode
 from sim2cam.models.targets import Targets, stacked, targets_of
+from sim2cam.training.processes import over_all, sharing
 
 INSTANCES = 8  # of each crop, that the critic judges
 CRITIC_CHANNELS = 32
@@ -110,7 +111,7 @@ def coral_loss(first: Tensor, second: Tensor) -> Tensor:
 
     It is their squared Frobenius distance over 4 d² (Sun and Saenko 2016, "Deep CORAL", eq. 1).
     """
-    apart = torch.cov(first.T) - torch.cov(second.T)
+    apart = _covariance(first) - _covariance(second)
     return apart.square().sum() / (4 * first.shape[1] ** 2)
 
 
@@ -191,6 +192,15 @@ def adapted_norms(network: Detector, crops: Iterable[NDArray[np.uint8]]) -> dict
     for rgb in crops:
         measured(torch.from_numpy(rgb).to(network.mean.device).permute(0, 3, 1, 2))
     return measured.state_dict()
+
+
+def _covariance(values: Tensor) -> Tensor:
+    """Returns the covariance (d, d) of features (n, d), in all processes together."""
+    if sharing() == 1:
+        return torch.cov(values.T)
+    count = len(values) * sharing()
+    centred = values - over_all(values.sum(0)) / count
+    return over_all(centred.T @ centred) / (count - 1)
 
 
 def _judge(channels: int) -> nn.Sequential:

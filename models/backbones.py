@@ -1,4 +1,6 @@
-"""The trunk of a detector: a torchvision residual network, cut where its cells become coarse."""
+"""The trunk of a detector: a torchvision residual network, cut where its cells become coarse, or a plain
+stack of convolutions.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,39 @@ class Trunk(nn.Module):
         return features[1:]
 
 
-def convolution(inputs: int, outputs: int, *, stride: int = 1) -> nn.Sequential:
+class Grid(nn.Module):
+    """Features of an image at strides 4 and 8: no residual blocks, no pyramid.
+
+    Dilated convolutions see around a cell (Yu and Koltun 2016) where a pyramid would go on to coarser ones.
+
+    Args:
+        channels: at stride 2, 4 and 8.
+        dilations: of the convolutions at stride 8.
+    """
+
+    def __init__(self, channels: tuple[int, int, int], dilations: tuple[int, ...]) -> None:
+        super().__init__()
+        half, quarter, eighth = channels
+        self.fine = nn.Sequential(
+            convolution(3, half, stride=2),
+            convolution(half, quarter, stride=2),
+            convolution(quarter, quarter),
+        )
+        self.coarse = nn.Sequential(
+            convolution(quarter, eighth, stride=2),
+            *(convolution(eighth, eighth, dilation=dilation) for dilation in dilations),
+        )
+
+    def forward(self, image: Tensor) -> list[Tensor]:
+        """Returns the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
+        fine = self.fine(image)
+        return [fine, self.coarse(fine)]
+
+
+def convolution(inputs: int, outputs: int, *, stride: int = 1, dilation: int = 1) -> nn.Sequential:
     """Returns a 3x3 convolution with batch normalization and ReLU."""
     return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
+        nn.Conv2d(inputs, outputs, 3, stride, padding=dilation, dilation=dilation, bias=False),
         nn.BatchNorm2d(outputs),
         nn.ReLU(inplace=True),
     )

@@ -18,6 +18,7 @@ from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import BOXES, PictureStore, Tasks
 from sim2cam.models.targets import Targets, stacked, targets_of
 from sim2cam.seeds import stream
+from sim2cam.training.processes import share_of
 
 T = TypeVar("T")
 
@@ -71,17 +72,17 @@ class BatchMaker:
         samples = [dataset.samples for dataset, _ in parts]
         self._store = PictureStore(samples, categories, cache_bytes, tasks)
         self._rules = rules
-        self._batch = batch
+        self._slots = range(batch)[share_of(batch)]
         self._seed = seed
         self._photometric = Photometric() if photometric else None
 
     def make(self, step: int) -> Batch:
-        """Returns the batch of a step.
+        """Returns the batch of a step; of several processes, the part of this one.
 
         Raises:
             InputError: an image cannot be read.
         """
-        made = [self._make_crop(step, slot) for slot in range(self._batch)]
+        made = [self._make_crop(step, slot) for slot in self._slots]
         return Batch(np.stack([rgb for rgb, _ in made]), stacked([t for _, t in made]))
 
     def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], Targets]:
@@ -131,19 +132,17 @@ class ViewMaker:
         self._store = PictureStore([captures.samples], (), cache_bytes)
         self._count = len(captures.samples)
         self._rules = rules
-        self._batch = batch
+        self._slots = range(batch)[share_of(batch)]
         self._seed = seed
         self._photometric = Photometric() if photometric else None
 
     def make(self, step: int) -> Views:
-        """Returns the views of a step.
+        """Returns the views of a step; of several processes, the part of this one.
 
         Raises:
             InputError: an image cannot be read.
         """
-        plain, varied = zip(
-            *(self._make_crop(step, slot) for slot in range(self._batch)), strict=True
-        )
+        plain, varied = zip(*(self._make_crop(step, slot) for slot in self._slots), strict=True)
         return Views(np.stack(plain), np.stack(varied))
 
     def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -26,13 +26,29 @@ class Architecture:
     head_channels: int
 
 
-ARCHITECTURES = {
+@dataclass(frozen=True)
+class GridArchitecture:
+    """A detector of another make: plain convolutions down to cells of 8 pixels, and no way back up.
+
+    Attributes:
+        channels: at stride 2, 4 and 8.
+        dilations: of the convolutions that see around a cell of 8 pixels.
+        head_channels: channels of the last layer before the outputs.
+    """
+
+    channels: tuple[int, int, int]
+    dilations: tuple[int, ...]
+    head_channels: int
+
+
+ARCHITECTURES: Mapping[str, Architecture | GridArchitecture] = {
     "nano": Architecture(blocks=(1, 1, 1), neck_channels=64, head_channels=64),
     "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
     "base": Architecture(blocks=(3, 4, 6), neck_channels=128, head_channels=128),
+    "scout": GridArchitecture(channels=(24, 48, 88), dilations=(1, 2, 4, 1), head_channels=64),
 }
-"""By size; the blocks of ``small`` and ``base`` are those of residual networks of 18 and 34 layers (He et al.
-2016), short of the last stage."""
+"""By size, and last one of another make, which is there to judge what the others see. The blocks of ``small``
+and ``base`` are those of residual networks of 18 and 34 layers (He et al. 2016), short of the last stage."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.backbones import TRUNK_CHANNELS, Trunk, convolution
-from sim2cam.models.config import ARCHITECTURES
+from sim2cam.models.backbones import TRUNK_CHANNELS, Grid, Trunk, convolution
+from sim2cam.models.config import ARCHITECTURES, GridArchitecture
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # a side of exp(0) units
@@ -88,13 +88,19 @@ class Detector(nn.Module):
     ) -> None:
         super().__init__()
         numbers = ARCHITECTURES[architecture]
-        neck, head = numbers.neck_channels, numbers.head_channels
+        head = numbers.head_channels
         self.register_buffer("mean", torch.tensor(MEAN_RGB).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
-        self.trunk = Trunk(numbers.blocks)
-        self.lateral = nn.ModuleList([nn.Conv2d(c, neck, 1) for c in TRUNK_CHANNELS])
-        self.merge_8 = convolution(neck, neck)
-        self.merge_4 = convolution(neck, head)
+        self.trunk: Trunk | Grid
+        if isinstance(numbers, GridArchitecture):
+            self.trunk = Grid(numbers.channels, numbers.dilations)
+            self.spread = _spread(numbers.channels[-1], head)
+        else:
+            neck = numbers.neck_channels
+            self.trunk = Trunk(numbers.blocks)
+            self.lateral = nn.ModuleList([nn.Conv2d(c, neck, 1) for c in TRUNK_CHANNELS])
+            self.merge_8 = convolution(neck, neck)
+            self.merge_4 = convolution(neck, head)
         self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, BOX_MAPS, 1))
         self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
         self.corners = _point_head(head, (n_categories, CORNERS, 3)) if poses else None
@@ -110,25 +116,48 @@ class Detector(nn.Module):
     def features(self, rgb: Tensor) -> Tensor:
         """Returns what the heads read (n, c, h/4, w/4) of images as ``forward`` takes them."""
         image = (rgb - self.mean) / self.std
+        if isinstance(self.trunk, Grid):
+            return cast("Tensor", self.spread(self.trunk(image)[-1]))
         fine, middle, coarse = self.trunk(image)
         x = self.lateral[1](middle) + _doubled(self.lateral[2](coarse))
         x = self.lateral[0](fine) + _doubled(self.merge_8(x))
         return cast("Tensor", self.merge_4(x))
 
-    def read(self, features: Tensor) -> Maps:
-        """Returns the maps that the heads make of ``features``."""
-        where = self.where(features)
-        corners, keypoints = (_points(head, features) for head in (self.corners, self.keypoints))
-        classes = self.what(features)
-        if self.residual is not None:
-            more = self.residual(features)
-            where, classes = where + more[:, :BOX_MAPS], classes + more[:, BOX_MAPS:]
+    def read(self, features: Tensor, cells: tuple[int, int] | None = None) -> Maps:
+        """Returns the maps that the heads make of ``features``.
+
+        Args:
+            features: of images.
+            cells: rows and columns that count, the first ones. What categories, corners and keypoints
+                are is then said at the peaks among them alone, which is several times cheaper and all that
+                is found; elsewhere their maps hold nothing of use. When None, of all cells, everywhere.
+        """
+        where = self._where(features)
+        more = None if self.residual is None else self.residual(features)
+        if more is not None:
+            where = where + more[:, :BOX_MAPS]
+        rows, columns = cells or where.shape[2:]
+        where = where[..., :rows, :columns]
+        peaks = None if cells is None else is_peak(where[:, 0].float().sigmoid())
+        classes = _said(self.what, features, peaks)
+        if more is not None:
+            classes = classes + more[:, BOX_MAPS:, :rows, :columns]
+        corners, keypoints = (
+            _points(head, features, peaks) for head in (self.corners, self.keypoints)
+        )
         log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
         found = Maps(where[:, 0], log_sides, classes, corners, keypoints)
         if self.masks is None:
             return found
-        shown = self.masks(features)
+        shown = self.masks(features)[..., :rows, :columns]
         return found._replace(segments=shown[:, :-2], votes=shown[:, -2:])
+
+    def _where(self, features: Tensor) -> Tensor:
+        hidden, outputs = self.where
+        read = hidden(features)
+        # bfloat16 has steps of 3 px at the side of an object of 400
+        with torch.autocast(features.device.type, enabled=False):
+            return cast("Tensor", outputs(read.float()))
 
 
 def is_peak(heat: Tensor) -> Tensor:
@@ -156,6 +185,18 @@ def point_places(
     return places, points[..., 2].clamp(*LOG_SPREADS).exp() * unit_px, unit_px
 
 
+def _spread(inputs: int, outputs: int) -> nn.Sequential:
+    """Returns the layers by which a cell of 8 pixels speaks for the four of ``STRIDE_PX`` in it (Shi et al.
+    2016).
+    """
+    return nn.Sequential(
+        nn.Conv2d(inputs, 4 * outputs, 1, bias=False),
+        nn.BatchNorm2d(4 * outputs),
+        nn.ReLU(inplace=True),
+        nn.PixelShuffle(2),
+    )
+
+
 def _point_head(inputs: int, shape: tuple[int, int, int]) -> nn.Sequential:
     """Returns the layers that say numbers of points of categories in every cell."""
     outputs = nn.Conv2d(inputs, math.prod(shape), 1)
@@ -176,12 +217,38 @@ def _residual_head(inputs: int, outputs: int) -> nn.Sequential:
     )
 
 
-def _points(head: nn.Sequential | None, features: Tensor) -> Tensor | None:
+def _points(head: nn.Sequential | None, features: Tensor, peaks: Tensor | None) -> Tensor | None:
     if head is None:
         return None
     # bfloat16 has steps of half a pixel at the corner of an object of 100
     with torch.autocast(features.device.type, enabled=False):
-        return cast("Tensor", head(features.float()))
+        return _said(head, features.float(), peaks)
+
+
+def _said(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor:
+    """Returns what a head of a 3x3 convolution and more of 1x1 says: everywhere, or at peaks and 0 elsewhere.
+
+    Args:
+        head: the layers.
+        features: that it reads (n, c, h, w).
+        peaks: cells (n, rows, columns), of the first rows and columns; None for all.
+    """
+    if peaks is None:
+        return cast("Tensor", head(features))
+    image, row, column = peaks.nonzero(as_tuple=True)
+    around = functional.pad(features, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
+    patches = around.permute(0, 2, 3, 1, 4, 5)[image, row, column]  # (k, c, 3, 3)
+    first, *others = head
+    assert isinstance(first, nn.Sequential)
+    kernel, *after = first
+    assert isinstance(kernel, nn.Conv2d)
+    said = functional.conv2d(patches, kernel.weight, kernel.bias)
+    for layer in (*after, *others):
+        said = layer(said)
+    said = said[..., 0, 0]  # (k, ...)
+    maps = said.new_zeros(*peaks.shape, *said.shape[1:])
+    maps[image, row, column] = said
+    return maps.movedim((1, 2), (-2, -1))
 
 
 def _doubled(features: Tensor) -> Tensor:

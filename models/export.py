@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
-from sim2cam.models.prediction import DUPLICATE_IOU, PAD_TO_PX, LoadedDetector
+from sim2cam.models.perception import filled_up, magnified
+from sim2cam.models.prediction import DUPLICATE_IOU, LoadedDetector
 from sim2cam.training.onnx import Outputs, write_onnx
 
 SURE = 100  # detections that the graph returns, however unsure
@@ -45,7 +45,8 @@ class DetectorGraph(nn.Module):
             rgb: (1, h, w, 3) uint8, sides of 64 to 8192 pixels.
         """
         height, width = rgb.shape[1], rgb.shape[2]
-        maps = self.network(self._padded(rgb.permute(0, 3, 1, 2).float()))
+        image = magnified(rgb.permute(0, 3, 1, 2).float(), self.scale)
+        maps = self.network(filled_up(self.network, image))
         heat = maps.heat[0].sigmoid()  # (h, w)
         probability, label = maps.classes[0].softmax(0).max(0)
         score = (heat * probability).sqrt()
@@ -67,16 +68,6 @@ class DetectorGraph(nn.Module):
         boxes = torch.cat([low, high], 1)
         kept = best * (1.0 - _is_duplicate(boxes))
         return boxes * (kept > 0)[:, None], kept, label.flatten()[where] * (kept > 0)
-
-    def _padded(self, image: Tensor) -> Tensor:
-        """Returns the image (1, 3, h, w), magnified and filled up with the mean colour."""
-        if self.scale != 1:
-            image = functional.interpolate(
-                image, scale_factor=self.scale, mode="bilinear", recompute_scale_factor=False
-            )
-        # torch.export knows no remainder of a negative size
-        down, right = (PAD_TO_PX - 1 - (side - 1) % PAD_TO_PX for side in image.shape[2:])
-        return functional.pad(image - self.network.mean, (0, right, 0, down)) + self.network.mean
 
 
 def export_detector(detector: LoadedDetector, path: Path) -> None:

@@ -16,7 +16,8 @@ FEATURES = sum(TRUNK_CHANNELS)
 
 @torch.inference_mode()
 def trunk_features(detector: LoadedDetector, rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Returns the means (``FEATURES``,) over a picture of all channels of the trunk, fine to coarse.
+    """Returns the means over a picture of all channels of the trunk, fine to coarse; of a residual trunk they
+    are ``FEATURES``.
 
     Args:
         detector: from ``load_detector``; its heads and its magnification have no part in it.

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps, point_places
 from sim2cam.models.targets import Targets
+from sim2cam.training.processes import divisor
 
 LOSS_WEIGHTS = {
     "heat": 1.0,
@@ -59,7 +60,7 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
     With poses, ``corners`` is one more; with keypoints, ``keypoints seen`` are two; with masks,
     ``shown votes``, means over cells.
     """
-    n_objects = targets.object_weight.sum().clamp(min=1.0)
+    n_objects = divisor(targets.object_weight.sum())
     found = {
         "heat": heat_loss(maps.heat.float(), targets.heat, targets.heat_weight) / n_objects,
         "box": _box_loss(maps.log_sides.float(), targets) / n_objects,
@@ -163,7 +164,7 @@ def _point_loss(
     off_px = (places - truth[torch.arange(len(truth), device=truth.device), nearest]).abs().sum(2)
     told = off_px.detach() / spreads + 2 * (spreads / unit_px).log()  # two coordinates
     each = ((off_px / unit_px + told) * known).sum(1) / known.sum(1)
-    return (each * weight).sum() / weight.sum().clamp(min=1.0)
+    return (each * weight).sum() / divisor(weight.sum())
 
 
 def _seen_loss(keypoints: Tensor, targets: TargetTensors) -> Tensor:
@@ -177,13 +178,13 @@ def _seen_loss(keypoints: Tensor, targets: TargetTensors) -> Tensor:
         logits, truth.nan_to_num(), reduction="none"
     )
     weight = known * targets.object_weight[image, row, column, None]
-    return (losses * weight).sum() / weight.sum().clamp(min=1.0)
+    return (losses * weight).sum() / divisor(weight.sum())
 
 
 def _shown_loss(logits: Tensor, shown: Tensor) -> Tensor:
     """Returns the mean over the known cells of how badly it is told what they show."""
     losses = functional.cross_entropy(logits, shown, ignore_index=-1, reduction="sum")
-    return losses / (shown >= 0).sum().clamp(min=1)
+    return losses / divisor((shown >= 0).sum())
 
 
 def _vote_loss(votes: Tensor, targets: TargetTensors) -> Tensor:
@@ -192,4 +193,4 @@ def _vote_loss(votes: Tensor, targets: TargetTensors) -> Tensor:
     assert targets.votes is not None
     is_object = targets.shown > 0
     off = (votes - targets.votes).abs().sum(1)
-    return (off * is_object).sum() / is_object.sum().clamp(min=1)
+    return (off * is_object).sum() / divisor(is_object.sum())

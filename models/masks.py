@@ -18,7 +18,13 @@ RIVAL_SCORE = 0.3
 
 
 def instance_masks(
-    maps: Maps, boxes_xyxy: Floats, scores: Floats, size: tuple[int, int], scale: float
+    maps: Maps,
+    boxes_xyxy: Floats,
+    scores: Floats,
+    size: tuple[int, int],
+    scale: float,
+    *,
+    of: Sequence[int] | None = None,
 ) -> tuple[RunLengths, ...]:
     """Returns the mask of each detection in one image.
 
@@ -32,6 +38,7 @@ def instance_masks(
         scores: theirs (n,).
         size: height and width of the image.
         scale: magnification before the network.
+        of: which detections have masks, and the others only take cells from them; all when None.
     """
     assert maps.segments is not None
     assert maps.votes is not None
@@ -45,8 +52,9 @@ def instance_masks(
     for centre in centres[scores >= RIVAL_SCORE]:
         nearest = np.minimum(nearest, _apart(votes, centre))
     masks = []
+    chosen = list(range(len(boxes_xyxy)) if of is None else of)
     canvas = np.zeros(size, np.bool_, order="F")  # as run lengths go
-    for box, centre in zip(boxes_xyxy, centres, strict=True):
+    for box, centre in zip(boxes_xyxy[chosen], centres[chosen], strict=True):
         low = np.maximum(np.floor(box[:2] - cell_px), 0).astype(int)
         high = np.minimum(np.ceil(box[2:] + cell_px), size[::-1]).astype(int)
         cells = tuple(

@@ -102,12 +102,12 @@ def distance(familiar: Familiar, features: Tensor, tile_px: int) -> float:
 
     Args:
         familiar: of the training crops.
-        features: of the picture (c, h/4, w/4), at the network's scale.
+        features: of the picture (1, c, h/4, w/4), at the network's scale.
         tile_px: side of the training crops.
     """
     cells = tile_px / STRIDE_PX
-    rows, columns = (max(1, round(side / cells)) for side in features.shape[1:])
-    tiles = functional.adaptive_avg_pool2d(features[None].float().cpu(), (rows, columns))
+    rows, columns = (max(1, round(side / cells)) for side in features.shape[2:])
+    tiles = functional.adaptive_avg_pool2d(features.float().cpu(), (rows, columns))
     means = tiles[0].flatten(1).T
     white = (means - familiar.mean) @ familiar.whitening.T
     return float(white.square().mean().sqrt())

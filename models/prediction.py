@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.dataset.sample import Dataset
-from sim2cam.geometry.boxes import pairwise_iou
+from sim2cam.geometry.boxes import pairwise_coverage, pairwise_iou
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection, FoundKeypoint
@@ -22,18 +23,30 @@ from sim2cam.models.card import DetectorCard, card_from_json
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak, point_places
+from sim2cam.models.folding import folded
 from sim2cam.models.masks import category_masks, instance_masks
 from sim2cam.models.novelty import Familiar, distance, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
+from sim2cam.models.pyramid import Level, pyramid
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
+
+Floats = NDArray[np.float64]
 
 SCORE_FLOOR = 0.05
 """Before calibration; enough for a precision-recall curve. Users choose a higher one."""
 
 MAX_DETECTIONS = 300
 DUPLICATE_IOU = 0.6
+CONTAINED = 0.8
+"""Share of a box's area in another one, from which on it is mostly inside."""
+
 PAD_TO_PX = 32
+TILE_PX = 1536
+"""Sides, at the network's scale, of what is looked at in one go: larger pictures would not fit into memory."""
+
+AROUND_PX = 128
+"""What a tile's network sees around it, beyond which ``nano`` sees nothing and the larger ones hardly anything."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,11 @@ class LoadedDetector:
     network: Detector
     card: DetectorCard
     familiar: Familiar | None = None
+
+    @functools.cached_property
+    def folded(self) -> Detector:
+        """What predicts: the network as it is when this is first asked for, made faster."""
+        return folded(self.network)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +123,19 @@ class Decoded(NamedTuple):
     categories: Tensor
     corners: Tensor | None
     keypoints: Tensor | None
+
+    def of(self, chosen: Tensor) -> Decoded:
+        """Returns what is said of some objects, which a mask (n,) chooses."""
+        corners, keypoints = (
+            None if points is None else points[chosen] for points in (self.corners, self.keypoints)
+        )
+        return Decoded(
+            self.boxes[chosen],
+            self.scores[chosen],
+            self.categories[chosen],
+            corners,
+            keypoints,
+        )
 
 
 def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
@@ -182,41 +213,99 @@ def look(
         rgb: (height, width, 3) uint8.
         score_floor: less sure ones are left out; when None, those below ``SCORE_FLOOR`` before
             calibration, which keeps the order of those of one category.
-        scale: magnification before the network, for objects of other sizes than it was trained on;
-            the card's when None.
+        scale: the only magnification before the network. When None the picture is looked at with the
+            card's and, as long as larger objects than those trained on would have room in it, ever
+            halved ones: see ``pyramid``. Novelty and pixels of categories are those of the first.
     """
+    card, size = detector.card, (rgb.shape[0], rgb.shape[1])
+    levels = pyramid(card.magnification, card.sizes_px, max(size))
+    if scale is not None:
+        levels = (Level(scale),)
+    glances = [_glance(detector, rgb, level, score_floor) for level in levels]
+    found = [(glance, i) for glance in glances for i in range(len(glance.boxes))]
+    found.sort(key=lambda one: one[0].scores[one[1]], reverse=True)
+    boxes = np.array([glance.boxes[i] for glance, i in found]).reshape(-1, 4)
+    kept = _without_duplicates(boxes, [glance.scale for glance, _ in found])
+    found, boxes = [found[i] for i in kept], boxes[kept]
+    masks = _masks(found, boxes, size) if card.masks else {}
+    first = glances[0]
+    return Prediction(
+        tuple(
+            _detection(card, glance, i, masks.get(number))
+            for number, (glance, i) in enumerate(found)
+        ),
+        novelty_of(detector, first.features),
+        None if first.said.corners is None else tuple(glance.corners_of(i) for glance, i in found),
+        category_masks(first.maps, card.categories, size, first.scale) if card.masks else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Glance:
+    """What a detector says of a picture at one magnification.
+
+    Attributes:
+        scale: the magnification.
+        maps, features: as ``maps_of`` returns them.
+        said: what the maps say.
+        boxes: pixels of the picture, inside it (n, 4).
+        scores: (n,) the surest first.
+    """
+
+    scale: float
+    maps: Maps
+    features: Tensor
+    said: Decoded
+    boxes: Floats
+    scores: list[float]
+
+    def corners_of(self, number: int) -> Corners:
+        """Returns the corners of the box in space of a detection."""
+        assert self.said.corners is not None
+        values = self.said.corners[number].numpy().astype(np.float64) / self.scale
+        return Corners(values[:, :2], values[:, 2])
+
+
+def _glance(
+    detector: LoadedDetector, rgb: NDArray[np.uint8], level: Level, score_floor: float | None
+) -> _Glance:
+    """Returns what a detector says of a picture at one level, of objects that count there."""
     card = detector.card
     height, width = rgb.shape[:2]
-    scale = card.magnification if scale is None else scale
-    maps, features = maps_of(detector, rgb, scale)
+    maps, features = maps_of(detector, rgb, level.scale)
     said = decode(maps, score_floor, slopes_and_offsets(card.scaling, card.categories))
-    boxes = _widened(said.boxes.numpy().astype(np.float64) / scale, card.box_margin)
+    longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
+    said = said.of((longer_px >= level.least_px) & (longer_px <= level.most_px))
+    boxes = _widened(said.boxes.numpy().astype(np.float64) / level.scale, card.box_margin)
     boxes = boxes.clip(0, (width, height, width, height))
-    kept = _without_duplicates(boxes)
-    masks = segments = None
-    if card.masks:
-        size, scores = (height, width), said.scores[kept].double().numpy()
-        masks = instance_masks(maps, boxes[kept], scores, size, scale)
-        segments = category_masks(maps, card.categories, size, scale)
-    detections = tuple(
-        Detection(
-            category=card.categories[int(said.categories[i])],
-            box_xyxy=(
-                float(boxes[i][0]),
-                float(boxes[i][1]),
-                float(boxes[i][2]),
-                float(boxes[i][3]),
-            ),
-            score=float(said.scores[i]),
-            keypoints=_keypoints(card, said, i, scale),
-            mask=None if masks is None else masks[number],
-        )
-        for number, i in enumerate(kept)
+    return _Glance(level.scale, maps, features, said, boxes, said.scores.tolist())
+
+
+def _detection(
+    card: DetectorCard, glance: _Glance, number: int, mask: RunLengths | None
+) -> Detection:
+    said = glance.said
+    x0, y0, x1, y1 = glance.boxes[number].tolist()
+    return Detection(
+        category=card.categories[int(said.categories[number])],
+        box_xyxy=(x0, y0, x1, y1),
+        score=glance.scores[number],
+        keypoints=_keypoints(card, said, number, glance.scale),
+        mask=mask,
     )
-    corners = None
-    if said.corners is not None:
-        corners = tuple(_corners(said.corners[i], scale) for i in kept)
-    return Prediction(detections, novelty_of(detector, features), corners, segments)
+
+
+def _masks(
+    found: Sequence[tuple[_Glance, int]], boxes: Floats, size: tuple[int, int]
+) -> dict[int, RunLengths]:
+    """Returns the mask of each detection, from the maps of the glance that found it."""
+    scores = np.array([glance.scores[i] for glance, i in found])
+    masks: dict[int, RunLengths] = {}
+    for glance in {id(glance): glance for glance, _ in found}.values():
+        mine = [number for number, (other, _) in enumerate(found) if other is glance]
+        cut = instance_masks(glance.maps, boxes, scores, size, glance.scale, of=mine)
+        masks |= dict(zip(mine, cut, strict=True))
+    return masks
 
 
 def novelty_of(detector: LoadedDetector, features: Tensor) -> float | None:
@@ -230,11 +319,6 @@ def novelty_of(detector: LoadedDetector, features: Tensor) -> float | None:
     if limit is None or detector.familiar is None:
         return None
     return distance(detector.familiar, features, limit.tile_px) / limit.distance
-
-
-def _corners(said: Tensor, scale: float) -> Corners:
-    values = said.numpy().astype(np.float64) / scale
-    return Corners(values[:, :2], values[:, 2])
 
 
 def _keypoints(
@@ -348,7 +432,10 @@ def _points(
 
 @torch.inference_mode()
 def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> tuple[Maps, Tensor]:
-    """Returns the maps of an image, and the features (c, h/4, w/4) that they are read from.
+    """Returns the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
+
+    What categories, corners and keypoints are is said at the peaks alone, as ``Detector.read`` has it. Large
+    pictures are looked at in tiles, which makes no difference but to memory.
 
     Args:
         detector: from ``load_detector``.
@@ -356,20 +443,55 @@ def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> t
         scale: magnification before the network.
     """
     rgb = _scaled(rgb, scale)
-    network = detector.network
     height, width = rgb.shape[:2]
+    rows = [
+        [_maps_of_tile(detector.folded, rgb, (y, x)) for x in range(0, width, TILE_PX)]
+        for y in range(0, height, TILE_PX)
+    ]
+    (first, *_), *_ = rows
+    if max(height, width) <= TILE_PX:
+        return first
+    maps = {
+        name: _joined([[getattr(maps, name) for maps, _ in row] for row in rows])
+        for name, values in first[0]._asdict().items()
+        if values is not None
+    }
+    return first[0]._replace(**maps), _joined([[features for _, features in row] for row in rows])
+
+
+def _maps_of_tile(
+    network: Detector, rgb: NDArray[np.uint8], corner: tuple[int, int]
+) -> tuple[Maps, Tensor]:
+    """Returns maps and features of a square of ``TILE_PX`` of a picture, or what there is of it.
+
+    Args:
+        network: what predicts.
+        rgb: the picture.
+        corner: row and column of the square's upper left pixel.
+    """
+    y, x = (max(start - AROUND_PX, 0) for start in corner)
+    piece = rgb[y : corner[0] + TILE_PX + AROUND_PX, x : corner[1] + TILE_PX + AROUND_PX]
+    height, width = piece.shape[:2]
     device = network.mean.device
-    image = torch.from_numpy(np.array(rgb)).to(device).permute(2, 0, 1)[None]
+    image = torch.from_numpy(np.array(piece)).to(device).permute(2, 0, 1)[None]
     padded = network.mean.expand(1, 3, _rounded_up(height), _rounded_up(width)).clone(
         memory_format=torch.channels_last
     )
     padded[:, :, :height, :width] = image
-    with autocast(device):
+    with autocast(device, predicting=True):
         features = network.features(padded)
-        maps = network.read(features)
-    rows, columns = -(-height // STRIDE_PX), -(-width // STRIDE_PX)
-    cut = {n: v[..., :rows, :columns] for n, v in maps._asdict().items() if v is not None}
-    return maps._replace(**cut), features[0, :, :rows, :columns]
+        maps = network.read(features, (-(-height // STRIDE_PX), -(-width // STRIDE_PX)))
+    rows, columns = (
+        slice((start - begun) // STRIDE_PX, -(-min(start + TILE_PX - begun, side) // STRIDE_PX))
+        for start, begun, side in zip(corner, (y, x), (height, width), strict=True)
+    )
+    cut = {n: v[..., rows, columns] for n, v in maps._asdict().items() if v is not None}
+    return maps._replace(**cut), features[..., rows, columns]
+
+
+def _joined(rows: list[list[Tensor]]) -> Tensor:
+    """Returns the map of a picture (..., h, w) from those of its tiles."""
+    return torch.cat([torch.cat(row, dim=-1) for row in rows], dim=-2)
 
 
 def _rounded_up(side: int) -> int:
@@ -389,11 +511,22 @@ def _widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float
     return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
 
 
-def _without_duplicates(boxes_xyxy: NDArray[np.float64]) -> list[int]:
-    """Returns which boxes, sorted by falling score, are not mostly a surer one's."""
-    overlap = pairwise_iou(boxes_xyxy, boxes_xyxy) > DUPLICATE_IOU
+def _without_duplicates(boxes_xyxy: Floats, scales: Sequence[float]) -> list[int]:
+    """Returns which boxes, sorted by falling score, are not mostly a surer one's.
+
+    Nor does one lie mostly inside, or mostly around, a surer one that was found at another magnification:
+    parts of an object, and groups of objects, look like objects of another size.
+
+    Args:
+        boxes_xyxy: (n, 4).
+        scales: at which they were found (n,).
+    """
+    is_duplicate = pairwise_iou(boxes_xyxy, boxes_xyxy) > DUPLICATE_IOU
+    inside = pairwise_coverage(boxes_xyxy, boxes_xyxy) > CONTAINED
+    apart = np.not_equal.outer(scales, scales)
+    is_duplicate |= apart & (inside | inside.T)
     kept: list[int] = []
     for index in range(len(boxes_xyxy)):
-        if not overlap[index, kept].any():
+        if not is_duplicate[index, kept].any():
             kept.append(index)
     return kept

@@ -15,8 +15,8 @@ from sim2cam.models.parts import Parts
 SHARES = (0.05, 0.95)
 """Of the objects trained on, at which the range of sizes begins and ends."""
 
-MOST_OUTSIDE = 0.25
-"""Share of the objects outside of that range at which there is a warning: 0.1 are where all is alike."""
+MOST_SMALLER = 0.25
+"""Share of the objects below that range at which there is a warning: 0.05 are where all is alike."""
 
 _SCALES = 21  # of crops, evenly over the logarithm
 
@@ -27,7 +27,8 @@ class SizeFit:
 
     Attributes:
         objects: how many there are.
-        smaller, larger: shares of them below and above ``trained_px``.
+        smaller, larger: shares of them below and above ``trained_px``. Larger ones are looked at again at
+            smaller magnifications (``pyramid``), so there is no harm in them.
         trained_px: longer sides of boxes at the network's scale, from the 5 % smallest to the 5 %
             largest trained on.
     """
@@ -40,13 +41,12 @@ class SizeFit:
     @property
     def warning(self) -> str | None:
         """What is wrong, and what to do; None where nothing is."""
-        if self.smaller + self.larger <= MOST_OUTSIDE:
+        if self.smaller <= MOST_SMALLER:
             return None
         low, high = self.trained_px
         return (
-            f"{self.smaller:.0%} of {self.objects} objects are smaller and {self.larger:.0%} larger "
-            f"than those trained on, nine tenths of which have longer sides of {low:.0f} to "
-            f"{high:.0f} px as the network sees them. Let labelled captures choose the magnification "
+            f"{self.smaller:.0%} of {self.objects} objects are smaller than those trained on, nine "
+            f"tenths of which have longer sides of {low:.0f} to {high:.0f} px as the network sees them. Let labelled captures choose the magnification "
             "(train --dev), or train on objects of such sizes."
         )
 

@@ -44,8 +44,17 @@ from sim2cam.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from sim2cam.training.device import autocast, find_device
+from sim2cam.training.device import autocast, full_memory_told
 from sim2cam.training.ema import WeightAverage
+from sim2cam.training.launch import is_first
+from sim2cam.training.processes import (
+    as_first_finds,
+    average_gradients,
+    joined,
+    mean_over_all,
+    share_norms,
+    wait_for_all,
+)
 from sim2cam.training.run import CHECKPOINT, WEIGHTS, Record, open_run, read_record
 
 __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
@@ -106,11 +115,34 @@ def train_detector(
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         UsageError: names of keypoints do not tell left from right, which mirrored crops take; settings
             ask for what is not there, or the other way round.
-        UsageError, BackendError: there is no such device.
+        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
+            batch.
         Sim2CamError: the loss is no longer finite.
     """
-    place = find_device(device)
-    lesson = lesson_of(parts, config, aids)
+    with joined(device) as place:
+        _train(
+            lesson_of(parts, config, aids),
+            place,
+            run_dir,
+            resume=resume,
+            progress=progress,
+            checkpoint_s=checkpoint_s,
+            line_steps=line_steps,
+        )
+    return load_detector(run_dir / WEIGHTS, device=str(place))
+
+
+def _train(
+    lesson: Lesson,
+    place: torch.device,
+    run_dir: Path,
+    *,
+    resume: bool,
+    progress: Callable[[TrainProgress], None] | None,
+    checkpoint_s: float,
+    line_steps: int,
+) -> None:
+    """Trains to the last step and, in the first process, writes what came of it."""
     config, identity = lesson.config, lesson.identity()
     run = _Run(lesson, place)
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
@@ -129,23 +161,26 @@ def train_detector(
     record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
     for batch, seen in made_ahead(make, run.steps_left, threads):
-        record.add(run.train_step(batch, seen))
+        with full_memory_told():
+            record.add(mean_over_all(run.train_step(batch, seen)))
         run.look(card)
-        if run.step % line_steps and not run.is_done:
-            continue
-        losses, step_s = record.take_means(run.step)
-        line = TrainProgress(run.step, config.steps, losses, run.learning_rate, step_s)
-        record.write(line)
-        if run.is_done or time.monotonic() - saved_at >= checkpoint_s:
-            save_checkpoint(run_dir / CHECKPOINT, run.checkpoint(identity))
-            saved_at = time.monotonic()
-        if progress is not None:
-            progress(line)
+        if run.step % line_steps == 0 or run.is_done:
+            losses, step_s = record.take_means(run.step)
+            line = TrainProgress(run.step, config.steps, losses, run.learning_rate, step_s)
+            if is_first():
+                record.write(line)
+                if run.is_done or time.monotonic() - saved_at >= checkpoint_s:
+                    save_checkpoint(run_dir / CHECKPOINT, run.checkpoint(identity))
+                    saved_at = time.monotonic()
+                if progress is not None:
+                    progress(line)
         if run.is_done:
             break
     card = replace(card, steps=run.best_step, looks=tuple(run.looks.looks))
-    save_detector(run_dir / WEIGHTS, run.weights(views), card)
-    return load_detector(run_dir / WEIGHTS, device=device)
+    weights = run.weights(views)
+    if is_first():
+        save_detector(run_dir / WEIGHTS, weights, card)
+    wait_for_all()
 
 
 class _Run:
@@ -167,6 +202,7 @@ class _Run:
         )
         if lesson.start is not None:
             begin_with(self.network, lesson.start.detector.network)
+        share_norms(self.network)
         if lesson.is_frozen:
             freeze(self.network)
         self.network.to(device)
@@ -222,6 +258,7 @@ class _Run:
             total = total + torch.stack(list(more.values())).sum()
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()  # type: ignore[no-untyped-call]
+        average_gradients(self.optimizer)
         nn.utils.clip_grad_norm_(self.network.parameters(), self._config.clip_norm)
         self.optimizer.step()
         self.average.update(self.network, self.step)
@@ -238,7 +275,8 @@ class _Run:
         if dev is None or (self.step % look_steps(steps) and self.step < steps):
             return
         detector = LoadedDetector(self._averaged(self.average.state), card)
-        self.looks.take(self.step, ap50_on(detector, dev), self.average.state)
+        score = as_first_finds(lambda: ap50_on(detector, dev), self._device)
+        self.looks.take(self.step, score, self.average.state)
 
     def weights(self, views: ViewMaker | None) -> dict[str, Tensor]:
         """Returns the averaged weights: the best of those looked at, or else the last."""

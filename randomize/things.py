@@ -206,7 +206,7 @@ def _object(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
         friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
         restitution=facts.restitution.at(drawn.number(f"{path}/restitution_share")),
         is_target=True,
-        **_mechanics(drawn, path, facts.size_m),
+        **_mechanics(drawn, path, facts.size_m, facts.mass_offset_m or _ORIGIN),
     )
     return Thing(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
 
@@ -375,8 +375,15 @@ def _solid(
     )
 
 
-def _mechanics(drawn: Draw, path: str, size_m: Vec3) -> dict[str, Any]:
-    """Returns how a body moves when it is let go, where its mass lies and what the air takes away."""
+def _mechanics(drawn: Draw, path: str, size_m: Vec3, found_off_m: Vec3 = _ORIGIN) -> dict[str, Any]:
+    """Returns how a body moves when it is let go, where its mass lies and what the air takes away.
+
+    Args:
+        drawn: everything that chance decided.
+        path: of the body's group.
+        size_m: sides of its box.
+        found_off_m: how far off its middle its mass was found to lie; what is drawn adds to it.
+    """
     angle, share = drawn.number(f"{path}/azimuth_rad"), drawn.number(f"{path}/share")
     speed = share * drawn.number("layout/speed_m_s")
     spin = share * drawn.number("layout/spin_rad_s")
@@ -384,7 +391,7 @@ def _mechanics(drawn: Draw, path: str, size_m: Vec3) -> dict[str, Any]:
     return {
         "velocity_m_s": (speed * math.cos(angle), speed * math.sin(angle), 0.0),
         "spin_rad_s": (-spin * math.sin(angle), spin * math.cos(angle), 0.3 * spin),
-        "mass_offset_m": vec3(np.multiply(offset, size_m)),
+        "mass_offset_m": vec3(np.multiply(offset, size_m) + found_off_m),
         "drag": drawn.number_or(f"{path}/drag", 0.0),
         "spin_drag": drawn.number_or(f"{path}/spin_drag", 0.0),
     }

@@ -112,7 +112,8 @@ def _exif(path: Path, image: Image.Image) -> dict[str, str | float]:
     for tag, value in entries.items():
         name = ExifTags.TAGS.get(tag)
         if name and isinstance(value, str):
-            found[name] = value.strip("\x00 ")[:_EXIF_TEXT]
+            printable = "".join(c if c.isprintable() else " " for c in value)
+            found[name] = " ".join(printable.split())[:_EXIF_TEXT]
         elif name and not isinstance(value, bytes | tuple | dict):
             try:
                 found[name] = float(value)

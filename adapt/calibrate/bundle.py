@@ -13,6 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
+from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.errors import LensError
@@ -23,11 +25,12 @@ Floats = NDArray[np.float64]
 Fittable = BrownConrady | Rational | ThinPrism | KannalaBrandt
 
 _STEPS = 60
-_SETTLED = 1e-7  # relative change of the cost at which it has come to rest
+_SETTLED = 1e-6  # relative change of the cost at which it has come to rest
 _DAMPING, _MOST_DAMPING = 1e-3, 1e12
 _HUBER = 3.0  # standard deviations up to which a corner counts whole
 _STEP = 1e-6  # of derivatives
 _ROBUST_ROUNDS = 3
+_SURE = 0.975  # quantile at the end of an interval
 _EXACT_PX = 1e-3  # corners are never surer
 
 
@@ -169,7 +172,7 @@ class _Blocks:
     """The normal equations of a bundle: of the lens, between lens and poses, of each pose.
 
     Attributes:
-        lens: (p, p).
+        lens: (photos, p, p).
         mixed: (photos, p, 6).
         pose: (photos, 6, 6).
         lens_off: (photos, p) gradient by the lens, photo by photo.
@@ -189,16 +192,15 @@ def _blocks(
     off: Sequence[Floats],
     weights: Sequence[Floats],
 ) -> _Blocks:
-    mixed, pose, lens_off, pose_off = [], [], [], []
-    lens = np.zeros((of_lens[0].shape[1],) * 2)
+    lens, mixed, pose, lens_off, pose_off = [], [], [], [], []
     for a, b, r, w in zip(of_lens, of_poses, off, weights, strict=True):
         weighted_a, weighted_b = a * w[:, None], b * w[:, None]
-        lens += weighted_a.T @ a
+        lens.append(weighted_a.T @ a)
         mixed.append(weighted_a.T @ b)
         pose.append(weighted_b.T @ b)
         lens_off.append(weighted_a.T @ r)
         pose_off.append(weighted_b.T @ r)
-    return _Blocks(lens, *map(np.array, (mixed, pose, lens_off, pose_off)))
+    return _Blocks(*map(np.array, (lens, mixed, pose, lens_off, pose_off)))
 
 
 def _step(blocks: _Blocks, damping: float, *, fixed: bool) -> tuple[Floats, Floats]:
@@ -206,9 +208,10 @@ def _step(blocks: _Blocks, damping: float, *, fixed: bool) -> tuple[Floats, Floa
     pose = blocks.pose + damping * blocks.pose * np.eye(6)
     solved = np.linalg.solve(pose, blocks.pose_off[..., None])[..., 0]  # (photos, 6)
     if fixed:
-        return np.zeros(len(blocks.lens)), np.asarray(-solved)
+        return np.zeros(blocks.lens.shape[-1]), np.asarray(-solved)
     spread = np.linalg.solve(pose, blocks.mixed.transpose(0, 2, 1))  # (photos, 6, p)
-    lens = blocks.lens + damping * np.diag(np.diag(blocks.lens)) - (blocks.mixed @ spread).sum(0)
+    own = blocks.lens.sum(axis=0)
+    lens = own + damping * np.diag(np.diag(own)) - (blocks.mixed @ spread).sum(axis=0)
     off = blocks.lens_off.sum(axis=0) - (blocks.mixed @ solved[..., None])[..., 0].sum(axis=0)
     way = -np.linalg.lstsq(lens, off, rcond=None)[0]
     return way, np.asarray(-(solved + spread @ way))
@@ -221,22 +224,30 @@ def _covariance(
     poses: Floats,
     weights: Sequence[Floats],
 ) -> Floats:
-    """Returns the covariance (p, p) of the lens's numbers.
+    """Returns the covariance (p, p) of the lens's numbers; 1.96 of its deviations hold 95 %.
 
-    Corners of a photo are off together, so it is also reckoned with whole photos as the units
-    (the sandwich of Huber 1967); of each number the larger variance of the two counts.
+    Corners of a photo are off together, so that the numbers' variance is also told from how they move as
+    one photo after another is left out (the jackknife of clusters, CR3 of Bell and McCaffrey 2002, "Bias
+    reduction in standard errors for linear regression with multi-stage samples", by one step of
+    Newton's method), with Student's quantile for so few photos; of each number the larger variance of the
+    two counts.
     """
     blocks = _blocks(*_derivatives(sightings, model, numbers, poses), weights)
     spread = np.linalg.solve(blocks.pose, blocks.mixed.transpose(0, 2, 1))
-    inverse = np.linalg.pinv(blocks.lens - (blocks.mixed @ spread).sum(axis=0), hermitian=True)
-    off = _residuals(sightings, model, numbers, poses)
-    count = sum(map(len, off))
-    free = max(1, count - len(numbers) - poses.size)
-    plain = inverse * _cost(off, weights) / free
-    photos = len(sightings)
+    by_photo = blocks.lens - blocks.mixed @ spread  # (photos, p, p) what each tells of the lens
+    told = by_photo.sum(axis=0)
+    unit = 1 / np.sqrt(np.maximum(np.diag(told), 1e-300))  # numbers are of very different sizes
+    by_photo, told = (part * unit[:, None] * unit for part in (by_photo, told))
     scores = blocks.lens_off - (spread.transpose(0, 2, 1) @ blocks.pose_off[..., None])[..., 0]
-    by_photo = inverse @ (scores.T @ scores) @ inverse * photos / max(1, photos - 1)
-    growth = np.sqrt(np.maximum(1, np.diag(by_photo) / np.maximum(np.diag(plain), 1e-300)))
+    off = _residuals(sightings, model, numbers, poses)
+    count, photos = sum(map(len, off)), len(sightings)
+    free = max(1, count - len(numbers) - poses.size)
+    plain = np.linalg.pinv(told, hermitian=True) * _cost(off, weights) / free
+    others = np.linalg.pinv(told - by_photo, hermitian=True)
+    moved = (others @ (scores * unit)[..., None])[..., 0]
+    variances = (moved**2).sum(axis=0) * (photos - 1) / photos
+    variances *= (student_t.ppf(_SURE, photos - 1) / norm.ppf(_SURE)) ** 2
+    growth = np.sqrt(np.maximum(1, variances / np.maximum(np.diag(plain), 1e-300))) * unit
     return np.asarray(plain * growth[:, None] * growth)
 
 
@@ -244,38 +255,43 @@ def _derivatives(
     sightings: Sequence[Sighting], model: Model, numbers: Floats, poses: Floats
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Returns derivatives of each photo's residuals by the lens (2n, p) and its pose (2n, 6), and them."""
-    off = _residuals(sightings, model, numbers, poses)
     steps = _STEP * np.maximum(1, np.abs(numbers))
     by_lens = [
         _residuals(sightings, model, numbers + step * unit, poses)
         for step, unit in zip(steps, np.eye(len(numbers)), strict=True)
     ]
-    by_pose = [_residuals(sightings, model, numbers, poses + _STEP * unit) for unit in np.eye(6)]
+    moves = _STEP * np.eye(7, 6, -1)  # not at all, then each way
+    lens = lens_of(model.kind, model.free, numbers)
+    by_pose = _off(sightings, lens, poses + moves[:, None])
+    off = [part[0] for part in by_pose]
     of_lens = [
         np.column_stack(
             [(moved[i] - off[i]) / step for moved, step in zip(by_lens, steps, strict=True)]
         )
         for i in range(len(off))
     ]
-    of_poses = [
-        np.column_stack([(moved[i] - off[i]) / _STEP for moved in by_pose]) for i in range(len(off))
-    ]
-    return of_lens, of_poses, off
+    return of_lens, [(part[1:] - part[0]).T / _STEP for part in by_pose], off
 
 
 def _residuals(
     sightings: Sequence[Sighting], model: Model, numbers: Floats, poses: Floats
 ) -> list[Floats]:
     """Returns how far expected corners are from those seen (2n,), of each photo."""
-    turns = Rotation.from_rotvec(poses[:, :3]).as_matrix()
-    places = [
-        s.points_m @ turn.T + place
-        for s, turn, place in zip(sightings, turns, poses[:, 3:], strict=True)
-    ]
-    expected = lens_of(model.kind, model.free, numbers).project(np.concatenate(places))
+    lens = lens_of(model.kind, model.free, numbers)
+    return [part[0] for part in _off(sightings, lens, poses[None])]
+
+
+def _off(sightings: Sequence[Sighting], lens: Fittable, poses: Floats) -> list[Floats]:
+    """Returns the residuals (ways, 2n) of each photo with its board at poses (ways, photos, 6)."""
+    ways, photos = poses.shape[:2]
+    turns = Rotation.from_rotvec(poses[..., :3].reshape(-1, 3)).as_matrix()
+    turned = turns.reshape(ways, photos, 3, 3).swapaxes(2, 3)
+    places = [s.points_m @ turned[:, i] + poses[:, i, None, 3:] for i, s in enumerate(sightings)]
+    points = np.concatenate(places, axis=1)
+    expected = lens.project(points.reshape(-1, 3)).reshape(ways, -1, 2)
     ends = np.cumsum([len(s.pixels) for s in sightings])[:-1]
-    pairs = zip(np.split(expected, ends), sightings, strict=True)
-    return [(found - s.pixels).ravel() for found, s in pairs]
+    pairs = zip(np.split(expected, ends, axis=1), sightings, strict=True)
+    return [(found - s.pixels).reshape(ways, -1) for found, s in pairs]
 
 
 def _huber(off: Sequence[Floats]) -> list[Floats]:

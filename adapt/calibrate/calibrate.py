@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.adapt.calibrate.boards import markers_in
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
-from sim2cam.adapt.calibrate.findings import DRAWS, of_draws, spread, told
+from sim2cam.adapt.calibrate.findings import DRAWS, LEAST_CAPTURES, of_draws, spread, told, too_few
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, fit_lens
 from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
@@ -56,7 +56,20 @@ _COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of hi
 _COLORLESS = "the photos have no colour."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
-_CHART = "photos of unknown things do not tell. Take photos of a colour chart."
+_NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
+_TONE = (
+    "no photos tell it yet: sRGB's curve is taken, bent around middle grey by {:g} to {:g}, and intervals hold "
+    "for all of that. Where it is known, set it in the recipe."
+)
+_STRENGTH = (
+    "no photos tell it yet: {:g} to {:g} is taken, and intervals hold for all of that. Where it is known, set "
+    "it in the recipe."
+)
+_UNLIKE = (
+    "no sensor that is tried shows noise and edges as these photos do. Take JPEGs of highest quality of a grey "
+    "wall and of print, with the camera's filters off."
+)
+_BEYOND = "the end of what is tried: it may lie beyond, so without an interval"
 
 
 def calibrate(
@@ -186,23 +199,20 @@ def _sensor(
     subsampling = _subsampling(own)
     contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
     exposures = [photo.exposure_ev for photo in photos]
+    exposure = told("sensor.exposure_ev", exposures, rng)
     white = _white(photos, rng)
     return [
-        replace(
-            told("sensor.exposure_ev", exposures, rng, missing=""),
-            spread=spread(exposures),
-            note=_SCENES,
-        ),
+        replace(exposure, spread=spread(exposures), note=exposure.note or _SCENES),
         *white,
         _vignetting(photos, 1 / contrast, rng),
         *_drawn(photos, quality, subsampling or "444", white, rng),
-        Finding("sensor.tone_contrast", None, note=_CHART),
-        Finding("sensor.saturation", None, note=_CHART),
+        Finding("sensor.tone_contrast", None, note=_TONE.format(*TONE_CONTRAST)),
+        Finding("sensor.saturation", None, note=_STRENGTH.format(*SATURATION)),
         _quality(qualities),
         Finding(
             "sensor.processing.jpeg_subsampling",
             subsampling,
-            note="" if subsampling else _NOT_JPEG,
+            note="" if subsampling else _NO_KIND if qualities else _NOT_JPEG,
         ),
     ]
 
@@ -266,7 +276,11 @@ def _drawn(
         white: the gains of red and blue, which make responses out of noise where white is white.
         rng: draws sensors and resamples photos.
     """
-    draws = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng).draws
+    names = (*FITTED, *COLOR_FITTED)
+    if len(photos) < LEAST_CAPTURES:
+        return [Finding(_place(name), None, note=too_few(len(photos))) for name in names]
+    fit = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng)
+    draws = fit.draws
     alike = "" if RESPONSES[0] in draws else _ALIKE
     for name, gain in zip(RESPONSES, white, strict=True):
         if name in draws and isinstance(gain.value, float) and gain.ci95 is not None:
@@ -275,18 +289,25 @@ def _drawn(
             draws[name] = draws[name] * gain.value * np.exp(unsure)
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
+    for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
+        untold |= {} if is_alike else dict.fromkeys(part, _UNLIKE)
     notes = {"full_well_e": alike, "read_noise_e": alike}
-    return [
-        replace(
-            of_draws(_PLACES.get(name, f"sensor.{name}"), draws[name]), note=notes.get(name, "")
-        )
-        if name in draws
-        else Finding(_PLACES.get(name, f"sensor.{name}"), None, note=untold[name])
-        for name in (*FITTED, *COLOR_FITTED)
-    ]
+    found: list[Finding] = []
+    for name in names:
+        if name not in draws:
+            found.append(Finding(_place(name), None, note=untold[name]))
+            continue
+        number = replace(of_draws(_place(name), draws[name]), note=notes.get(name, ""))
+        found.append(replace(number, ci95=None, note=_BEYOND) if name in fit.beyond else number)
+    return found
 
 
-_PLACES = {"chroma_blur_px": "sensor.processing.chroma_blur_px"}
+def _place(name: str) -> str:
+    """Returns where a number of the chart's sensors is in a camera."""
+    part = "sensor.processing" if name == "chroma_blur_px" else "sensor"
+    return f"{part}.{name}"
+
+
 _ALIKE = "as if of as many electrons in every colour"
 
 

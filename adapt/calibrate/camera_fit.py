@@ -30,7 +30,8 @@ class Finding:
     Attributes:
         name: path of the field in ``scene.camera.Camera``, as ``sensor.vignetting``.
         value: the estimate; None where the captures do not tell.
-        ci95: its 95 % interval; None for words and for what is not told.
+        ci95: its 95 % interval; None for words, for what is not told, and for what may lie beyond all that
+            is tried.
         spread: standard deviation from photo to photo; None for what a camera has once.
         note: why it is not told and which captures would, or what the estimate stands on.
     """

@@ -16,8 +16,6 @@ LEAST_CAPTURES = 3
 DRAWS = 1000
 """Of photos, and of what nobody knows."""
 
-_MORE = "Take 10 photos or more."
-
 
 def told(
     name: str,
@@ -37,11 +35,16 @@ def told(
     """
     known = np.asarray(values)[np.isfinite(values)]
     if len(known) < LEAST_CAPTURES:
-        few = f"{len(known)} photos tell it, {LEAST_CAPTURES} are needed. {_MORE}"
-        return Finding(name, None, note=few if len(known) else missing)
+        return Finding(name, None, note=too_few(len(known)) if len(known) else missing)
     picks = rng.integers(len(known), size=(DRAWS, len(known)))
     medians = np.median(known[picks], axis=1)
     return of_draws(name, medians if factors is None else medians * factors)
+
+
+def too_few(photos: int) -> str:
+    """Returns that more photos are needed than those few."""
+    tell = "1 photo tells it" if photos == 1 else f"{photos} photos tell it"
+    return f"{tell}, {LEAST_CAPTURES} are needed. Take 10 photos or more."
 
 
 def of_draws(name: str, draws: Floats) -> Finding:

@@ -28,7 +28,11 @@ LEAST_PHOTOS = 4
 _FOLDS = 5
 _OUTLIER = 3.0  # times the usual error of a photo
 _JUDGE = "kannala_brandt"  # bends any lens with few numbers: it tells what no lens explains
-_STARTS = {"pinhole": None, "kannala_brandt": "pinhole", "brown_conrady": "pinhole"} | {
+_STARTS: dict[str, str | None] = {
+    "pinhole": None,
+    "kannala_brandt": "pinhole",
+    "brown_conrady": "pinhole",
+} | {
     "rational": "brown_conrady",
     "thin_prism": "rational",
 }
@@ -40,7 +44,7 @@ class FittedLens:
 
     Attributes:
         kind: ``brown_conrady``, ``rational``, ``thin_prism`` or ``kannala_brandt``: that which foretells
-            photos left out best, or the simplest of those that are as good.
+            photos left out best, or the simplest that it extends and that is as good.
         names: of the numbers that were fitted; the others are 0.
         numbers: those.
         covariance: of them.
@@ -158,7 +162,11 @@ def _without_outliers(
     good = list(sightings)
     outliers: dict[str, float] = {}
     while True:
-        errors = fit_bundle(good, size, judge, fit_bundle(good, size, MODELS[0])).photo_rms_px
+        plain = fit_bundle(good, size, MODELS[0])
+        try:
+            errors = fit_bundle(good, size, judge, plain).photo_rms_px
+        except LensError:  # a wrong board can bend it until it folds
+            errors = plain.photo_rms_px
         bound = _OUTLIER * float(np.median(errors))
         bad = [i for i in range(len(good)) if errors[i] > bound]
         if not bad or len(good) - len(bad) < LEAST_PHOTOS:
@@ -218,12 +226,21 @@ def _left_out(
 
 
 def _simplest(errors: Mapping[str, Floats]) -> str:
-    """Returns the simplest model no worse than the best by more than their difference is sure."""
+    """Returns the best model, or the simplest that it extends and that is no worse than their difference
+    is sure.
+
+    Models that do not extend each other are not exchanged for being simple: without tangential numbers
+    a fisheye takes its middle elsewhere, and is sure of it.
+    """
     best = min(errors, key=lambda name: float(errors[name].mean()))
-    for name, found in errors.items():
-        worse = found - errors[best]
-        if worse.mean() <= worse.std() / np.sqrt(len(worse)):
-            return name
+    chain = [best]
+    while (simpler := _STARTS[chain[0]]) is not None:
+        chain.insert(0, simpler)
+    for name in chain:
+        if name in errors:
+            worse = errors[name] - errors[best]
+            if worse.mean() <= worse.std() / np.sqrt(len(worse)):
+                return name
     return best
 
 

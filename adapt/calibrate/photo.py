@@ -191,6 +191,38 @@ def look(
     return photos, refused
 
 
+def see(
+    rgb: NDArray[np.uint8], header: Header, name: str = "", sighting: Sighting | None = None
+) -> Photo:
+    """Returns what is seen in a picture (h, w, 3).
+
+    Args:
+        rgb: its pixels.
+        header: of its file.
+        name: of its file.
+        sighting: of the board in it; None without one.
+    """
+    unknown = np.full(2, np.nan)
+    colored = header.mode in _COLORED
+    exposure, white = metered(rgb)
+    on_board = sighting is not None and sighting.shape is not None and colored
+    return Photo(
+        header,
+        name,
+        sighting,
+        marks(rgb, colored=colored),
+        falloff(rgb),
+        fringes(rgb) if colored else unknown,
+        white if colored else unknown,
+        board_white(rgb, sighting) if on_board and sighting else unknown,
+        exposure,
+        tones(rgb),
+        _border(rgb),
+        int(rgb.max()),
+        row_light(rgb),
+    )
+
+
 def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise InputError(path, "no such file or folder. Check the path.")
@@ -216,31 +248,14 @@ def _opened(path: Path) -> Capture:
 
 def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Photo:
     name = capture.path.name
-    sighting = find_board(name, np.ascontiguousarray(rgb[..., 1]), board)
-    unknown = np.full(2, np.nan)
-    colored = capture.header.mode in _COLORED
-    exposure, white = metered(rgb)
-    on_board = sighting is not None and sighting.shape is not None and colored
-    return Photo(
-        capture.header,
-        name,
-        sighting,
-        marks(rgb, colored=colored),
-        falloff(rgb),
-        fringes(rgb) if colored else unknown,
-        white if colored else unknown,
-        board_white(rgb, sighting) if on_board and sighting else unknown,
-        exposure,
-        tones(rgb),
-        _border(rgb),
-        int(rgb.max()),
-        row_light(rgb),
+    return see(
+        rgb, capture.header, name, find_board(name, np.ascontiguousarray(rgb[..., 1]), board)
     )
 
 
 def _completed(photo: Photo, path: Path, shape: tuple[int, int]) -> Photo:
-    """Returns a photo with the whole board, where only a part was found and it shows the whole."""
-    if photo.sighting is None or photo.sighting.shape == shape:
+    """Returns a photo with the whole board, where a part or none was found and it shows the whole."""
+    if photo.sighting is not None and photo.sighting.shape == shape:
         return photo
     grey = np.ascontiguousarray(images.read_rgb(path)[..., 1])
     return replace(photo, sighting=find_whole(photo.name, grey, shape) or photo.sighting)

@@ -68,9 +68,9 @@ def recipe_tables(fit: CameraFit) -> dict[str, Any]:
 
 
 def _distribution(finding: Finding, factor: str) -> dict[str, Any]:
-    if not isinstance(finding.value, int | float):
+    if not isinstance(finding.value, int | float) or finding.ci95 is None:
         return {"kind": "constant", "value": finding.value}
-    low, high = finding.ci95 or (finding.value, finding.value)
+    low, high = finding.ci95
     if factor == "full_well_e":
         return {"kind": "log_uniform", "low": low, "high": high}
     std = math.hypot((high - low) / _INTERVAL, finding.spread or 0.0)

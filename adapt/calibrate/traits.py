@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sim2cam.adapt.calibrate.camera_fit import Rows
 from sim2cam.adapt.calibrate.grain import LEVEL_BINS, FlatTiles, grain
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
-from sim2cam.adapt.calibrate.photo import Photo
+from sim2cam.adapt.calibrate.photo import Photo, see
+from sim2cam.images import Header
 
 Floats = NDArray[np.float64]
 
@@ -80,6 +81,14 @@ def traits(photos: Sequence[Photo]) -> dict[str, Rows]:
     """Returns the traits of photos, by name."""
     found = [_of(photo) for photo in photos]
     return {trait.name: tuple(_row(one[trait.name]) for one in found) for trait in TRAITS}
+
+
+def picture_traits(rgb: NDArray[np.uint8]) -> dict[str, Floats]:
+    """Returns the traits of a picture (h, w, 3), by name; NaN where it does not tell.
+
+    Those that stand in files are not told.
+    """
+    return _of(see(rgb, Header(rgb.shape[1], rgb.shape[0], "RGB", {})))
 
 
 def _of(photo: Photo) -> dict[str, Floats]:

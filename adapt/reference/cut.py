@@ -103,7 +103,7 @@ class Cut:
 
     def batch(self, step: int) -> dict[str, Tensor]:
         """Returns the patches of a step, from -1 to 1."""
-        sim, real = self._pairs.draw(step, torch.device("cpu"))
+        sim, real = self._pairs.whole(step)
         return {"sim": sim, "real": real}
 
     def state(self) -> Groups:

@@ -18,6 +18,7 @@ from sim2cam.adapt.reference.pool import ImagePool
 from sim2cam.adapt.reference.schedule import adam, descend, rate
 from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
 from sim2cam.seeds import integer_seed, stream
+from sim2cam.training.processes import gathered, share_of
 
 CYCLE_WEIGHT = 10.0
 IDENTITY_WEIGHT = 0.5 * CYCLE_WEIGHT
@@ -63,7 +64,8 @@ class CycleGan:
         rng = stream(self._config.seed, "reference/pool", scene_index=step)
         for name, captured, fake in (("real", real, fake_real), ("sim", sim, fake_sim)):
             side = self._sides[name]
-            shown = side.pool.swap(fake, rng)
+            pooled = side.pool.swap(gathered(fake), rng)  # one pool, the same in all processes
+            shown = pooled[share_of(len(pooled))]
             judged = discriminator_loss(side.discriminator, captured, shown)
             descend([side.discriminator_optimiser], judged, learning_rate)
             scalars[f"discriminator_{name}"] = judged.detach()
@@ -72,7 +74,7 @@ class CycleGan:
 
     def batch(self, step: int) -> dict[str, Tensor]:
         """Returns the patches of a step, from -1 to 1."""
-        sim, real = self._pairs.draw(step, torch.device("cpu"))
+        sim, real = self._pairs.whole(step)
         return {"sim": sim, "real": real}
 
     def state(self) -> Groups:

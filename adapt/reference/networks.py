@@ -134,8 +134,10 @@ class PatchProjector(nn.Module):
         """
         projected = []
         for head, layer, chosen in zip(self.heads, features, places, strict=True):
-            flat = layer.flatten(2).transpose(1, 2)  # (n, h * w, c)
-            projected.append(functional.normalize(head(flat[:, chosen]), dim=2))
+            # picked along the last axis, so that gradients lie in memory as features do: those that lie
+            # by pixels go wrong through instance normalization of one picture on the CPU (torch 2.13)
+            picked = layer.flatten(2)[:, :, chosen].transpose(1, 2)  # (n, p, c)
+            projected.append(functional.normalize(head(picked), dim=2))
         return projected
 
 

@@ -10,6 +10,7 @@ from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.translator.patches import PatchSource
 from sim2cam.dataset.sample import Dataset
 from sim2cam.seeds import stream
+from sim2cam.training.processes import share_of
 
 
 class PatchPairs:
@@ -23,9 +24,15 @@ class PatchPairs:
         ]
 
     def draw(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Returns the part of ``whole`` that is this process's."""
+        ours = share_of(self._config.batch)
+        sim, real = (patches[ours].to(device) for patches in self.whole(step))
+        return sim, real
+
+    def whole(self, step: int) -> tuple[Tensor, Tensor]:
         """Returns patches of renders and of captures (n, 3, side, side), from -1 to 1."""
         rng = stream(self._config.seed, "reference/batch", scene_index=step)
-        sim, real = (self._draw(source, rng).to(device) for source in self._sources)
+        sim, real = (self._draw(source, rng) for source in self._sources)
         return sim, real
 
     def _draw(self, source: PatchSource, rng: np.random.Generator) -> Tensor:

@@ -17,7 +17,8 @@ from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.dataset.sample import Dataset
-from sim2cam.training.device import find_device
+from sim2cam.training.launch import is_first
+from sim2cam.training.processes import joined, wait_for_all
 from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import save_weights
 
@@ -55,31 +56,35 @@ def train_reference(
         InputError: no renders, too few captures, or an image cannot be read.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError, BackendError: there is no such device.
+        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
+            batch.
         RunawayError: a loss is no longer finite.
     """
     contest = contest_of(sim, real, config, jury)
-    place = find_device(device)
     card = ReferenceCard(method, config.steps, config, images_record(sim), images_record(real))
     pairs = PatchPairs(contest.parts.sim, contest.parts.real, config)
-    game = (
-        CycleGan(config, pairs, place)
-        if method == "cyclegan"
-        else Cut(config, VARIANTS[method], pairs, place)
-    )
-    played = play(
-        game,
-        _identity(card),
-        config.steps,
-        run_dir,
-        contest,
-        cure="Choose another --seed",
-        resume=resume,
-        progress=progress,
-        checkpoint_s=checkpoint_s,
-    )
-    save_weights(run_dir / WEIGHTS, played.weights, asdict(replace(card, ending=played.ending)))
-    return load_reference(run_dir, device=device)
+    with joined(device) as place:
+        game = (
+            CycleGan(config, pairs, place)
+            if method == "cyclegan"
+            else Cut(config, VARIANTS[method], pairs, place)
+        )
+        played = play(
+            game,
+            _identity(card),
+            config.steps,
+            run_dir,
+            contest,
+            cure="Choose another --seed",
+            resume=resume,
+            progress=progress,
+            checkpoint_s=checkpoint_s,
+        )
+        if is_first():
+            ended = replace(card, ending=played.ending)
+            save_weights(run_dir / WEIGHTS, played.weights, asdict(ended))
+        wait_for_all()
+    return load_reference(run_dir, device=str(place))
 
 
 def _identity(card: ReferenceCard) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sim2cam.adapt.selection import Ending
 from sim2cam.adapt.translator.buffers import CHANNELS, is_buffer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.pairs import PairsRecord
+from sim2cam.adapt.translator.perception import PerceptionRecord
 from sim2cam.errors import CheckpointError, did_you_mean
 from sim2cam.training.weights import read_card
 
@@ -27,6 +28,7 @@ class TranslatorCard:
         sim, real: what it was trained on, with what was kept aside; of the captures, no label.
         ending: after which step its weights were taken, and why; None in cards that do not say.
         pairs: of what it was trained on; None where renders and captures are of different scenes.
+        perception: the detector that had to say the same of renders and translations; None without.
         licence: of the weights, as an SPDX expression.
         kind, format: what the file is.
         version: of sim2cam.
@@ -40,6 +42,7 @@ class TranslatorCard:
     real: ImagesRecord
     ending: Ending | None = None
     pairs: PairsRecord | None = None
+    perception: PerceptionRecord | None = None
     licence: str = "Apache-2.0"
     kind: Literal["sim2cam translator"] = "sim2cam translator"
     format: Literal[1] = 1
@@ -48,7 +51,8 @@ class TranslatorCard:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the card as JSON values."""
-        return asdict(self)
+        facts = asdict(self) | {"config": self.config.to_json()}
+        return facts if self.perception else {n: v for n, v in facts.items() if n != "perception"}
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> TranslatorCard:

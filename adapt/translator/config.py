@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from sim2cam.errors import UsageError
 from sim2cam.training.settings import check_least
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
+
+LATER = ("perception_weight", "nce_weight", "flow_weight")
+"""Left out of files where they are the usual ones: cards and checkpoints of before have none."""
 
 _LEAST = {
     "steps": 1,
@@ -21,6 +25,9 @@ _LEAST = {
     "structure_weight": 0,
     "range_weight": 0,
     "paired_weight": 0,
+    "perception_weight": 0,
+    "nce_weight": 0,
+    "flow_weight": 0,
     "gradient_penalty": 0,
     "gradient_penalty_every": 1,
     "cache_bytes": 0,
@@ -51,6 +58,10 @@ class TranslatorConfig:
         gradient_penalty: R1 weight of the discriminator, applied every ``gradient_penalty_every``.
         learning_rate_generator, learning_rate_discriminator: of Adam.
         ema_decay: of the averaged weights, which are the result.
+        perception_weight: of a detector saying the same of a render and of its translation, where a
+            training is given one that is good on renders.
+        nce_weight: of finding each place of a render again in its translation (PatchNCE).
+        flow_weight: of the same point changing alike in pictures of a film that follow one another.
         cache_bytes: budget of decoded images in memory, for each side; it decides speed only.
     """
 
@@ -74,6 +85,9 @@ class TranslatorConfig:
     learning_rate_generator: float = 4e-4
     learning_rate_discriminator: float = 6e-4
     ema_decay: float = 0.999
+    perception_weight: float = 1.0
+    nce_weight: float = 0.0
+    flow_weight: float = 0.0
     cache_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
@@ -99,6 +113,11 @@ class TranslatorConfig:
                 )
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as JSON values, without later ones that are the usual ones."""
+        usual = {field.name: field.default for field in fields(self)}
+        return {n: v for n, v in asdict(self).items() if n not in LATER or v != usual[n]}
 
 
 PRESETS: Mapping[str, TranslatorConfig] = {

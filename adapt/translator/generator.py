@@ -11,6 +11,9 @@ from torch.nn import functional
 STRIDE = 4  # sides of what enters the generator are multiples of this
 THUMBNAIL_PX = 32
 
+ENCODED = (2, 4, 4)
+"""How much smaller than the image the layers are by which places are found again."""
+
 _SLOPE = 0.2
 
 
@@ -43,6 +46,7 @@ class Generator(nn.Module):
     Attributes:
         reach_px: how far from a pixel of the output lies what it is made from, at most, beside the
             thumbnail: two convolutions at a quarter of the size in each block, the others 16 together.
+        encoded_channels: of the ``ENCODED`` layers.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Generator(nn.Module):
         self.colour_head = ColourHead(width)
         self.residual = Residual(buffers, width, blocks)
         self.reach_px = 8 * blocks + 16
+        self.encoded_channels = (width, 2 * width, 2 * width)
 
     def forward(
         self, rgb: Tensor, buffers: Tensor, noise: Tensor, thumbnail: Tensor
@@ -72,6 +77,12 @@ class Generator(nn.Module):
             linear = torch.einsum("nij,njhw->nihw", colour[:, :, :3], rgb)
         shift = linear + colour[:, :, 3, None, None]
         return Translation(rgb + shift + local, colour, local)
+
+    def features(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns what the ``ENCODED`` layers see of images (n, 3, h, w), 0 to 1, and of nothing else."""
+        unknown = self.residual.to_half.in_channels // 4 - 3
+        nothing = rgb.new_zeros((len(rgb), unknown, *rgb.shape[2:]))
+        return self.residual.encode(torch.cat([2.0 * rgb - 1.0, nothing], dim=1))
 
 
 class ColourHead(nn.Module):
@@ -120,13 +131,21 @@ class Residual(nn.Module):
     def forward(self, rgb: Tensor, buffers: Tensor, noise: Tensor) -> Tensor:
         """Returns (n, 3, h, w), zero until trained."""
         full = torch.cat([2.0 * rgb - 1.0, buffers, noise], dim=1)
-        half = _relu(self.to_half(functional.pixel_unshuffle(full, 2)))  # (n, width, h/2, w/2)
-        quarter = _relu(self.to_quarter(half))  # (n, 2 width, h/4, w/4)
-        quarter = self.blocks(quarter)
+        half, _, quarter = self.encode(full)
         half = _relu(self.back_to_half(_double(quarter)) + half)
         up = torch.cat([_double(self.narrow(half)), full], dim=1)
         residual: Tensor = self.head(_relu(self.to_full(up)))
         return residual
+
+    def encode(self, full: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the features (n, c, h / s, w / s) of the ``ENCODED`` layers.
+
+        Args:
+            full: image, buffers and noise (n, c, h, w), the image from -1 to 1.
+        """
+        half = _relu(self.to_half(functional.pixel_unshuffle(full, 2)))  # (n, width, h/2, w/2)
+        quarter = _relu(self.to_quarter(half))  # (n, 2 width, h/4, w/4)
+        return half, quarter, self.blocks(quarter)
 
 
 class Block(nn.Module):

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sim2cam.adapt.translator.discriminator import PatchDiscriminator
+from sim2cam.training.processes import divisor
 
 UNDECIDED_HINGE = 2.0
 """``discriminator_hinge`` of verdicts that are all 0."""
@@ -53,7 +54,7 @@ def structure_loss(
     covariance = _box(x * y, window_px) - mean_x * mean_y
     correlation = covariance / (variance_x * variance_y + 1e-10).sqrt()
     counts = (variance_x > least_contrast**2).to(x.dtype)
-    return ((1.0 - correlation) * counts).sum() / counts.sum().clamp(min=1.0)
+    return ((1.0 - correlation) * counts).sum() / divisor(counts.sum())
 
 
 def range_loss(raw: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ def paired_loss(raw: Tensor, captured: Tensor, registered: Tensor) -> Tensor:
         registered: (n, 1, h, w), weights of the pixels; where all are 0, so is the loss.
     """
     penalty = ((raw - captured).square() + _SMALL**2).sqrt() - _SMALL
-    return (penalty.mean(dim=1, keepdim=True) * registered).sum() / registered.sum().clamp(min=1.0)
+    return (penalty.mean(dim=1, keepdim=True) * registered).sum() / divisor(registered.sum())
 
 
 def _box(values: Tensor, window_px: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,7 +12,13 @@ from sim2cam.adapt.translator.augment import draw_augmentation
 from sim2cam.adapt.translator.buffers import count_channels
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import THUMBNAIL_PX
-from sim2cam.adapt.translator.patches import Batch, Patches, image_bytes
+from sim2cam.adapt.translator.patches import (
+    Batch,
+    FilmPatches,
+    Patches,
+    draw_places,
+    image_bytes,
+)
 from sim2cam.adapt.translator.step import build_players, generator_losses, translate
 from sim2cam.dataset.sample import Dataset
 
@@ -40,7 +46,8 @@ def memory_of(
     """Returns what a training needs, without Python's own and what single operations take for a moment.
 
     The losses of the generator, whose graph is the largest, are worked out on one small patch, and what
-    they keep is counted; it grows with the pixels. In half precision it is less.
+    they keep is counted; it grows with the pixels. In half precision it is less. A detector that is looked
+    through (``perception_weight``) comes on top.
 
     Args:
         config: of the training.
@@ -57,7 +64,7 @@ def memory_of(
 
     alive: list[torch.UntypedStorage] = []
     players = build_players(config, buffers, torch.device("cpu"))
-    batch = _probe(count_channels(buffers))
+    batch = _probe(config, count_channels(buffers))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         generator_losses(players, translate(players.generator, batch.sim), batch)
     weights = sum(
@@ -73,12 +80,14 @@ def memory_of(
     return Memory(_COPIES * weights + int(patches * sum(kept.values())), images)
 
 
-def _probe(channels: int) -> Batch:
-    """Returns one patch of each side, of a pair."""
+def _probe(config: TranslatorConfig, channels: int) -> Batch:
+    """Returns one patch of each side, of a pair, and of a film where films are learned from."""
 
     def planes(count: int, side: int = _PROBE_PX) -> Tensor:
         return torch.full((1, count, side, side), 0.5)
 
     patches = Patches(planes(3), planes(channels), planes(1), planes(3, THUMBNAIL_PX))
     draw = draw_augmentation(np.random.default_rng(0), 1, _PROBE_PX)
-    return Batch(patches, patches, draw, planes(1))
+    places = draw_places(replace(config, patch_px=_PROBE_PX), 0) if config.nce_weight else ()
+    film = FilmPatches(patches, patches, planes(3)) if config.flow_weight else None
+    return Batch(patches, patches, draw, planes(1), places, film)

@@ -17,7 +17,7 @@ from sim2cam.adapt.frame import Frame, read_frame
 from sim2cam.adapt.translator.augment import Augmentation, draw_augmentation
 from sim2cam.adapt.translator.buffers import buffer_channels, count_channels, mirrored
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.generator import THUMBNAIL_PX
+from sim2cam.adapt.translator.generator import ENCODED, THUMBNAIL_PX
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.images import read_rgb
 from sim2cam.seeds import stream
@@ -26,6 +26,9 @@ Tiles = NDArray[np.bool_]
 """Of the tiles of an image, ``TILE_PX`` a side, from its upper left corner."""
 
 TILE_PX = 32
+
+MOST_PLACES = 256
+"""Pixels of a layer that are looked for again, as CUT has it."""
 
 _CANDIDATES = 4  # places compared before a patch is cut
 
@@ -66,6 +69,33 @@ class Patches:
         moved = (self.rgb, self.buffers, self.noise, self.thumbnail)
         return Patches(*(tensor.to(device) for tensor in moved))
 
+    def of(self, patches: slice) -> Patches:
+        """Returns some of them."""
+        return Patches(*(tensor[patches] for tensor in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class FilmPatches:
+    """Pictures of films at places that stay, each with the one before it.
+
+    Attributes:
+        earlier, later: patches.
+        flow: (n, 3, side, side), from each pixel of the later one to where its point was in the earlier
+            one, pixels to the right and down; 1 where both patches show it, else 0.
+    """
+
+    earlier: Patches
+    later: Patches
+    flow: Tensor
+
+    def to(self, device: torch.device) -> FilmPatches:
+        """Returns the same on a device."""
+        return FilmPatches(self.earlier.to(device), self.later.to(device), self.flow.to(device))
+
+    def of(self, patches: slice) -> FilmPatches:
+        """Returns some of its patches."""
+        return FilmPatches(self.earlier.of(patches), self.later.of(patches), self.flow[patches])
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -75,31 +105,44 @@ class Batch:
         sim, real: of the same places where they are pairs.
         augmentation: of both.
         registered: (n, 1, side, side), 1 where a pair shows the same; None where there are no pairs.
+        places: of each of the generator's ``ENCODED`` layers, pixels (p,) that are looked for again; none
+            where that is not learned.
+        film: pictures of films; None where they are not to be changed alike.
     """
 
     sim: Patches
     real: Patches
     augmentation: Augmentation
     registered: Tensor | None = None
+    places: tuple[Tensor, ...] = ()
+    film: FilmPatches | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Returns the same with its tensors on a device."""
-        registered = None if self.registered is None else self.registered.to(device)
-        return Batch(self.sim.to(device), self.real.to(device), self.augmentation, registered)
+        return Batch(
+            self.sim.to(device),
+            self.real.to(device),
+            self.augmentation,
+            None if self.registered is None else self.registered.to(device),
+            tuple(places.to(device) for places in self.places),
+            None if self.film is None else self.film.to(device),
+        )
 
     def parts(self, count: int) -> list[Batch]:
         """Returns as many equal parts of it; ``count`` divides the number of patches."""
         size = len(self.sim.rgb) // count
-        return [self._part(slice(first, first + size)) for first in range(0, size * count, size)]
+        return [self.of(slice(first, first + size)) for first in range(0, size * count, size)]
 
-    def _part(self, patches: slice) -> Batch:
-        sim, real = (
-            Patches(*(tensor[patches] for tensor in vars(side).values()))
-            for side in (self.sim, self.real)
+    def of(self, patches: slice) -> Batch:
+        """Returns some of its patches."""
+        return Batch(
+            self.sim.of(patches),
+            self.real.of(patches),
+            Augmentation(*(drawn[patches] for drawn in vars(self.augmentation).values())),
+            None if self.registered is None else self.registered[patches],
+            self.places,
+            None if self.film is None else self.film.of(patches),
         )
-        augmentation = Augmentation(*(drawn[patches] for drawn in vars(self.augmentation).values()))
-        registered = None if self.registered is None else self.registered[patches]
-        return Batch(sim, real, augmentation, registered)
 
 
 class Place(NamedTuple):
@@ -210,14 +253,33 @@ def thumbnail_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.ascontiguousarray(small.transpose(2, 0, 1), dtype=np.float32) / np.float32(255.0)
 
 
+def draw_places(config: TranslatorConfig, step: int) -> tuple[Tensor, ...]:
+    """Returns up to ``MOST_PLACES`` different pixels of each of the generator's ``ENCODED`` layers."""
+    rng = stream(config.seed, "translator/places", scene_index=step)
+    sides = (config.patch_px // smaller for smaller in ENCODED)
+    return tuple(torch.from_numpy(rng.permutation(side**2)[:MOST_PLACES]) for side in sides)
+
+
 def _patches(cuts: Sequence[Decoded], rng: np.random.Generator, channels: int) -> Patches:
-    """Returns patches; those of a source without buffers get zeros, which mean nothing known."""
+    """Returns patches with noise of their own."""
+    side = cuts[0].rgb.shape[0]
+    noise = rng.standard_normal((len(cuts), 1, side, side), np.float32)
+    return patches_of(cuts, noise, channels)
+
+
+def patches_of(cuts: Sequence[Decoded], noise: NDArray[np.float32], channels: int) -> Patches:
+    """Returns patches; those of a source without buffers get zeros, which mean nothing known.
+
+    Args:
+        cuts: of one size.
+        noise: (n, 1, side, side).
+        channels: of the generator's buffers.
+    """
     side = cuts[0].rgb.shape[0]
     buffers = np.zeros((len(cuts), channels, side, side), np.float32)
     for row, cut in zip(buffers, cuts, strict=True):
         row[: len(cut.buffers)] = cut.buffers
     rgb = np.stack([cut.rgb.transpose(2, 0, 1) for cut in cuts])
-    noise = rng.standard_normal((len(cuts), 1, side, side), np.float32)
     return Patches(
         torch.from_numpy(rgb).float() / 255.0,
         torch.from_numpy(buffers),

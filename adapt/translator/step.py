@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from sim2cam.adapt.reference.losses import patch_nce
+from sim2cam.adapt.reference.networks import PatchProjector, initialise
 from sim2cam.adapt.translator.augment import augment
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.discriminator import PatchDiscriminator, initialise_discriminator
+from sim2cam.adapt.translator.film import flow_loss
 from sim2cam.adapt.translator.generator import Generator, Translation, initialise_generator
 from sim2cam.adapt.translator.losses import (
     discriminator_hinge,
@@ -21,27 +24,49 @@ from sim2cam.adapt.translator.losses import (
     structure_loss,
 )
 from sim2cam.adapt.translator.patches import Batch, Patches
+from sim2cam.adapt.translator.perception import Said, perception_loss
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.seeds import integer_seed
 from sim2cam.training.device import autocast
+from sim2cam.training.processes import average_gradients
 
 _BETAS = (0.5, 0.99)
 
 
 @dataclass(frozen=True)
 class Players:
-    """The two networks and their optimisers."""
+    """The two networks, their optimisers, and what else says how good the generator is.
+
+    Attributes:
+        generator, discriminator: the two networks.
+        generator_optimiser: also of the projector.
+        discriminator_optimiser: of the discriminator alone.
+        projector: by which places are found again; None where that is not learned.
+        look: what a detector says of pictures (n, 3, h, w), 0 to 1; None without one.
+    """
 
     generator: Generator
     discriminator: PatchDiscriminator
     generator_optimiser: torch.optim.Adam
     discriminator_optimiser: torch.optim.Adam
+    projector: PatchProjector | None = None
+    look: Callable[[Tensor], Said] | None = None
 
 
 def build_players(
-    config: TranslatorConfig, buffers: tuple[str, ...], device: torch.device
+    config: TranslatorConfig,
+    buffers: tuple[str, ...],
+    device: torch.device,
+    look: Callable[[Tensor], Said] | None = None,
 ) -> Players:
-    """Returns both networks as they are at step 0, and their optimisers."""
+    """Returns the networks as they are at step 0, and their optimisers.
+
+    Args:
+        config: of the training.
+        buffers: that the generator is given.
+        device: of the networks.
+        look: as ``Players`` has it.
+    """
     generator = build_generator(config, buffers)
     discriminator = PatchDiscriminator(config.width)
     initialise_generator(generator, _rng(config, "translator/generator"))
@@ -49,12 +74,27 @@ def build_players(
     # torch's types do not know that Module.to takes a memory format alone
     generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     discriminator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    projector = _projector(config, generator)
+    learned = list(generator.parameters())
+    if projector is not None:
+        learned += projector.to(device).parameters()
     return Players(
         generator,
         discriminator,
-        torch.optim.Adam(generator.parameters(), config.learning_rate_generator, _BETAS),
+        torch.optim.Adam(learned, config.learning_rate_generator, _BETAS),
         torch.optim.Adam(discriminator.parameters(), config.learning_rate_discriminator, _BETAS),
+        projector,
+        look if config.perception_weight else None,
     )
+
+
+def _projector(config: TranslatorConfig, generator: Generator) -> PatchProjector | None:
+    """Returns the projector as it is at step 0; None where places are not looked for again."""
+    if not config.nce_weight:
+        return None
+    projector = PatchProjector(generator.encoded_channels)
+    initialise(projector, _rng(config, "translator/projector"), xavier=False)
+    return projector
 
 
 def translate(generator: Generator, patches: Patches) -> Translation:
@@ -106,6 +146,7 @@ def update_discriminator(
         loss, scalars = _discriminator_loss(players.discriminator, fake_rgb, part, config, step)
         (loss / len(parts)).backward()  # type: ignore[no-untyped-call]
         found.append(scalars)
+    average_gradients(players.discriminator_optimiser)
     players.discriminator_optimiser.step()
     return _means(found)
 
@@ -147,6 +188,9 @@ def update_generator(
         "structure": config.structure_weight,
         "range": config.range_weight,
         "paired": config.paired_weight,
+        "perception": config.perception_weight,
+        "nce": config.nce_weight,
+        "flow": config.flow_weight,
     }
     found = []
     players.generator_optimiser.zero_grad(set_to_none=True)
@@ -157,6 +201,7 @@ def update_generator(
         change = (fake.rgb - part.sim.rgb).abs().mean()
         scalars = losses | {"generator": total, "mean_change": change}
         found.append({name: value.detach() for name, value in scalars.items()})
+    average_gradients(players.generator_optimiser)
     players.generator_optimiser.step()
     return _means(found)
 
@@ -167,8 +212,8 @@ def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[str, Tensor]:
-    """Returns the losses of translated renders, of captures sent through the generator, and of pairs
-    that of what still differs.
+    """Returns the losses of translated renders, of captures sent through the generator, of pairs that of
+    what still differs, and those of what else there is in ``players`` and ``batch``.
     """
     players.discriminator.requires_grad_(False)
     verdict = judge(players.discriminator, augment(fake.rgb, batch.augmentation))
@@ -182,7 +227,35 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
     }
     if batch.registered is not None:
         losses["paired"] = paired_loss(fake.raw, batch.real.rgb, batch.registered)
+    if players.look is not None:
+        with torch.no_grad():
+            before = players.look(batch.sim.rgb)
+        losses["perception"] = perception_loss(before, players.look(fake.rgb))
+    if players.projector is not None:
+        seen = [players.generator.features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
+        losses["nce"] = nce_loss(players.projector, seen[0], seen[1], batch.places)
+    if batch.film is not None:
+        made = [translate(players.generator, p).rgb for p in (batch.film.earlier, batch.film.later)]
+        losses["flow"] = flow_loss(batch.film, *made)
     return losses
+
+
+def nce_loss(
+    projector: PatchProjector,
+    before: Sequence[Tensor],
+    after: Sequence[Tensor],
+    places: Sequence[Tensor],
+) -> Tensor:
+    """Returns how hard places of renders are to find again in translations: ``patch_nce``, as a mean over
+    layers.
+
+    Args:
+        projector: of the features.
+        before, after: features (n, c, h, w) of each layer, of renders and translations.
+        places: of each layer (p,).
+    """
+    pairs = zip(projector(after, places), projector(before, places), strict=True)
+    return torch.stack([patch_nce(found, source) for found, source in pairs]).mean()
 
 
 def _rng(config: TranslatorConfig, path: str) -> torch.Generator:

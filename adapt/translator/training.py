@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.film import FilmSource
 from sim2cam.adapt.translator.losses import UNDECIDED_HINGE
 from sim2cam.adapt.translator.pairs import MOST_PX, Pairs, pairs_of
 from sim2cam.adapt.translator.patches import (
@@ -35,7 +36,9 @@ from sim2cam.adapt.translator.patches import (
     PatchSource,
     draw_batch,
     draw_paired_batch,
+    draw_places,
 )
+from sim2cam.adapt.translator.perception import Said
 from sim2cam.adapt.translator.step import build_players, update
 from sim2cam.adapt.translator.translator import (
     Translator,
@@ -45,9 +48,11 @@ from sim2cam.adapt.translator.translator import (
     translator_of,
 )
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import InputError
-from sim2cam.training.device import find_device
+from sim2cam.errors import InputError, UsageError
+from sim2cam.seeds import stream
 from sim2cam.training.ema import WeightAverage
+from sim2cam.training.launch import is_first
+from sim2cam.training.processes import joined, share_of, wait_for_all
 from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import as_stored
 
@@ -77,7 +82,8 @@ def train_translator(
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
         paired: captures are of the scenes of the renders that have their names; of these pairs
             (``pairs_of``) the generator is also taught what differs.
-        jury: that translations of renders kept aside are judged by.
+        jury: that translations of renders kept aside are judged by, and the detector that the generator
+            learns not to surprise, where that has a weight.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
         progress: is told of every line of the record.
@@ -88,15 +94,16 @@ def train_translator(
             read.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError, BackendError: there is no such device.
+        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
+            batch.
         RunawayError: the loss is no longer finite.
     """
     pairs = _enough(pairs_of(sim, real)) if paired else None
     if pairs is not None:
         sim, real = pairs.sim, pairs.real
     contest = contest_of(sim, real, config, jury, is_paired=paired)
-    place = find_device(device)
     buffers = buffers_of(sim) if config.use_buffers else ()
+    perception = jury.perception if config.perception_weight else None
     card = TranslatorCard(
         config.steps,
         buffers,
@@ -104,21 +111,27 @@ def train_translator(
         images_record(sim),
         images_record(real),
         pairs=None if pairs is None else pairs.record,
+        perception=None if perception is None else perception.record,
     )
-    game = ResidualGame(config, buffers, _draw_of(contest.parts, pairs, config, buffers), place)
-    played = play(
-        game,
-        _identity(card),
-        config.steps,
-        run_dir,
-        contest,
-        cure="Lower learning_rate_generator and learning_rate_discriminator",
-        resume=resume,
-        progress=progress,
-        checkpoint_s=checkpoint_s,
-    )
-    save_translator(run_dir / WEIGHTS, played.weights, replace(card, ending=played.ending))
-    return load_translator(run_dir, device=device)
+    draw = _draw_of(contest.parts, pairs, config, buffers)
+    with joined(device) as place:
+        played = play(
+            ResidualGame(
+                config, buffers, draw, place, None if perception is None else perception.look
+            ),
+            _identity(card),
+            config.steps,
+            run_dir,
+            contest,
+            cure="Lower learning_rate_generator and learning_rate_discriminator",
+            resume=resume,
+            progress=progress,
+            checkpoint_s=checkpoint_s,
+        )
+        if is_first():
+            save_translator(run_dir / WEIGHTS, played.weights, replace(card, ending=played.ending))
+        wait_for_all()
+    return load_translator(run_dir, device=str(place))
 
 
 class ResidualGame:
@@ -132,20 +145,23 @@ class ResidualGame:
         buffers: tuple[str, ...],
         draw: Callable[[int], Batch],
         device: torch.device,
+        look: Callable[[Tensor], Said] | None = None,
     ) -> None:
         self._config = config
         self._buffers = buffers
         self._draw = draw
+        self._ours = _share(config)
         self._device = device
-        self._players = build_players(config, buffers, device)
+        self._players = build_players(config, buffers, device, look)
         self._average = WeightAverage(self._players.generator, config.ema_decay)
 
     def play(self, step: int) -> dict[str, Tensor]:
         """Returns the losses ``adversarial identity structure range generator discriminator``, of
-        pairs ``paired``, now and then ``gradient_penalty``; ``mean_change``, and
-        ``discriminator_accuracy`` (0.5: it cannot tell).
+        pairs ``paired``, where they are learned ``perception nce flow``, now and then
+        ``gradient_penalty``; ``mean_change``, and ``discriminator_accuracy`` (0.5: it cannot tell).
         """
-        scalars = update(self._players, self._draw(step).to(self._device), self._config, step)
+        batch = self._draw(step).of(self._ours).to(self._device)
+        scalars = update(self._players, batch, self._config, step)
         self._average.update(self._players.generator, step)
         return scalars
 
@@ -161,12 +177,18 @@ class ResidualGame:
             found[f"augmentation/{name}"] = torch.from_numpy(value)
         if batch.registered is not None:
             found["registered"] = batch.registered
+        if batch.film is not None:
+            found |= {"film/earlier": batch.film.earlier.rgb, "film/later": batch.film.later.rgb}
         return found
 
     def state(self) -> Groups:
         """Returns networks, optimisers and the averaged weights."""
         p = self._players
+        more: Groups = {}
+        if p.projector is not None:
+            more = player_state("projector", p.projector, p.generator_optimiser)
         return {
+            **more,
             **player_state("generator", p.generator, p.generator_optimiser),
             **player_state("discriminator", p.discriminator, p.discriminator_optimiser),
             "average": self._average.state,
@@ -177,6 +199,8 @@ class ResidualGame:
         p = self._players
         restore_player(groups, "generator", p.generator, p.generator_optimiser)
         restore_player(groups, "discriminator", p.discriminator, p.discriminator_optimiser)
+        if p.projector is not None:
+            restore_player(groups, "projector", p.projector, p.generator_optimiser)
         self._average.load(groups["average"])
 
     def weights(self) -> dict[str, Tensor]:
@@ -197,6 +221,21 @@ class ResidualGame:
         found = float(discriminator(picture.to(self._device)).mean())
         discriminator.train()
         return found
+
+
+def _share(config: TranslatorConfig) -> slice:
+    """Returns which patches of a batch are this process's.
+
+    Raises:
+        UsageError: they cannot be divided evenly among processes, and then in ``parts``.
+    """
+    ours = share_of(config.batch)
+    if (ours.stop - ours.start) % config.parts:
+        raise UsageError(
+            f"parts must divide the {ours.stop - ours.start} patches of a batch that each process has, "
+            f"not {config.parts}"
+        )
+    return ours
 
 
 def _enough(pairs: Pairs) -> Pairs:
@@ -224,17 +263,30 @@ def _draw_of(
     real = PatchSource(parts.real, buffers=(), cache_bytes=config.cache_bytes)
     channels = count_channels(buffers)
     if pairs is None:
-        return functools.partial(draw_batch, sim, real, config, channels)
-    tiles = [pairs.registered[sample.name] for sample in parts.sim.samples]
-    return functools.partial(draw_paired_batch, sim, real, tiles, config, channels)
+        draw = functools.partial(draw_batch, sim, real, config, channels)
+    else:
+        tiles = [pairs.registered[sample.name] for sample in parts.sim.samples]
+        draw = functools.partial(draw_paired_batch, sim, real, tiles, config, channels)
+    films = FilmSource(parts.sim, sim) if config.flow_weight else None
+
+    def drawn(step: int) -> Batch:
+        rng = stream(config.seed, "translator/film", scene_index=step)
+        return replace(
+            draw(step),
+            places=draw_places(config, step) if config.nce_weight else (),
+            film=films.draw(rng, config.patch_px, config.batch, channels) if films else None,
+        )
+
+    return drawn
 
 
 def _identity(card: TranslatorCard) -> dict[str, Any]:
-    decisive = {name: value for name, value in asdict(card.config).items() if name != "cache_bytes"}
+    decisive = {n: v for n, v in card.config.to_json().items() if n != "cache_bytes"}
     return {
         "config": decisive,
         "buffers": list(card.buffers),
         "sim": card.sim.digest,
         "real": card.real.digest,
         **({} if card.pairs is None else {"paired": True}),
+        **({} if card.perception is None else {"perception": card.perception.digest}),
     }

@@ -51,8 +51,6 @@ def let_go(mujoco: Any, bodies: list[dict[str, Any]], step_s: float) -> dict[str
     """Returns how far the bodies of a scene move, and how deep they overlap at first."""
     model = mujoco.MjModel.from_xml_string(_model(bodies, step_s))
     data = mujoco.MjData(model)
-    model.body_ipos[1:] = [body["center_m"] for body in bodies]
-    mujoco.mj_setConst(model, data)
     mujoco.mj_forward(model, data)
     overlap = max((-float(contact.dist) for contact in data.contact), default=0.0)
     start = data.xipos.copy()
@@ -72,7 +70,7 @@ def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
     settled, and by the greater one here: what moves is given its own times the table's.
     """
     root = Xml.Element("mujoco")
-    Xml.SubElement(root, "compiler", angle="radian", inertiafromgeom="true")
+    Xml.SubElement(root, "compiler", angle="radian", inertiafromgeom="auto")
     option = Xml.SubElement(
         root, "option", timestep=str(step_s), cone="elliptic", impratio="20", noslip_iterations="3"
     )
@@ -85,10 +83,24 @@ def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
         )
         if body["mass_kg"]:
             Xml.SubElement(frame, "freejoint")
+            _add_mass(frame, body)
         rubs = table if body["mass_kg"] else 0.0
         slides, rolls = body["friction"] * rubs, body["rolling_m"] * rubs
         _add_geoms(assets, frame, number, body, f"{slides:.9g} {rolls:.9g} {rolls:.9g}")
     return Xml.tostring(root, encoding="unicode")
+
+
+def _add_mass(frame: Xml.Element, body: dict[str, Any]) -> None:
+    """Adds how the mass of a body is spread, where it is not that of one geom."""
+    if body["moments_m2"] is None:
+        return
+    moments = body["mass_kg"] * np.array(body["moments_m2"])
+    most = moments.argmax()  # the sum of the others in what is flat, but for rounding
+    moments[most] = min(moments[most], np.delete(moments, most).sum())
+    Xml.SubElement(
+        frame, "inertial", mass=repr(body["mass_kg"]), pos=_text(body["center_m"]),
+        quat=_text(body["axes_wxyz"]), diaginertia=" ".join(map(repr, moments.tolist())),
+    )  # fmt: skip
 
 
 def _add_geoms(

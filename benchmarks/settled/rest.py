@@ -20,6 +20,7 @@ from sim2cam.pipeline.scenes import SettledScene, settled_scene
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.compounds import Part, parts_of
 from sim2cam.render.physics.contacts import supports_in
+from sim2cam.render.physics.masses import balance_of
 from sim2cam.render.physics.world import ROLLING_M
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.fasteners import Bolt, Nut
@@ -144,15 +145,27 @@ def _neutral(scene: Scene) -> list[dict[str, Any]]:
             "mass_kg": 0.0 if body.is_fixed else body.mass_kg,
             "friction": body.friction,
             "rolling_m": ROLLING_M.get(body.asset.kind, 0.0),
+            **_balance(body),
             **_shape(body),
         }
         for body in scene.bodies
     ]
 
 
+def _balance(body: Body) -> dict[str, Any]:
+    """Returns where the mass of a body lies in its frame, its principal axes, and its moments about
+    them over its mass; no moments of a simple shape about its middle, which every engine knows.
+    """
+    balance = balance_of(body)
+    return {
+        "center_m": balance.frame.position_m,
+        "axes_wxyz": balance.frame.rotation_wxyz,
+        "moments_m2": balance.moments_m2,
+    }
+
+
 def _shape(body: Body) -> dict[str, Any]:
-    """Returns what a body collides as, and where its mass lies in its frame."""
-    center = np.array(body.mass_offset_m, np.float64)
+    """Returns what a body collides as."""
     match body.asset:
         case Die():
             shape: dict[str, Any] = {"kind": "box", "half_m": [body.asset.edge_m / 2] * 3}
@@ -163,15 +176,14 @@ def _shape(body: Body) -> dict[str, Any]:
         case Ground():
             shape = {"kind": "plane", "half_m": [body.asset.side_m / 2] * 2 + [0.1]}
         case MeshFile():
-            collider = collider_of(body.asset)
-            center = center + collider.center
-            shape = {"kind": "parts", "parts_m": [part.tolist() for part in collider.parts]}
+            parts = [part.tolist() for part in collider_of(body.asset).parts]
+            shape = {"kind": "parts", "parts_m": parts}
         case TwistyCube() | Bolt() | Nut() | Tubes():
             corners = [_corners(part).tolist() for part in parts_of(body.asset)]
             shape = {"kind": "parts", "parts_m": corners}
         case _:
             shape = {"kind": "box", "half_m": [side / 2 for side in body.asset.size_m]}
-    return {**shape, "center_m": center.tolist()}
+    return shape
 
 
 def _corners(part: Part) -> np.ndarray:

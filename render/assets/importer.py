@@ -169,6 +169,9 @@ def _imported(
     told = card.unit or (_METRIC if suffix in _METRIC_SUFFIXES else unit)
     if found.articulation and told != _METRIC:
         raise InputError(path.with_suffix(".toml"), f"unit: a {suffix[1:].upper()} is in metres.")
+    if found.articulation and card.center_of_mass:
+        problem = f"center_of_mass: a {suffix[1:].upper()} says itself where its links have theirs."
+        raise InputError(path.with_suffix(".toml"), problem)
     known = told or _guessed_unit(longest)
     metres = METRES[known]
     _check_size(path, longest * metres, known)
@@ -199,6 +202,7 @@ def _imported(
         symmetries=card.symmetries,
         licence=card.licence,
         articulation=found.articulation,
+        mass_offset_m=_mass_offset(path, card, found, metres),
     )
     doubts = list(found.repairs)
     if min(facts.size_m) < _THIN_M:
@@ -225,6 +229,24 @@ def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
             f'{low:g} to {high:g} m can be thrown. Say unit = "mm", or another, in '
             f"{path.with_suffix('.toml').name}.",
         )
+
+
+def _mass_offset(path: Path, card: AssetCard, found: _Measures, metres: float) -> Vec3 | None:
+    """Returns how far from the centre of its shape an object balances; None when nobody said.
+
+    Raises:
+        InputError: that is outside of the object.
+    """
+    if card.center_of_mass is None:
+        return None
+    for axis, low, at, high in zip("xyz", found.low, card.center_of_mass, found.high, strict=True):
+        if not low <= at <= high:
+            raise InputError(
+                path.with_suffix(".toml"),
+                f"center_of_mass: {axis} is {at:g}, outside of the object, which reaches from {low:g} "
+                f"to {high:g}. Give it in the frame and unit of {path.name}.",
+            )
+    return _times(metres, vec3(np.subtract(card.center_of_mass, found.center)))
 
 
 def _mass(path: Path, found: _Measures, metres: float) -> Interval:

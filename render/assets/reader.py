@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ SUFFIXES = (*MESH_SUFFIXES, *MODEL_SUFFIXES)
 MAX_BYTES = 256 * 2**20
 """Larger files are not opened."""
 
+_GLASS = b"KHR_materials_transmission"  # of glTF's extensions; trimesh leaves it out
 _BROKEN = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, OSError,
     RuntimeError, OverflowError, ImportError,
@@ -180,7 +182,26 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
         scene.apply_transform(turn)
     for name in dict.fromkeys(missing):
         warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
+    if colored and (_GLASS in data or any(map(_is_clear, scene.geometry.values()))):
+        warn(path, "has materials that let light through. They are drawn opaque.")
     return scene, Sources(hashes, tuple(missing))
+
+
+def _is_clear(solid: Any) -> bool:
+    """Returns whether the material of a shape of trimesh's lets light through, if only in places."""
+    material = getattr(solid.visual, "material", None)
+    told = getattr(material, "kwargs", {})  # all words of an MTL file
+    opaque, clear = _number(told.get("d", "1")), _number(told.get("tr", "0"))
+    is_mixed = getattr(material, "alphaMode", None) in ("BLEND", "MASK")
+    return is_mixed or opaque < 1 or clear > 0
+
+
+def _number(words: Sequence[str]) -> float:
+    """Returns the last word as a number; one that is none is neither below nor above any other."""
+    try:
+        return float(words[-1])
+    except ValueError:
+        return math.nan
 
 
 def _as_utf8(text: bytes) -> bytes:

@@ -35,7 +35,7 @@ _CHECK_EVERY = 24
 _CALM_CHECKS = 2
 _MAX_CHECKS = 60
 _DRIFT_STEPS = 120
-_MAX_SUBSTEPS = 16
+_MAX_SUBSTEPS = 64
 _SPARE = 0.8
 _LEAST_J = 1e-9
 _FALLEN_OFF_M = 2.0
@@ -301,11 +301,13 @@ def _substeps(energies_j_kg: NDArray[np.float64], thin_m: float) -> int:
 
 
 def _thinnest_m(scene: Scene) -> float:
-    """Returns half the thicknesses of the thinnest body that moves and the thinnest that does not."""
-    sides: dict[bool, list[float]] = {True: [], False: []}
-    for body in scene.bodies:
-        sides[body.is_fixed].append(_thickness_m(body.asset))
-    return (min(sides[True], default=math.inf) + min(sides[False], default=math.inf)) / 2
+    """Returns half the thicknesses of the thinnest body that moves and the thinnest other one."""
+    thick = sorted((_thickness_m(body.asset), body.is_fixed) for body in scene.bodies)
+    first = next((n for n, (_, is_fixed) in enumerate(thick) if not is_fixed), None)
+    if first is None:
+        return math.inf
+    moving_m, _ = thick.pop(first)
+    return (moving_m + min((thick_m for thick_m, _ in thick), default=math.inf)) / 2
 
 
 def _thickness_m(asset: Asset) -> float:

@@ -48,6 +48,7 @@ ROLLING_M = {
     "mesh": 2e-3,
 }
 """Resistance to rolling by kind, over the push on it; on flat faces it makes bodies jitter."""
+_ITERATIONS = 60  # of the solver, in each part of a step
 _BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
 _APART = 0.5  # share of an overlap that a step takes away; so bounces are as high as told
 
@@ -59,7 +60,7 @@ def world_of(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]
     client.setPhysicsEngineParameter(
         fixedTimeStep=STEP_S,
         numSubSteps=1,
-        numSolverIterations=60,
+        numSolverIterations=_ITERATIONS,
         deterministicOverlappingPairs=1,
         useSplitImpulse=1,  # pushing bodies apart that overlap must not throw them
         splitImpulsePenetrationThreshold=0.0,

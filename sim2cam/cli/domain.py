@@ -186,7 +186,7 @@ def _report(
         _pictures(checked),
         _pictures(far),
         _curves(fit),
-        tuple(ShownStep(step.step, step.gap, step.aspects) for step in ladder),
+        tuple(ShownStep(step.step, step.gap, step.aspects, step.imprints) for step in ladder),
     )
 
 

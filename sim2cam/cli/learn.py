@@ -13,6 +13,7 @@ import tyro
 from sim2cam.cli.console import Console
 from sim2cam.cli.options import Folder, Talk, check_numbers
 from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.training.launch import is_first, process_count, processes_here
 
 if TYPE_CHECKING:
     from sim2cam.adapt.certificate.certificate import SetCertificate
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from sim2cam.adapt.selection import Ending
     from sim2cam.adapt.store import PlainMethod
     from sim2cam.adapt.translator.config import TranslatorConfig
+    from sim2cam.adapt.translator.perception import Perception
     from sim2cam.dataset.sample import Dataset
     from sim2cam.models.trust import Source
+    from sim2cam.training.board import Board
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,11 @@ class AdaptTrain:
     """Its [adapt] section names the method, configures its training and holds the limits that
     translations keep to."""
     task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """Detector whose finds must survive; it helps to choose which weights of the training ship."""
+    """Detector whose finds must survive, by its file or the name of one that ships: it helps to choose which
+    weights of the training ship and, if it is good on the renders, the learned translator is trained to leave
+    what it sees."""
     judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """A second detector, of another architecture."""
+    """A second detector, of another architecture: dice-judge, or a file."""
     preset: Literal["demo", "small", "large"] | None = None
     """Settings of the learned translator, instead of the recipe's: about two minutes, or twenty of two
     cores, or half an hour of a GPU."""
@@ -72,18 +77,22 @@ class AdaptTrain:
     """Read only so many captures."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
+    tensorboard: bool = False
+    """Write the curves for TensorBoard too, into the run folder."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Threads, of all processes on this machine together."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
         """Trains, or fits."""
+        from sim2cam.adapt.concerns import concerns
         from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
         from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import read_captures
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translate import Certification, fit_plain_transfer, train_network
+        from sim2cam.training.board import Board
 
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
@@ -93,6 +102,7 @@ class AdaptTrain:
         method = self.method or options.method
         self._check_for(method)
         given = _given(steps=self.steps, seed=self.seed)
+        board = Board(self.out) if self.tensorboard else None
         judges = _judges(self.task, self.judge)
         training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
         if method == "translator":
@@ -101,18 +111,17 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **given))
         else:
-            if judges:
-                raise UsageError(
-                    f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. "
-                    "Give it to adapt apply."
-                )
+            _check_fit(method, judges, board)
             plain = cast("PlainMethod", method)
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
         sim = read_captures(self.sim)
+        for concern in concerns(sim, real):
+            console.say(f"warning: {concern}")
         if isinstance(training, TranslatorConfig):
             console.say(_memory_words(training, sim, real))
+        perception = self._perception(training, judges, sim)
         clear_run(self.out, self.folder)
         ending = train_network(
             sim,
@@ -122,10 +131,12 @@ class AdaptTrain:
             certification=Certification(options.certificate, judges),
             resume=self.folder.resume,
             device=self.device,
-            progress=_steps(console, method),
+            progress=_steps(console, method, board),
             paired=self.paired,
+            perception=perception,
         )
-        write_training_page(self.out, ending, real)
+        if is_first():
+            write_training_page(self.out, ending, real)
         self._tell(method, ending)
 
     def _check_for(self, method: str) -> None:
@@ -134,12 +145,40 @@ class AdaptTrain:
         Raises:
             UsageError: naming the flag.
         """
-        for flag, is_given in (("--preset", self.preset is not None), ("--paired", self.paired)):
+        flags = {"preset": self.preset is not None, "paired": self.paired}
+        for flag, is_given in flags.items():
             if is_given and method != "translator":
                 raise UsageError(
-                    f"{flag}: is of the learned translator, not of {method}. Leave it out, or take "
+                    f"--{flag}: is of the learned translator, not of {method}. Leave it out, or take "
                     "--method translator."
                 )
+
+    def _perception(
+        self,
+        training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig],
+        judges: Sequence[tuple[str, Path]],
+        renders: Dataset,
+    ) -> Perception | None:
+        """Returns the detector that the translator is trained to speak the same to; None, with why, without."""
+        from sim2cam.adapt.translator.config import TranslatorConfig
+        from sim2cam.pipeline.judges import perception_of
+        from sim2cam.training.processes import own_device
+
+        task = dict(judges).get("task")
+        if (
+            task is None
+            or not isinstance(training, TranslatorConfig)
+            or not training.perception_weight
+        ):
+            return None
+        found = perception_of(task, renders, own_device(self.device))
+        if isinstance(found, str):
+            self.talk.console().say(f"--task only judges, and teaches nothing: {found}")
+            return None
+        self.talk.console().say(
+            f"--task teaches too: its AP50 on {found.record.renders} renders is {found.record.ap50:.2f}"
+        )
+        return found
 
     def _tell(self, method: str, ending: Ending | None) -> None:
         """Says what came of it."""
@@ -171,9 +210,10 @@ class AdaptApply:
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
     """Its [adapt.certificate] section holds the limits that a translation keeps to."""
     task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """Detector whose finds must survive: the one that the pictures are for."""
+    """Detector whose finds must survive: the one that the pictures are for, by its file or the name of one
+    that ships."""
     judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """A second detector, of another architecture."""
+    """A second detector, of another architecture: dice-judge, or a file."""
     seed: int = 0
     """Decides what is drawn for every picture."""
     limit: int | None = None
@@ -271,8 +311,10 @@ class Train:
     than 19."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
+    tensorboard: bool = False
+    """Write the curves for TensorBoard too, into the run folder."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Threads, of all processes on this machine together."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
 
@@ -284,6 +326,7 @@ class Train:
         from sim2cam.models.trust import measure_trust
         from sim2cam.models.tuning import tune_weights
         from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.training.board import Board
 
         if self.weights and len(self.weights) != len(self.data):
             raise UsageError(
@@ -312,6 +355,7 @@ class Train:
         )
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
+        board = Board(self.out) if self.tensorboard else None
         clear_run(self.out, self.folder)
         train_detector(
             parts,
@@ -320,8 +364,10 @@ class Train:
             aids=Aids(self.start, captures, dev),
             resume=self.folder.resume,
             device=self.device,
-            progress=_steps(console, "detector"),
+            progress=_steps(console, "detector", board),
         )
+        if not is_first():
+            return
         if dev is not None:
             tune_weights(self.out / WEIGHTS, dev)
         if pictures is not None:
@@ -355,8 +401,27 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
     """Empties a run folder where that was asked for; one that holds anything else is refused."""
     from sim2cam.training.run import remove_run
 
-    if folder.overwrite:
+    if folder.overwrite and is_first():  # the others wait for it before they look
         remove_run(run_dir)
+
+
+def _check_fit(method: str, judges: Sequence[tuple[str, Path]], board: Board | None) -> None:
+    """Refuses what a transfer without a network has no use for.
+
+    Raises:
+        UsageError: naming it.
+    """
+    if judges:
+        raise UsageError(
+            f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. Give it to "
+            "adapt apply."
+        )
+    if board is not None:
+        raise UsageError(
+            f"--tensorboard: {method} is fitted, so there are no curves. Leave it out."
+        )
+    if process_count() > 1:
+        raise UsageError(f"{method} is fitted, by one process. Run it without torchrun.")
 
 
 def _memory_words(config: TranslatorConfig, sim: Dataset, real: Dataset) -> str:
@@ -371,29 +436,34 @@ def _memory_words(config: TranslatorConfig, sim: Dataset, real: Dataset) -> str:
 
 
 def _use_threads(count: int, console: Console) -> None:
-    """Takes so many threads, and warns where they would wait for one another."""
+    """Takes so many threads, all processes here together, and warns where they would wait for one another."""
     from sim2cam.training.device import crowding, use_threads
 
-    use_threads(count)
-    crowded = crowding(count)
+    each = max(1, count // processes_here())
+    use_threads(each)
+    crowded = crowding(each * processes_here()) if is_first() else None
     if crowded:
         console.say(f"warning: {crowded}")
 
 
-def _steps(console: Console, what: str) -> Callable[[Any], None]:
-    """Returns a callback for the training's lines; it shows steps and loss."""
+def _steps(console: Console, what: str, board: Board | None) -> Callable[[Any], None]:
+    """Returns a callback for the training's lines; it shows steps and loss, also on a board."""
     counter = console.progress(what)
 
     def tell(line: Any) -> None:
         counter(line.step, line.steps)
         console.detail(f"{what}: step {line.step}, {line}")
+        if board is not None:
+            board.tell(line)
 
     return tell
 
 
 def _judges(task: Path | None, judge: Path | None) -> tuple[tuple[str, Path], ...]:
+    from sim2cam.pipeline.judges import weights_file
+
     given = (("task", task), ("judge", judge))
-    return tuple((name, path) for name, path in given if path is not None)
+    return tuple((name, weights_file(path)) for name, path in given if path is not None)
 
 
 def _given(**values: Any) -> dict[str, Any]:

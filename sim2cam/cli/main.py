@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated, Any
 
 import tyro
@@ -22,7 +23,8 @@ from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
 from sim2cam.cli.predict import Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
-from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.errors import RepairWarning, Sim2CamError, UsageError
+from sim2cam.training.launch import process_count
 
 _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
@@ -63,6 +65,7 @@ _Command = (
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
+_AS_PYTHON_HAS_IT = warnings.formatwarning
 _STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
 
@@ -70,6 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
     # Threads that spin while they wait take the core from those that work; read when torch loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.formatwarning = _told
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         sys.stdout.write(f"sim2cam {__version__}\n")
@@ -82,6 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
         config=_STYLE,
     )
     try:
+        _check_launch(command)
         command.execute()
     except UsageError as error:
         return _fail(error, 2)
@@ -92,6 +97,32 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
+
+
+def _check_launch(command: object) -> None:
+    """Refuses commands that several processes would all do alike, into one folder.
+
+    Raises:
+        UsageError: torchrun has started several.
+    """
+    if process_count() > 1 and not isinstance(command, AdaptTrain | Train):
+        raise UsageError(
+            f"torchrun has started {process_count()} processes, but only train and adapt train share their "
+            "work among them. Run this command without torchrun."
+        )
+
+
+def _told(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """Returns what is printed of a warning: of a flaw of a user's file no line of our source."""
+    if issubclass(category, RepairWarning):
+        return f"sim2cam: {message}\n"
+    return _AS_PYTHON_HAS_IT(message, category, filename, lineno, line)
 
 
 def _fail(error: Sim2CamError, code: int) -> int:

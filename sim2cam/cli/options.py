@@ -10,6 +10,7 @@ import tyro
 
 from sim2cam.cli.console import Console
 from sim2cam.errors import OutputError, UsageError
+from sim2cam.training.launch import is_first
 
 Sessions = Annotated[
     str | None,
@@ -33,14 +34,14 @@ class Talk:
     """Print the result as JSON on stdout."""
 
     def console(self) -> Console:
-        """Returns the voice that these flags ask for."""
-        return Console(-1 if self.quiet else int(self.verbose))
+        """Returns the voice that these flags ask for; of several processes, only the first talks."""
+        return Console(-1 if self.quiet or not is_first() else int(self.verbose))
 
     def tell(self, words: str, **facts: Any) -> None:
         """Says what a command made, as words and, with --json, as facts."""
         console = self.console()
         console.say(words)
-        if self.json:
+        if self.json and is_first():
             console.result(facts)
 
 

@@ -42,10 +42,24 @@ def xywh_to_xyxy(box: Box) -> Box:
 
 def pairwise_iou(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the intersection over union (n, m) of boxes (n, 4), (m, 4); 0 if both are empty."""
-    low = np.maximum(a_xyxy[:, None, :2], b_xyxy[None, :, :2])
-    high = np.minimum(a_xyxy[:, None, 2:], b_xyxy[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(axis=-1)  # (n, m)
-    area_a = np.clip(a_xyxy[:, 2:] - a_xyxy[:, :2], 0, None).prod(axis=-1)
-    area_b = np.clip(b_xyxy[:, 2:] - b_xyxy[:, :2], 0, None).prod(axis=-1)
+    shared, area_a, area_b = _shared(a_xyxy, b_xyxy), _areas(a_xyxy), _areas(b_xyxy)
     union = area_a[:, None] + area_b[None, :] - shared
     return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
+
+
+def pairwise_coverage(
+    a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns which shares (n, m) of boxes (n, 4) lie in boxes (m, 4); 0 of an empty one."""
+    shared, area = _shared(a_xyxy, b_xyxy), _areas(a_xyxy)[:, None]
+    return np.asarray(np.divide(shared, area, out=np.zeros_like(shared), where=area > 0))
+
+
+def _shared(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
+    low = np.maximum(a_xyxy[:, None, :2], b_xyxy[None, :, :2])
+    high = np.minimum(a_xyxy[:, None, 2:], b_xyxy[None, :, 2:])
+    return np.asarray(np.clip(high - low, 0, None).prod(axis=-1))
+
+
+def _areas(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.clip(boxes_xyxy[:, 2:] - boxes_xyxy[:, :2], 0, None).prod(axis=-1))

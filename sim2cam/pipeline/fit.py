@@ -19,7 +19,16 @@ from sim2cam.images import write_bytes
 from sim2cam.measure.coverage import Coverage, coverage_of
 from sim2cam.measure.look import aspect_of
 from sim2cam.measure.sets import LEAST_PICTURES, Gap, Scale, gap_of, scale_of, sliced_value
-from sim2cam.pipeline.gap import GapStep, Progress, Rgb, Seen, gap_ladders, looks_by, looks_of
+from sim2cam.pipeline.gap import (
+    GapStep,
+    Progress,
+    Rgb,
+    Seen,
+    gap_ladders,
+    looks_by,
+    looks_of,
+    telling,
+)
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.search import Trial, open_study, search
 from sim2cam.pipeline.told import Told, told_by
@@ -251,16 +260,16 @@ def fit_recipe(
         SceneError: a scene does not settle.
         UsageError: there are too few captures or renders, or no ranges.
     """
-    small = _small(recipe)
+    small, tell = _small(recipe), telling(options.weights)
 
     def seen(domain: Domain, seed: int, count: int) -> Seen:
         (found,) = looks_by(
             replace(small, domain=domain), _STEPS, count=count, seed=seed, workers=options.workers,
-            progress=lambda done, total: None, weights=options.weights, keep=_SHOWN,
+            progress=lambda done, total: None, tell=tell, keep=_SHOWN,
         )  # fmt: skip
         return replace(found, looks=_coarse(found.looks, options))
 
-    looks = _coarse(looks_of(captures, WIDTH_PX, options.weights), options)
+    looks = _coarse(looks_of(captures, WIDTH_PX, tell), options)
     digest = hashlib.sha256(np.ascontiguousarray(looks).tobytes()).hexdigest()[:16]
     facts = {
         "recipe": small.digest()[:16],

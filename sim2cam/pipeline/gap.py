@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
-from sim2cam.measure.look import LEAST_PX, Aspect, aspect_of, look
-from sim2cam.measure.sets import Apartness, Gap, gap_of, scale_of, sliced_wasserstein
+from sim2cam.measure.look import LEAST_PX, LOOK, Aspect, aspect_of, look
+from sim2cam.measure.sets import Apartness, Gap, Scale, gap_of, scale_of, sliced_wasserstein
 from sim2cam.models.features import trunk_features
 from sim2cam.models.prediction import LoadedDetector, load_detector
 from sim2cam.pipeline.engines import map_units
+from sim2cam.pipeline.imprint import imprint, imprint_gaps
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.chance import Value
@@ -36,6 +37,8 @@ Floats = NDArray[np.float64]
 Rgb = NDArray[np.uint8]
 Progress = Callable[[int, int], None]
 """Called with pictures done and pictures in all."""
+Tell = Callable[[Rgb], Floats]
+"""Tells a picture (h, w, 3) by features (d,); of a module, so that it travels to other processes."""
 
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 RAW = "raw render"
@@ -64,16 +67,22 @@ class GapStep:
         step: that was taken last; ``RAW`` before any.
         gap: of all features.
         aspects: the sliced distance of colours, structure and detail alone.
+        imprints: AUC by what each step leaves in a picture, of those that enough pictures tell.
     """
 
     step: str
     gap: Gap
     aspects: Mapping[str, Apartness]
+    imprints: Mapping[str, Apartness]
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
-        aspects = {name: one.to_json() for name, one in self.aspects.items()}
-        return {"step": self.step, **self.gap.to_json(), "aspects": aspects}
+        parts = {"aspects": self.aspects, "imprints": self.imprints}
+        facts = {
+            part: {name: one.to_json() for name, one in found.items()}
+            for part, found in parts.items()
+        }
+        return {"step": self.step, **self.gap.to_json(), **facts}
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Shown:
 
     Attributes:
         ways: steps by which the camera forms each picture.
-        weights: of a detector whose trunk looks; None for ``measure.look``.
+        tell: what is told of each picture.
         keep: whether the pictures are wanted too.
     """
 
@@ -90,7 +99,7 @@ class Shown:
     seed: int
     index: int
     ways: tuple[tuple[Step, ...], ...]
-    weights: Path | None = None
+    tell: Tell = look
     keep: bool = False
 
 
@@ -123,30 +132,37 @@ def gap_ladders(
         SceneError: a scene does not settle.
         UsageError: there are too few pictures.
     """
-    wanted = looks_of(captures, recipes[0].render.width, None)
+    wanted = looks_of(captures, recipes[0].render.width, _look_and_imprint)
     ways = tuple(STEPS[:n] for n in range(len(STEPS) + 1))
     seen = [
-        looks_by(recipe, ways, count=count, seed=seed, workers=workers, progress=progress)
+        looks_by(
+            recipe, ways, count=count, seed=seed, workers=workers, progress=progress,
+            tell=_look_and_imprint,
+        )
         for recipe in recipes
-    ]
-    scale = scale_of(wanted, *(one.looks for steps in seen for one in steps))
+    ]  # fmt: skip
+    scale = scale_of(wanted[:, _LOOK], *(one.looks[:, _LOOK] for steps in seen for one in steps))
     return tuple(
         tuple(
-            _gap_step(name, scale.of(wanted), scale.of(one.looks), seed)
+            _gap_step(name, wanted, one.looks, scale, seed)
             for name, one in zip((RAW, *STEPS), steps, strict=True)
         )
         for steps in seen
     )
 
 
-def looks_of(captures: Dataset, width: int, weights: Path | None) -> Floats:
-    """Returns the features (n, d) of captures, larger ones shrunk to a width.
+def looks_of(captures: Dataset, width: int, tell: Tell) -> Floats:
+    """Returns what is told (n, d) of captures, larger ones shrunk to a width.
 
     Raises:
         InputError: a capture cannot be read, or is too small.
-        CheckpointError: the weights are missing or broken.
     """
-    return np.array([_look(_read(s.rgb, width), weights) for s in captures.samples])
+    return np.array([tell(_read(s.rgb, width)) for s in captures.samples])
+
+
+def telling(weights: Path | None) -> Tell:
+    """Returns what looks at pictures: the trunk of a detector, or without weights ``measure.look``."""
+    return look if weights is None else partial(_trunk_look, weights)
 
 
 def looks_by(
@@ -157,7 +173,7 @@ def looks_by(
     seed: int,
     workers: int,
     progress: Progress,
-    weights: Path | None = None,
+    tell: Tell = look,
     keep: int = 0,
 ) -> tuple[Seen, ...]:
     """Returns what is told of the first scenes of a recipe, for each way in which the camera forms
@@ -170,14 +186,14 @@ def looks_by(
         seed: of the data set.
         workers: processes; what is told does not depend on it.
         progress: is told how many scenes are done.
-        weights: of a detector whose trunk looks; None for ``measure.look``.
+        tell: what is told of each picture.
         keep: how many pictures are wanted too.
 
     Raises:
         SceneError: a scene does not settle.
     """
     text = replace(recipe, render=replace(recipe.render, views=1, channels=(), film=None)).to_json()
-    units = [Shown(text, seed, i, ways, weights, i < keep) for i in range(count)]
+    units = [Shown(text, seed, i, ways, tell, i < keep) for i in range(count)]
     found: dict[int, Seen] = {}
     for index, seen in map_units(look_at, units, workers):
         found[index] = seen
@@ -199,7 +215,7 @@ def look_at(unit: Shown) -> tuple[int, Seen]:
     recipe = _recipe(unit.recipe)
     settled = settled_scene(recipe, unit.seed, unit.index)
     pictures = tuple(_pictures(settled.scene, settled.scene.cameras[0], unit.ways))
-    looks = np.array([_look(picture, unit.weights) for picture in pictures])
+    looks = np.array([unit.tell(picture) for picture in pictures])
     return unit.index, Seen(looks, (settled.drawn.values,), pictures if unit.keep else ())
 
 
@@ -239,18 +255,26 @@ def _pictures(scene: Scene, camera: Camera, ways: Sequence[tuple[Step, ...]]) ->
             yield develop(light, formed.sensor)
 
 
-def _gap_step(name: str, wanted: Floats, renders: Floats, seed: int) -> GapStep:
+def _gap_step(name: str, captures: Floats, renders: Floats, scale: Scale, seed: int) -> GapStep:
     # The same directions, parts and resamples at every step: what differs is the step.
-    gap = gap_of(wanted, renders, stream(seed, "gap"))
+    wanted, shown = (scale.of(told[:, _LOOK]) for told in (captures, renders))
     aspects: dict[str, Apartness] = {
-        aspect: sliced_wasserstein(wanted[:, which], renders[:, which], stream(seed, "gap/aspect"))
+        aspect: sliced_wasserstein(wanted[:, which], shown[:, which], stream(seed, "gap/aspect"))
         for aspect, which in ((one, aspect_of(one)) for one in ASPECTS)
     }
-    return GapStep(name, gap, aspects)
+    imprints = imprint_gaps(captures[:, _IMPRINT], renders[:, _IMPRINT], seed)
+    return GapStep(name, gap_of(wanted, shown, stream(seed, "gap")), aspects, imprints)
 
 
-def _look(rgb: Rgb, weights: Path | None) -> Floats:
-    return look(rgb) if weights is None else trunk_features(_detector(weights), rgb)
+def _look_and_imprint(rgb: Rgb) -> Floats:
+    return np.concatenate([look(rgb), imprint(rgb)])
+
+
+_LOOK, _IMPRINT = slice(len(LOOK)), slice(len(LOOK), None)  # columns of both
+
+
+def _trunk_look(weights: Path, rgb: Rgb) -> Floats:
+    return trunk_features(_detector(weights), rgb)
 
 
 @lru_cache(maxsize=1)

@@ -1,17 +1,48 @@
-"""Detectors that judge translations; two of them have to be of different make."""
+"""Detectors that judge translations, and that translators look through; two judges have to be of different
+make.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from sim2cam.adapt.certificate.opinion import FAINT, Judge
-from sim2cam.errors import UsageError
+from sim2cam.adapt.translator.perception import Perception, PerceptionRecord
+from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import UsageError, did_you_mean
+from sim2cam.images import digest_of
+from sim2cam.models.perception import perceive
 from sim2cam.models.prediction import load_detector, predict
+from sim2cam.models.tuning import ap50_on
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
+from sim2cam.training.weights import SUFFIX
+
+GOOD_AP50 = 0.8
+"""AP50 on renders from which a detector is good enough for translations to be held to what it says."""
+
+MEASURED = 40
+"""Renders on which that is measured, at most."""
 
 Judges = tuple[tuple[str, Path], ...]
 """Weights files by the names of the judges."""
+
+
+def weights_file(given: Path) -> Path:
+    """Returns the file of weights by its path, or of weights that ship by their name.
+
+    Raises:
+        UsageError: a name of none that ship.
+    """
+    if given.suffix or given.parent != Path() or given.exists():
+        return given
+    shipped = {path.stem: path for path in SHIPPED_WEIGHTS.glob(f"*{SUFFIX}")}
+    if given.name not in shipped:
+        hint = did_you_mean(given.name, shipped)
+        raise UsageError(f"no weights '{given}' ship, and there is no such file. {hint}")
+    return shipped[given.name]
 
 
 def check_judges(judges: Judges) -> None:
@@ -30,6 +61,35 @@ def check_judges(judges: Judges) -> None:
                 "A second opinion needs a detector of another one."
             )
         seen[architecture] = name
+
+
+def perception_of(path: Path, renders: Dataset, device: str) -> Perception | str:
+    """Returns the detector that a translator learns to speak the same to, or why there is none.
+
+    One that misses objects of renders, or takes one for another, would hold translations to its errors.
+
+    Args:
+        path: of its weights.
+        renders: labelled; ``MEASURED`` of them are looked at, evenly spread.
+        device: where it looks.
+
+    Raises:
+        CheckpointError: the weights are missing or broken.
+        InputError: a render cannot be read.
+        UsageError, BackendError: there is no such device.
+    """
+    detector = load_detector(path, device=device)
+    labelled = tuple(s for s in renders.samples if s.objects)
+    strangers = set(renders.categories) - set(detector.card.categories)
+    if not labelled or strangers:
+        return "renders have no labels" if not labelled else f"it does not know {min(strangers)}"
+    chosen = labelled[:: max(1, len(labelled) // MEASURED)][:MEASURED]
+    found = ap50_on(detector, replace(renders, samples=chosen))
+    if not found >= GOOD_AP50:
+        return f"its AP50 on {len(chosen)} renders is {found:.2f}, less than {GOOD_AP50:g}"
+    detector.network.requires_grad_(requires_grad=False)
+    look = functools.partial(perceive, detector)
+    return Perception(look, PerceptionRecord(digest_of(path), round(found, 4), len(chosen)))
 
 
 @functools.lru_cache(maxsize=2)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from sim2cam.adapt.selection import Ending, read_ending
 from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
 from sim2cam.adapt.translation import Jury, Numbered, numbered, translate_all
 from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset, read_lines
@@ -122,11 +123,12 @@ def train_network(
     device: str,
     progress: Callable[[TranslatorProgress], None] | None,
     paired: bool = False,
+    perception: Perception | None = None,
 ) -> Ending:
     """Trains the default translator, or a published one, into a run folder, and returns how it ended.
 
     Weights are chosen by the certification of renders that are kept aside. Only the default one learns
-    from ``paired`` captures, as ``train_translator`` takes them.
+    from ``paired`` captures and ``perception``, as ``train_translator`` takes them.
 
     Raises:
         InputError: fewer than ``MIN_CAPTURES`` captures, or an image that cannot be read.
@@ -140,7 +142,7 @@ def train_network(
         )
     check_judges(certification.judges)
     how: dict[str, Any] = {
-        "jury": _jury(certification, device),
+        "jury": replace(_jury(certification, device), perception=perception),
         "resume": resume,
         "device": device,
         "progress": progress,

@@ -49,11 +49,14 @@ class ShownSide:
 
 @dataclass(frozen=True)
 class ShownStep:
-    """How far renders are from captures after one more step of the camera, also by single aspects."""
+    """How far renders are from captures after one more step of the camera, also by single aspects and by
+    what each step leaves in a picture.
+    """
 
     name: str
     gap: Gap
     aspects: Mapping[str, Apartness]
+    imprints: Mapping[str, Apartness]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +128,10 @@ def _ladder_charts(steps: Sequence[ShownStep]) -> list[RangeChart]:
     }
     for aspect in steps[0].aspects:
         charts[f"sliced distance of {aspect}"] = {s.name: s.aspects[aspect] for s in steps}
+    for left in dict.fromkeys(name for step in steps for name in step.imprints):
+        charts[f"AUC by {left} alone"] = {
+            s.name: s.imprints[left] for s in steps if left in s.imprints
+        }
     return [
         range_chart(title, [Range(name, one.value, one.ci95) for name, one in rows.items()])
         for title, rows in charts.items()

@@ -52,6 +52,7 @@ class AssetCard:
         unit: of the file's numbers; otherwise guessed from its size.
         licence: of the file, as SPDX names it.
         mass_kg, friction, restitution: as they were measured; otherwise assumed.
+        center_of_mass: where it balances, in the file's own frame and unit; otherwise as its shape says.
         keypoints: named points, in the file's own frame and unit.
         symmetries: turns about the origin of the file's frame after which it looks the same.
     """
@@ -62,6 +63,7 @@ class AssetCard:
     mass_kg: Interval | None = None
     friction: Interval | None = None
     restitution: Interval | None = None
+    center_of_mass: Vec3 | None = None
     keypoints: Mapping[str, Vec3] = field(default_factory=dict)
     symmetries: Symmetries = field(default_factory=Symmetries)
 
@@ -74,6 +76,8 @@ class AssetCard:
         for vector in (*self.symmetries.axes, *self.symmetries.rotations_wxyz):
             if not abs(math.hypot(*vector) - 1) < _UNIT_SLACK:
                 raise SpecError(f"a symmetry's axis or rotation {vector} has not the length 1")
+        if self.center_of_mass is not None and not all(map(math.isfinite, self.center_of_mass)):
+            raise SpecError(f"center_of_mass lies at {self.center_of_mass}")
         if self.mass_kg is not None and self.mass_kg.low <= 0:
             raise SpecError(f"mass_kg has to be above 0, not {self.mass_kg.low}")
         for name, most in (("friction", 2.0), ("restitution", 1.0)):
@@ -90,7 +94,7 @@ class AssetFacts:
         name: of its file, within the folder of assets.
         mesh: where it is, what it holds, its category and its keypoints.
         low_m, high_m: opposite corners of its box, in its own frame.
-        center_m: of its mass.
+        center_m: of its mass, spread as its shape or its file says.
         radius_m: from there to its farthest point.
         faces: triangles.
         is_closed: whether it is the skin of a solid.
@@ -99,6 +103,7 @@ class AssetFacts:
         symmetries: turns after which it looks the same.
         licence: of the file; empty when nobody said.
         articulation: its links and joints; None of a file without.
+        mass_offset_m: from ``center_m`` to where it was found to balance; None when nobody said.
     """
 
     name: str
@@ -116,6 +121,7 @@ class AssetFacts:
     symmetries: Symmetries = field(default_factory=Symmetries)
     licence: str = ""
     articulation: Articulation | None = None
+    mass_offset_m: Vec3 | None = None
 
     @property
     def size_m(self) -> Vec3:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import cv2
@@ -103,6 +105,40 @@ def _ticks() -> tuple[int, int]:
     return idle + wait + nice, user + system + sum(others)
 
 
-def autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Returns a context of bfloat16 on CUDA; on the CPU it changes nothing."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+@contextmanager
+def full_memory_told() -> Iterator[None]:
+    """Says what to do when a GPU's memory does not hold a step.
+
+    Raises:
+        BackendError: it does not.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise BackendError(
+            "the GPU's memory is full. Set a smaller batch, or smaller crops or patches, in the recipe and "
+            "train again with --overwrite; or, where others fill it, free it and go on from the last "
+            "checkpoint with --resume."
+        ) from error
+
+
+def autocast(device: torch.device, *, predicting: bool = False) -> AbstractContextManager[object]:
+    """Returns a context of bfloat16 on CUDA and, for predictions, on CPUs that multiply it themselves.
+
+    On other CPUs it changes nothing, and trainings are in single precision on all of them.
+
+    Args:
+        device: on which it is computed.
+        predicting: whether there are no gradients.
+    """
+    is_faster = device.type == "cuda" or (predicting and _multiplies_bfloat16())
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_faster)
+
+
+@functools.cache
+def _multiplies_bfloat16() -> bool:
+    """Returns whether this CPU has such instructions, which do twice as much in the same time."""
+    if not hasattr(torch.cpu, "get_capabilities"):  # before torch 2.12
+        return False
+    known = torch.cpu.get_capabilities()
+    return bool(known.get("avx512_bf16") or known.get("amx_bf16"))

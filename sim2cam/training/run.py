@@ -15,12 +15,14 @@ from torch import Tensor
 
 from sim2cam.errors import InputError, OutputError, RunawayError
 from sim2cam.training.checkpoint import Checkpoint, load_checkpoint
+from sim2cam.training.launch import is_first
 from sim2cam.training.weights import write_whole
 
 CHECKPOINT = "checkpoint.safetensors"
 METRICS = "metrics.jsonl"
 BATCH = "batch.safetensors"
 SAMPLES = "samples-*.jpg"
+EVENTS = "events.out.tfevents.*"
 SAMPLES_PAGE = "samples.html"
 WEIGHTS = "weights.safetensors"
 RUN_FILES = (BATCH, CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS, SAMPLES_PAGE)
@@ -104,6 +106,8 @@ def open_run(
 ) -> Checkpoint | None:
     """Returns the checkpoint to go on from, None to start; the record then ends where it does.
 
+    Of several processes, the first alone cuts the record.
+
     Args:
         run_dir: the training's folder, which need not exist.
         identity: as ``load_checkpoint`` takes it.
@@ -120,8 +124,9 @@ def open_run(
     path = run_dir / CHECKPOINT
     checkpoint = load_checkpoint(path, identity) if path.exists() else None
     done = checkpoint.step if checkpoint else 0
-    kept = [line for line in read_record(run_dir, kind) if line.step <= done]
-    write_whole(run_dir / METRICS, "".join(map(_text, kept)).encode())
+    if is_first():
+        kept = [line for line in read_record(run_dir, kind) if line.step <= done]
+        write_whole(run_dir / METRICS, "".join(map(_text, kept)).encode())
     return checkpoint
 
 
@@ -154,7 +159,7 @@ def remove_run(run_dir: Path) -> None:
     if not run_dir.is_dir():
         return
     ours = {*RUN_FILES, *(f"{name}.part" for name in RUN_FILES)}  # a kill leaves the latter
-    ours |= {path.name for path in run_dir.glob(SAMPLES)}
+    ours |= {path.name for pattern in (SAMPLES, EVENTS) for path in run_dir.glob(pattern)}
     strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in ours)
     if strangers:
         raise OutputError(

@@ -6,8 +6,19 @@ from dataclasses import replace
 import calibrate
 import numpy as np
 import pytest
-from calibrate import Arguments, compare, hidden_numbers, main, recipe_text, summary
+from calibrate import (
+    Arguments,
+    Truth,
+    _with_exposure,
+    compare,
+    hand_numbers,
+    hidden_numbers,
+    main,
+    recipe_text,
+    summary,
+)
 
+from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
@@ -60,8 +71,49 @@ def test_without_responses_electrons_are_those_of_all_colours_together(hidden):
     fit = CameraFit("640x480", 640, 480, 16, 0, told)
     shares = [sensor.red_response / sensor.red_gain, 1, sensor.blue_response / sensor.blue_gain]
     alike = sensor.full_well_e / np.mean(1 / np.array(shares))
-    assert compare(hidden, fit)["sensor.full_well_e"]["truth"] == pytest.approx(alike)
+    assert compare(Truth((hidden,)), fit)["sensor.full_well_e"]["truth"] == pytest.approx(alike)
     response = Finding("sensor.red_response", 0.5, (0.4, 0.6))
-    found = compare(hidden, replace(fit, findings=(*told, response)))
+    found = compare(Truth((hidden,)), replace(fit, findings=(*told, response)))
     assert found["sensor.full_well_e"]["truth"] == sensor.full_well_e
     assert found["sensor.red_response"]["truth"] == sensor.red_response
+
+
+def test_words_exposures_and_hands_are_held_against_the_truth(hidden):
+    words = hidden.sensor.processing.jpeg_subsampling
+    others = [
+        replace(hidden, sensor=replace(hidden.sensor, exposure_ev=ev)) for ev in (-0.4, 0.1, 0.3)
+    ]
+    told = (
+        Finding("sensor.exposure_ev", 0.2, (0.0, 0.4)),
+        Finding("twist.spin_rad_s", 0.3, (0.2, 0.4)),
+        Finding("sensor.processing.jpeg_subsampling", words),
+        Finding("sensor.read_noise_e", 14.9),  # without an interval nothing is claimed
+    )
+    fit = CameraFit("640x480", 640, 480, 16, 0, told)
+    found = compare(Truth(tuple(others), 0.5), fit)
+    assert found == {
+        "sensor.exposure_ev": {"truth": 0.1, "value": 0.2, "ci95": [0.0, 0.4]},
+        "twist.spin_rad_s": {"truth": 0.5, "value": 0.3, "ci95": [0.2, 0.4]},
+        "sensor.processing.jpeg_subsampling": {"truth": words, "value": words},
+    }
+    sums = summary({"0": found})
+    assert [one["covered"]["value"] for one in sums.values()] == [1.0, 1.0, 0.0]
+    assert sums["sensor.processing.jpeg_subsampling"]["median_error"] is None
+
+
+def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
+    hands = [hand_numbers(np.random.default_rng(seed)) for seed in range(40)]
+    assert 4 <= sum(map(bool, hands)) <= 18
+    hand = next(one for one in hands if one)
+    path = tmp_path / "hidden.toml"
+    path.write_text(recipe_text(hidden_numbers(np.random.default_rng(0)) | hand))
+    camera = compose(draw(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480).cameras[0]
+    assert camera.shutter.exposure_s == pytest.approx(hand["shutter"]["exposure_s"])
+    assert camera.twist is not None
+    rgb = np.full((64, 64, 3), 90, np.uint8)
+    images.write_bytes(tmp_path / "a.jpg", _with_exposure(images.encode_jpeg(rgb, 90), 0.0125))
+    header = images.read_header(tmp_path / "a.jpg")
+    assert header.exif["ExposureTime"] == pytest.approx(0.0125)
+    assert np.array_equal(
+        images.read_rgb(tmp_path / "a.jpg"), images.decode_jpeg(images.encode_jpeg(rgb, 90))
+    )

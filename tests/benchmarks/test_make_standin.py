@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
+
+import make_standin as standin
 
 from sim2cam import images
 from sim2cam.dataset.captures import split_captures
@@ -13,10 +14,6 @@ from sim2cam.geometry.boxes import xywh_to_xyxy
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
 
 ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("make_standin", ROOT / "benchmarks/make_standin.py")
-standin = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(standin)
-
 FOLDER = SHIPPED / "standin"
 RECIPE = ROOT / "benchmarks/standin.toml"
 

@@ -55,7 +55,10 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 def test_without_results_nothing_was_run(tmp_path):
     assert made("README.md", tmp_path).count("not run") == 18 + 6 + 6
-    assert made("docs/results.md", tmp_path).count("not run") == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1
+    assert (
+        made("docs/results.md", tmp_path).count("not run")
+        == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1 + 1 + 2
+    )
 
 
 def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
@@ -142,6 +145,32 @@ def test_numbers_of_hidden_cameras_have_their_errors_and_coverage(tmp_path):
     (tmp_path / "calibrate.json").write_text(json.dumps(found))
     row = "| sensor.vignetting | 2 of 3 | 0.0123 | 0.1 | 0.500 (0.450–0.551) |"
     assert row in made("docs/results.md", tmp_path).splitlines()
+
+
+def test_steps_of_the_camera_have_their_imprints_where_they_were_measured(tmp_path):
+    step = {"step": "noise", "sliced": SCORE, "aspects": {"detail": SCORE}}
+    told = {"name": "fitted", "steps": [step | {"imprints": {"noise": SCORE}}]}
+    (tmp_path / "gap.json").write_text(json.dumps({"cameras": [told]}))
+    score, blank = "0.500 (0.450–0.551)", "not told"
+    row = ["noise", "fitted", *[blank] * 4, score, blank]
+    assert f"| {' | '.join(row)} |" in made("docs/results.md", tmp_path).splitlines()
+
+
+def test_hidden_cameras_have_their_scores_and_what_tells_them(tmp_path):
+    names = ("randomized", "randomized + camera fit")
+    both = {
+        "camera": 0,
+        "arms": [{"name": name, "ap50": SCORE} for name in names],
+        "comparisons": [SCORE | {"p_holm": 0.04}],
+        "imprints": {names[0]: {"jpeg": SCORE}},
+    }
+    alone = both | {"camera": 1, "arms": both["arms"][:1], "comparisons": [], "imprints": {}}
+    (tmp_path / "hidden.json").write_text(json.dumps({"cameras": [both, alone]}))
+    lines = made("docs/results.md", tmp_path).splitlines()
+    score = "0.500 (0.450–0.551)"
+    assert f"| 0 | {score} | {score} | {score} | 0.040 |" in lines
+    assert f"| 1 | {score} | not run | not run |  |" in lines
+    assert f"| camera 0, randomized |{' not told |' * 5} {score} |" in lines
 
 
 def test_translators_have_their_costs(tmp_path):

@@ -6,14 +6,20 @@ import json
 from dataclasses import replace
 from xml.etree import ElementTree as Xml
 
+import numpy as np
 import pytest
+import trimesh
 from peers import mujoco_rest
+from scipy.spatial.transform import Rotation
 from settled import rest
 from settled.recipes import coverage
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.randomize.draw import draw
 from sim2cam.randomize.survey import FactorSurvey, survey
+from sim2cam.render.shapes.mesh import mesh_of
+from sim2cam.scene.fasteners import Bolt, Nut
 
 SETTLED = settled_scene(load_recipe("cubes"), 5, 0)
 
@@ -60,6 +66,32 @@ def test_the_other_engine_is_given_the_same_bodies():
         assert (frame.find("freejoint") is None) == body.is_fixed
         mass = sum(float(geom.get("mass", 0)) for geom in frame.findall("geom"))
         assert mass == pytest.approx(0 if body.is_fixed else body.mass_kg, rel=1e-8)
+        assert frame.find("inertial") is None
+
+
+def test_the_other_engine_is_told_where_masses_lie():
+    recipe = load_recipe("fasteners")
+    scene = recipe.composed(draw(recipe.domain, 5, 0, views=1))
+    bodies = json.loads(json.dumps(rest._neutral(scene)))
+    frames = Xml.fromstring(mujoco_rest._model(bodies, 1e-3)).findall("worldbody/body")
+    uneven = 0
+    for body, frame in zip(scene.bodies, frames, strict=True):
+        told = frame.find("inertial")
+        if told is None:
+            assert not isinstance(body.asset, Bolt | Nut)
+            continue
+        uneven += 1
+        numbers = {key: np.array(text.split(), float) for key, text in told.attrib.items()}
+        mesh = mesh_of(body.asset)
+        solid = trimesh.Trimesh(mesh.vertices_m, mesh.faces)  # which knows masses by itself
+        solid.density = body.mass_kg / solid.volume
+        w, x, y, z = numbers["quat"]
+        axes = Rotation.from_quat([x, y, z, w]).as_matrix()
+        assert numbers["mass"] == pytest.approx(body.mass_kg)
+        assert numbers["pos"] == pytest.approx(solid.center_mass, abs=1e-6)
+        inertia = axes @ np.diag(numbers["diaginertia"]) @ axes.T
+        assert inertia == pytest.approx(solid.moment_inertia, rel=1e-3, abs=1e-4 * inertia.max())
+    assert uneven > 2
 
 
 def test_blocks_are_summed_up(tmp_path):

@@ -231,3 +231,38 @@ def test_what_only_the_learned_translator_knows_is_refused(photos, tmp_path, cap
         f"{flags[0]}: is of the learned translator, not of cut. Leave it out, or take --method"
     )
     assert message in capsys.readouterr().err
+
+
+def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys, monkeypatch):
+    told = []
+
+    class Board:
+        def __init__(self, run_dir):
+            assert run_dir == tmp_path / "run"
+
+        def tell(self, line):
+            told.append(line.step)
+
+    monkeypatch.setattr("sim2cam.training.board.Board", Board)
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 2\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    flags += ["--workers", "1", "--tensorboard"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert told == [2]
+    assert (
+        "warning: 20 of 20 captures are files of --sim, from which nothing but --sim is learned. Check "
+        "--real."
+    ) in capsys.readouterr().err
+    assert main(["adapt", "train", *flags, "--method", "mkl"]) == 2
+    message = "--tensorboard: mkl is fitted, so there are no curves. Leave it out."
+    assert message in capsys.readouterr().err
+
+
+def test_a_judge_that_does_not_ship_is_told(run, photos, tmp_path, capsys):
+    assert apply(run, photos, tmp_path / "out", "--judge", "dise") == 2
+    assert "no weights 'dise' ship, and there is no such file. Did you mean 'dice'?" in (
+        capsys.readouterr().err
+    )

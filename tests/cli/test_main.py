@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 from sim2cam.cli.main import main
+from sim2cam.errors import RepairWarning
 
 SMALL = 'base = "dice"\n[render]\nwidth = 96\nheight = 96\nviews = 2\n'
 
@@ -71,6 +73,14 @@ def test_help_names_what_is_given(command, name, capsys):
 
 def test_version():
     assert run("--version").stdout.startswith("sim2cam 0.")
+
+
+def test_flaws_of_files_are_told_without_lines_of_source(monkeypatch, capsys):
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    main(["--version"])
+    flaw = RepairWarning("a.obj: has no normals. They are made from its faces.")
+    assert warnings.formatwarning(flaw, RepairWarning, "repair.py", 68) == f"sim2cam: {flaw}\n"
+    assert "repair.py:68" in warnings.formatwarning("x", UserWarning, "repair.py", 68)
 
 
 def test_stdout_holds_the_result_and_nothing_else(tmp_path):

@@ -6,6 +6,8 @@ import torch
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, point_places
 
+HEADS = ("where", "what")
+
 
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_maps_have_a_cell_every_four_pixels(architecture):
@@ -15,6 +17,22 @@ def test_maps_have_a_cell_every_four_pixels(architecture):
     assert maps.heat.shape == (2, 64 // STRIDE_PX, 96 // STRIDE_PX)
     assert maps.log_sides.shape == (2, 4, 16, 24)
     assert maps.classes.shape == (2, 6, 16, 24)
+
+
+def test_the_scout_is_another_network_and_small():
+    """Its weights, as they ship, are of at most a megabyte; nothing in it is of the others' names."""
+    scout, nano = (Detector(name, 6, torch.Generator()) for name in ("scout", "nano"))
+    assert sum(value.numel() for value in scout.state_dict().values()) < 480_000
+    trunks = [{n for n in d.state_dict() if not n.startswith(HEADS)} for d in (scout, nano)]
+    assert trunks[0] & trunks[1] == {"mean", "std"}
+
+
+@pytest.mark.parametrize(("pixel", "reaches"), [(128, True), (8, False)])
+def test_the_scout_sees_around_a_cell_and_no_further(pixel, reaches):
+    scout = Detector("scout", 6, torch.Generator().manual_seed(0)).eval()
+    rgb = torch.full((1, 3, 256, 256), 100.0, requires_grad=True)
+    scout(rgb).classes[0, :, 32, 32].sum().backward()
+    assert bool((rgb.grad[0, :, pixel, pixel] != 0).any()) == reaches
 
 
 def test_generator_decides_weights_and_global_state_does_not():

@@ -54,7 +54,7 @@ def test_an_exported_detector_finds_what_predict_finds(magnification, scaling, t
     rgb = np.ascontiguousarray(read_rgb(photo)[:200, :230])
     boxes, scores, labels = run(path, rgb=rgb[None])
     assert boxes.shape == (SURE, 4)
-    sure = [one for one in predict(detector, rgb) if one.score > 0.4]
+    sure = [one for one in predict(detector, rgb, scale=magnification) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
     wanted = [one for one, share in zip(sure, near, strict=True) if share < 0.5]  # no borderline

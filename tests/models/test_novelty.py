@@ -32,7 +32,9 @@ def crops():
 
 def even(feature, side=32):
     """A picture of one tile in which every cell has the same features."""
-    return torch.tensor(feature, dtype=torch.float32)[:, None, None].expand(-1, side, side)
+    return torch.tensor(feature, dtype=torch.float32)[None, :, None, None].expand(
+        -1, -1, side, side
+    )
 
 
 def test_the_distance_is_that_of_mahalanobis(crops):
@@ -61,7 +63,7 @@ def test_a_channel_that_never_fired_and_now_does_is_far_away(crops):
 def test_tiles_are_judged_each_for_itself(crops):
     familiar = familiar_of(crops)
     first, second = crops[:2].numpy()
-    both = torch.cat([even(first), even(second)], dim=2)  # 32 x 64 cells: two tiles of 128 px
+    both = torch.cat([even(first), even(second)], dim=3)  # 32 x 64 cells: two tiles of 128 px
     squares = [distance(familiar, even(f), 128) ** 2 for f in (first, second)]
     assert distance(familiar, both, 128) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
     as_one = distance(familiar, even((first + second) / 2), 256)
@@ -91,7 +93,7 @@ def test_features_are_those_that_the_heads_read():
     network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
     rgb = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
     read = []
-    network.where.register_forward_pre_hook(lambda _module, given: read.append(given[0]))
+    network.what.register_forward_pre_hook(lambda _module, given: read.append(given[0]))
     with torch.inference_mode():
         network(torch.from_numpy(rgb).permute(0, 3, 1, 2))
     found = crop_features(network, rgb)

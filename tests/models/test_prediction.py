@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
+from sim2cam.models import prediction
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, Maps
 from sim2cam.models.prediction import (
@@ -15,10 +16,12 @@ from sim2cam.models.prediction import (
     decode,
     load_detector,
     look,
+    maps_of,
     predict,
     predict_dataset,
     save_detector,
 )
+from sim2cam.training import device
 
 CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
 
@@ -65,8 +68,8 @@ class Says(torch.nn.Module):
         assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
         return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
 
-    def read(self, features):
-        rows, columns = features.shape[2:]
+    def read(self, features, cells):
+        rows, columns = cells
         return Maps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
 
 
@@ -161,7 +164,7 @@ def test_card_and_tensors_must_fit(weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(weights)
     assert str(caught.value) == (
-        f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: base, nano, small"
+        f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: base, nano, scout, small"
     )
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
     with pytest.raises(CheckpointError, match="not the card of a detector: categories: Field req"):
@@ -295,3 +298,22 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
     with pytest.raises(CheckpointError, match=r"tensor keypoints\.1\.bias has the shape \(24,\)"):
         load_detector(path)
     assert "keypoints" not in json.loads(weights.with_suffix(".json").read_text())
+
+
+def test_tiles_say_what_the_whole_says(network, monkeypatch):
+    rgb = np.random.default_rng(0).integers(0, 256, (190, 330, 3)).astype(np.uint8)
+    detector = LoadedDetector(network, CARD)
+    monkeypatch.setattr(device, "_multiplies_bfloat16", lambda: False)
+    whole, features = maps_of(detector, rgb, 1.0)
+    monkeypatch.setattr(prediction, "TILE_PX", 96)
+    monkeypatch.setattr(prediction, "AROUND_PX", 128)
+    tiled, joined = maps_of(detector, rgb, 1.0)
+    assert joined == pytest.approx(features, abs=1e-4)
+    for name in ("heat", "log_sides"):
+        assert getattr(tiled, name) == pytest.approx(getattr(whole, name), abs=1e-4), name
+    monkeypatch.setattr(prediction, "TILE_PX", 1536)
+    found = predict(detector, rgb)
+    monkeypatch.setattr(prediction, "TILE_PX", 96)
+    assert [d.category for d in predict(detector, rgb)] == [d.category for d in found]
+    monkeypatch.setattr(prediction, "AROUND_PX", 0)
+    assert maps_of(detector, rgb, 1.0)[1] != pytest.approx(features, abs=1e-2)

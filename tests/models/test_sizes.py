@@ -58,9 +58,9 @@ def test_sizes_are_smaller_larger_or_within():
 
 
 def test_a_warning_says_which_and_what_to_do():
-    assert SizeFit(40, 0.15, 0.1, (20, 40)).warning is None
+    assert SizeFit(40, 0.2, 0.7, (20, 40)).warning is None
     assert SizeFit(40, 0.6, 0.05, (19.6, 40)).warning == (
-        "60% of 40 objects are smaller and 5% larger than those trained on, nine tenths of which have "
-        "longer sides of 20 to 40 px as the network sees them. Let labelled captures choose the "
-        "magnification (train --dev), or train on objects of such sizes."
+        "60% of 40 objects are smaller than those trained on, nine tenths of which have longer sides of "
+        "20 to 40 px as the network sees them. Let labelled captures choose the magnification (train "
+        "--dev), or train on objects of such sizes."
     )

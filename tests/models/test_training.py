@@ -1,12 +1,22 @@
+import errno
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from sim2cam.dataset.algebra import whole_boxes
-from sim2cam.errors import CheckpointError, InputError, OutputError, Sim2CamError, UsageError
+from sim2cam.errors import (
+    BackendError,
+    CheckpointError,
+    InputError,
+    OutputError,
+    Sim2CamError,
+    UsageError,
+)
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.measure.detection import MatchedRun
@@ -14,6 +24,7 @@ from sim2cam.models import losses
 from sim2cam.models.config import LATER, Adaptation, FineTuning, TrainConfig
 from sim2cam.models.prediction import load_detector, predict_dataset
 from sim2cam.models.training import read_metrics, train_detector
+from sim2cam.training.checkpoint import save_checkpoint
 
 TINY = TrainConfig(steps=6, batch=2, crop_px=64, seed=3, warmup_steps=2)
 
@@ -230,6 +241,53 @@ def test_a_truncated_image_is_named(make_dataset, tmp_path):
     assert not (tmp_path / "run" / "weights.safetensors").exists()
 
 
+def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_path, monkeypatch):
+    data = make_dataset()
+    parts, config = ((data, 1.0),), replace(TINY, cache_bytes=0)
+    train_detector(parts, config, tmp_path / "whole", line_steps=2)
+    run, whole = tmp_path / "run", {s.rgb: s.rgb.read_bytes() for s in data.samples}
+
+    def cut_files(line):
+        if line.step == 2:
+            for path, content in whole.items():
+                path.write_bytes(content[: len(content) // 2])
+
+    with pytest.raises(InputError, match="not a whole image") as broken:
+        train_detector(parts, config, run, line_steps=2, checkpoint_s=0, progress=cut_files)
+    assert broken.value.path in whole
+    for path, content in whole.items():
+        path.write_bytes(content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sim2cam.models.training.save_checkpoint", full_disk)
+        with pytest.raises(OutputError, match="No space left on device"):
+            train_detector(parts, config, run, resume=True, line_steps=2, checkpoint_s=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("sim2cam.models.training.detector_losses", out_of_memory)
+        with pytest.raises(BackendError, match=r"the GPU's memory is full\. Set a smaller batch"):
+            train_detector(parts, config, run, resume=True)
+    train_detector(parts, config, run, resume=True, line_steps=2)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (run / name).read_bytes(), name
+
+
+def full_disk(path, checkpoint):
+    """A checkpoint of which the disk takes only the beginning."""
+
+    def cut(file, content):
+        with file.open("wb") as opened:
+            opened.write(content[:40])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "write_bytes", cut)
+        save_checkpoint(path, checkpoint)
+
+
+def out_of_memory(*_given):
+    raise torch.OutOfMemoryError
+
+
 def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     monkeypatch.setitem(losses.LOSS_WEIGHTS, "heat", float("nan"))
     with pytest.raises(Sim2CamError, match=r"no longer finite at step 1 .* Lower learning_rate"):
@@ -241,7 +299,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     ("values", "message"),
     [
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
-         "Allowed: base, nano, small"),
+         "Allowed: base, nano, scout, small"),
         ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
         ({"masks": True, "amodal": True}, "masks need amodal = false: what is hidden has no pixels"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),

@@ -141,7 +141,7 @@ def test_a_card_of_before_loads_and_predicts_as_one_with_nothing_measured(traine
     seen = look(old, rgb)
     assert seen.novelty is None
     assert not seen.is_unlike
-    unchanged = replace(detector, card=replace(detector.card, scaling=None))
+    unchanged = replace(detector, card=replace(detector.card, scaling=None, sizes_px=None))
     assert seen.detections == look(unchanged, rgb).detections == predict(old, rgb)
 
 

@@ -20,6 +20,7 @@ from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.draw import draw
 from sim2cam.randomize.limits import check_domain
+from sim2cam.render.physics.masses import balance_of
 from sim2cam.scene.asset import Die, MeshFile
 
 TEXT = """\
@@ -51,7 +52,7 @@ def fill(folder: Path) -> None:
     block.export(folder / "block/red.ply")
     (folder / "block/red.toml").write_text(
         'licence = "CC0-1.0"\nmass_kg = { low = 0.2, high = 0.3, source = "scale" }\n'
-        "friction = { low = 0.4, high = 0.5 }\n"
+        "friction = { low = 0.4, high = 0.5 }\ncenter_of_mass = [100, 0, -5]\n"
         "[keypoints]\nlid = [100, 0, 15]\ninside = [100, 0, 0]\n"
         "[symmetries]\nrotations_wxyz = [[0, 0, 0, 1]]\n"
     )
@@ -110,6 +111,9 @@ def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
         share = drawn.number(f"{body.name}/restitution_share")
         assert body.restitution == one.restitution.at(share)
         assert body.is_target
+        balance = balance_of(body).frame.position_m
+        off_m = [0.1, 0.0, -0.005] if one.name.startswith("block") else one.center_m
+        assert balance == pytest.approx(off_m, abs=1e-6)
     assert len(balls) == drawn.count("layout/object_count")
     for i, (centre, radius) in enumerate(balls):
         assert centre[2] > radius

@@ -6,6 +6,7 @@ import pytest
 from sim2cam import images
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
+from sim2cam.measure.look import look
 from sim2cam.pipeline.gap import RAW, gap_ladders, looks_by, looks_of, shrunk
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 from sim2cam.scene.formation import STEPS
@@ -36,6 +37,8 @@ def test_renders_are_told_from_captures_until_the_camera_takes_its_last_step(sim
     assert last.aspects["detail"].p_value > 0.1
     assert last.gap.sliced.value < raw.gap.sliced.value
     assert last.gap.auc.value < 0.8
+    assert {"exposure", "noise", "jpeg"} <= raw.imprints.keys()
+    assert raw.to_json()["imprints"]["jpeg"]["value"] == raw.imprints["jpeg"].value
 
 
 def test_larger_captures_are_shrunk_and_smaller_ones_stay():
@@ -48,7 +51,7 @@ def test_a_capture_that_is_too_small_is_named(tmp_path):
     path = tmp_path / "strip.jpg"
     images.write_bytes(path, images.encode_jpeg(np.zeros((40, 400, 3), np.uint8), 90))
     with pytest.raises(InputError) as error:
-        looks_of(read_captures(tmp_path), 256, None)
+        looks_of(read_captures(tmp_path), 256, look)
     assert str(error.value) == (
         f"{path}: too small or too narrow: 256 pixels wide or less, its shorter side has 26, and 64 are "
         "needed. Leave it out."

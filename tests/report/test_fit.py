@@ -33,7 +33,10 @@ REPORT = FitReport(
     (RGB,),
     (RGB, RGB, RGB),
     Curves("trials", "cost", (Series("cost", (0.0, 1.0), (1.0, 0.8)),)),
-    tuple(ShownStep(n, Gap(APART, APART, APART), {"color": APART}) for n in ("raw render", "lens")),
+    tuple(
+        ShownStep(n, Gap(APART, APART, APART), {"color": APART}, {"noise": APART})
+        for n in ("raw render", "lens")
+    ),
 )
 
 
@@ -46,8 +49,9 @@ def test_it_shows_both_sides_ranges_pictures_and_the_ladder(tmp_path, read_page)
     assert "light/warmth" in text
     assert "view/<i> 0 to 0.8; looks foretell 0 % of its variance" in text
     assert "sliced distance of color" in text
+    assert "AUC by noise alone" in text
     assert len(page.all("img")) == 1 + 2 + 2 + 3
-    assert len(page.all("svg")) == 1 + 1 + 3  # a range, trials, the ladder
+    assert len(page.all("svg")) == 1 + 1 + 4  # a range, trials, the ladder
     assert not page.all("i")
     assert all(address.startswith("data:") for address in page.addresses())
 

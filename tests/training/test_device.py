@@ -3,7 +3,13 @@ import torch
 
 from sim2cam.errors import BackendError, UsageError
 from sim2cam.training import device
-from sim2cam.training.device import autocast, crowding, find_device, usable_cores, use_threads
+from sim2cam.training.device import (
+    autocast,
+    crowding,
+    find_device,
+    usable_cores,
+    use_threads,
+)
 
 
 def test_the_cpu_is_always_there():

@@ -2,7 +2,14 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.calibrate.boards import find_board, find_whole, markers_in, usual_shape
+from sim2cam.adapt.calibrate.boards import (
+    _is_even,
+    _refined,
+    find_board,
+    find_whole,
+    markers_in,
+    usual_shape,
+)
 from sim2cam.scene.asset import Board
 from tests.adapt.calibrate.conftest import chessboard_picture
 
@@ -78,3 +85,34 @@ def test_the_usual_shape_is_that_of_most_photos():
     apart = np.linalg.norm(again.pixels[:, None] - whole.pixels, axis=-1).min(axis=1)
     assert apart.max() < 0.6
     assert usual_shape([]) is None
+
+
+def test_corners_are_where_their_edges_meet():
+    picture, corners = chessboard_picture()
+    seen = find_board("a.jpg", picture, None)
+    off = np.linalg.norm(seen.pixels[:, None] - corners, axis=-1).min(axis=1)
+    assert np.sqrt((off**2).mean()) < 0.06
+    mean = (np.sort(seen.pixels, axis=0) - np.sort(corners, axis=0)).mean(axis=0)
+    assert np.abs(mean).max() < 0.02
+
+
+EVEN = np.stack(np.meshgrid(np.arange(5.0) * 20, np.arange(4.0) * 20), axis=-1)
+
+
+def test_a_grid_that_skips_a_row_or_meets_a_corner_twice_is_no_board():
+    assert _is_even(EVEN)
+    tilted = EVEN * [1.0, 0.5] + 0.002 * EVEN[..., 1:] * EVEN  # nearer rows are farther apart
+    assert _is_even(tilted)
+    skipped = EVEN.copy()
+    skipped[2:, :, 1] += 20
+    twice = EVEN.copy()
+    twice[:, 2] = twice[:, 1]
+    assert not _is_even(skipped)
+    assert not _is_even(twice)
+
+
+def test_corners_outside_the_photo_are_of_no_board():
+    grey = np.zeros((90, 110), np.uint8)
+    assert _refined(grey, EVEN + 4, 1.0) is not None
+    assert _refined(grey, EVEN - 4, 1.0) is None
+    assert _refined(grey, EVEN + 40, 1.0) is None

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.calibrate.bundle import MODELS, fit_bundle, place_board
-from sim2cam.adapt.calibrate.lens import fit_lens
+from sim2cam.adapt.calibrate.lens import _simplest, fit_lens
 from tests.adapt.calibrate.conftest import LENSES, SIZE, see_boards
 
 BY_NAME = {model.name: model for model in MODELS}
@@ -50,6 +50,29 @@ def test_variances_are_those_of_repetitions():
         found = np.array([getattr(bundle.lens, name) for name in bundle.model.free])
         off.append((found - truth) / np.sqrt(np.diag(bundle.covariance)))
     assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.3
+
+
+def test_boards_that_are_off_as_a_whole_make_the_lens_less_sure():
+    lens, off = LENSES["pinhole"], []
+    for seed in range(8):
+        rng = np.random.default_rng(200 + seed)
+        seen = see_boards(lens, 8, rng, noise_px=0.02)
+        for one in seen:  # each photo bends its board in its own way
+            middle = one.pixels - one.pixels.mean(axis=0)
+            one.pixels[:] += middle * (middle[:, :1] / 100) * rng.normal(0, 0.02)
+        bundle = fitted("pinhole", seen)
+        truth = np.array([getattr(lens, name) for name in bundle.model.free])
+        found = np.array([getattr(bundle.lens, name) for name in bundle.model.free])
+        off.append((found - truth) / np.sqrt(np.diag(bundle.covariance)))
+    assert np.mean(np.abs(off) < 1.96) > 0.85
+
+
+def test_a_fisheye_is_not_chosen_for_its_few_numbers():
+    same = np.full(6, 0.01)
+    errors = {"pinhole": same + 0.1, "kannala_brandt": same + 1e-5, "brown_conrady": same}
+    assert _simplest(errors) == "brown_conrady"
+    hardly = same + 1e-3 * np.array([1.0, -1.2, 1.0, -1.1, 0.9, -0.8])
+    assert _simplest({"pinhole": same, "rational": hardly}) == "pinhole"
 
 
 def test_one_corner_far_off_hardly_moves_the_lens():

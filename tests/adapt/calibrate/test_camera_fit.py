@@ -14,6 +14,7 @@ from sim2cam.adapt.calibrate.calibrate import calibrate, calibrate_files
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
+from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
 from sim2cam.adapt.calibrate.shutter import readout, spin
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
@@ -278,6 +279,70 @@ def test_files_of_another_writing_are_left_out_by_name(tmp_path):
     assert found.photos == 4
     assert found.others == {"96x80, JPEG 4:4:4": 1}
     assert found == calibrate(tmp_path, None, np.random.default_rng(0))
+
+
+def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_take_it_as_it_is(
+    tmp_path,
+):
+    places = np.full((40, len(RANGES)), 0.5) + np.linspace(-0.01, 0.01, 40)[:, None]
+    names = list(RANGES)
+    for name, place in {
+        "read_noise_e": 0.48, "sharpening": -0.48, "denoise": 0.48, "full_well_e": -0.48,
+    }.items():  # fmt: skip
+        places[:, names.index(name)] += place
+    assert _beyond(places) == {"read_noise_e", "full_well_e"}  # nothing has less than no sharpening
+    told = (Finding("sensor.full_well_e", 201.0), Finding("sensor.read_noise_e", 14.9))
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told))
+    assert found.domain.sensor.full_well_e.value == 201.0
+    assert found.domain.sensor.read_noise_e.value == 14.9
+
+
+@pytest.mark.parametrize(("photos", "words"), [(1, "1 photo tells it"), (2, "2 photos tell it")])
+def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos, words):
+    light = np.random.default_rng(0).integers(40, 200, (80, 96, 3)).astype(np.uint8)
+    for number in range(photos):
+        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(light, 90))
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    few = f"{words}, 3 are needed. Take 10 photos or more."
+    for name in ("exposure_ev", "red_gain", "full_well_e", "blur_px", "processing.chroma_blur_px"):
+        assert (found.finding(f"sensor.{name}").value, found.finding(f"sensor.{name}").note) == (
+            None,
+            few,
+        )
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
+def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
+    for number in range(3):
+        rgb = Image.fromarray(np.full((80, 96, 3), number, np.uint8))
+        rgb.convert("L").save(tmp_path / f"{number}.jpg", quality=90)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    note = found.finding("sensor.processing.jpeg_subsampling").note
+    assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
+@pytest.mark.parametrize(("off", "is_alike"), [(0.5, True), (4.0, False)])
+def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
+    rng = np.random.default_rng(0)
+    moved, found = _agreeing(lambda shares: off + shares, 2, rng)
+    assert found == is_alike
+    assert moved.shape[1] == 2
+
+
+def test_photos_that_no_sensor_is_like_say_so(monkeypatch, tmp_path):
+    from sim2cam.adapt.calibrate import calibrate as module
+
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit({}, alike=(True, False)))
+    for number in range(3):
+        data = images.encode_jpeg(np.full((80, 96, 3), number, np.uint8), 90)
+        images.write_bytes(tmp_path / f"{number}.jpg", data)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    notes = {f.name.rsplit(".")[-1]: f.note for f in found.findings}
+    unlike = "no sensor that is tried shows noise and edges as these photos do."
+    assert notes["red_response"].startswith(unlike)
+    assert notes["chroma_blur_px"].startswith(unlike)
+    assert notes["full_well_e"].startswith("the noise that is left fits many sensors.")
 
 
 def test_every_finding_that_recipes_take_is_a_factor():

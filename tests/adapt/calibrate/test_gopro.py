@@ -38,11 +38,13 @@ def test_it_beats_opencv_on_the_photos_and_on_those_left_out():
     if not PHOTOS.is_dir():
         pytest.skip("needs gopro_chessboard: set SIM2CAM_REAL to its folder")
     grey = {p.name: images.read_rgb(p)[..., 1].copy() for p in sorted(PHOTOS.glob("GOPR*.jpg"))}
-    found = [s for name, one in grey.items() if (s := find_board(name, one, None))]
-    shape = usual_shape(found)
+    found = {name: find_board(name, one, None) for name, one in grey.items()}
+    shape = usual_shape([s for s in found.values() if s])
     assert shape == (8, 6)
     whole = [
-        s if s.shape == shape else find_whole(s.photo, grey[s.photo], shape) or s for s in found
+        one
+        for name, s in found.items()
+        if (one := s if s and s.shape == shape else find_whole(name, grey[name], shape) or s)
     ]
     fit = fit_lens(whole, SIZE, np.random.default_rng(0))
     used = [s for s in whole if s.photo not in fit.outliers]

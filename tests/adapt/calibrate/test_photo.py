@@ -15,6 +15,7 @@ from sim2cam.adapt.calibrate.photo import (
     list_captures,
     look,
 )
+from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.errors import InputError
 from sim2cam.images import Header
 
@@ -56,6 +57,22 @@ def with_exif(path, size=(160, 120), **entries):
             exif[value] = entries[tag]
     Image.new("RGB", size, "grey").save(path, exif=exif)
     return path
+
+
+def test_words_of_exif_are_shown_as_words_and_are_no_numbers(tmp_path):
+    exif = Image.Exif()
+    exif[271], exif[272] = "Ko\x1bdak\nInc\0", ""
+    exif.get_ifd(0x8769).update({33434: "1/60 s", 37386: "wide"})  # exposure and focal length
+    Image.new("RGB", (160, 120), "grey").save(tmp_path / "a.jpg", exif=exif)
+    (capture,), _ = list_captures(tmp_path)
+    assert capture.camera == "Ko dak Inc, 160x120"
+    assert (capture.header.exif["ExposureTime"], capture.header.exif["FocalLength"]) == (
+        "1/60 s",
+        "wide",
+    )
+    (photo,), _ = look([capture], None, silent)
+    untold = shutter_findings([photo], [capture], None, np.random.default_rng(0))[0]
+    assert untold.note.startswith("the files do not say how long they were exposed.")
 
 
 def test_cameras_in_one_folder_are_told_apart(tmp_path):

@@ -111,3 +111,25 @@ def test_equal_seeds_draw_equal_weights_of_the_right_spread():
         assert not any(p.any() for p in generator.parameters() if p.ndim == 1)
     assert torch.equal(*drawn)
     assert np.isclose(drawn[0].std(), 0.02, rtol=0.02)
+
+
+def test_what_is_compared_of_two_pictures_teaches_as_each_alone_does():
+    """Gradients that lie in memory by pixels go wrong through instance normalization of one picture."""
+    rng = torch.Generator().manual_seed(0)
+    generator = ResnetGenerator(width=4, blocks=5, antialias=True).double()
+    initialise(generator, rng, xavier=True)
+    projector = PatchProjector(compared_channels(4)).double()
+    initialise(projector, rng, xavier=True)
+    pictures = 2 * torch.rand(2, 3, 32, 32, generator=rng, dtype=torch.float64) - 1
+    places = [torch.arange(20).flip(0)] * len(COMPARED)
+    aims = torch.randn(2, 20, 256, generator=rng, dtype=torch.float64)
+
+    def taught(these):
+        generator.zero_grad(set_to_none=True)
+        found = projector(generator.features(pictures[these]), places)
+        torch.stack([(vectors * aims[these]).sum() for vectors in found]).sum().backward()
+        return torch.cat([p.grad.flatten() for p in generator.parameters() if p.grad is not None])
+
+    together = taught(slice(0, 2))
+    apart = taught(slice(0, 1)) + taught(slice(1, 2))
+    torch.testing.assert_close(apart, together, rtol=1e-9, atol=1e-9 * float(together.abs().max()))

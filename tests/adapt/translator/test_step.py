@@ -1,12 +1,14 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.translator.patches import PatchSource, draw_batch
+from sim2cam.adapt.translator.patches import PatchSource, draw_batch, draw_places
 from sim2cam.adapt.translator.step import (
     build_players,
     generator_losses,
+    nce_loss,
     translate,
     update,
     update_discriminator,
@@ -40,6 +42,43 @@ def test_each_player_learns_from_its_own_update_alone(batch, tiny):
     update_generator(players, [fake], [batch], tiny)
     assert all(map(torch.equal, moved, weights_of(players.discriminator)))
     assert not all(map(torch.equal, generator, weights_of(players.generator)))
+
+
+def test_places_are_looked_for_again_as_the_paper_has_it(batch, tiny):
+    """Cross-entropies worked out alone, of the projected features of each layer."""
+    config = replace(tiny, nce_weight=1.0)
+    players = build_players(config, (), CPU)
+    places = draw_places(config, 0)
+    assert [len(chosen) for chosen in places] == [256, 64, 64]
+    changed = (batch.sim.rgb * 0.7 + 0.1).clamp(0, 1)
+    shown = [players.generator.features(rgb) for rgb in (batch.sim.rgb, changed)]
+    found = float(nce_loss(players.projector, *shown, places))
+    means = []
+    for layer, chosen in enumerate(places):
+        head = players.projector.heads[layer]
+        vectors = []
+        for features in (one[layer] for one in shown):
+            flat = features.flatten(2)[:, :, chosen].transpose(1, 2)
+            out = head(flat).detach().double().numpy()
+            vectors.append(out / np.linalg.norm(out, axis=2, keepdims=True))
+        alike = vectors[1] @ vectors[0].transpose(0, 2, 1) / 0.07  # (n, p, p)
+        own = np.einsum("npp->np", alike)
+        means.append(np.mean(np.log(np.exp(alike - own[..., None]).sum(2))))
+    assert found == pytest.approx(np.mean(means), rel=1e-3)
+    moved = players.generator.features(batch.sim.rgb.roll(5, dims=3))
+    assert nce_loss(players.projector, shown[0], moved, places) > nce_loss(
+        players.projector, shown[0], shown[0], places
+    )
+
+
+def test_the_projector_learns_and_is_gone_on_with(batch, tiny):
+    config = replace(tiny, nce_weight=1.0)
+    players = build_players(config, (), CPU)
+    before = weights_of(players.projector)
+    scalars = update(players, replace(batch, places=draw_places(config, 0)), config, 0)
+    assert scalars["nce"] > 0
+    assert not all(map(torch.equal, before, weights_of(players.projector)))
+    assert build_players(tiny, (), CPU).projector is None
 
 
 def test_losses_of_the_identity(batch, tiny):

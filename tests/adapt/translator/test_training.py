@@ -10,6 +10,7 @@ from sim2cam.adapt.frame import read_frame
 from sim2cam.adapt.selection import parts_of, read_ending
 from sim2cam.adapt.translation import NO_JUDGES
 from sim2cam.adapt.translator import training
+from sim2cam.adapt.translator.config import LATER
 from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError
@@ -294,3 +295,12 @@ def test_too_few_pairs_are_refused(many_sim, many_pairs, tiny, tmp_path):
         "more than 1 px apart, or other things. Bring captures onto their renders, or train without "
         "--paired."
     )
+
+
+def test_files_of_trainings_that_use_nothing_later_do_not_name_it(sim, real, tiny, tmp_path):
+    train_translator(sim, real, replace(tiny, steps=1), tmp_path)
+    card = load_card(tmp_path / WEIGHTS)
+    assert not set(LATER) & {*card, *card["config"]}
+    assert "perception" not in card
+    assert replace(tiny, nce_weight=2.0).to_json()["nce_weight"] == 2.0
+    assert replace(tiny, perception_weight=0.0).to_json()["perception_weight"] == 0.0

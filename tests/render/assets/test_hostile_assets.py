@@ -3,7 +3,6 @@
 import json
 import os
 import struct
-import time
 import zlib
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import trimesh
 from PIL import Image
 
 from sim2cam.render.assets.files import asset_names
-from sim2cam.render.assets.importer import MOST_SECONDS, import_assets
+from sim2cam.render.assets.importer import import_assets
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n"
 FACES = "f 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n"
@@ -204,16 +203,15 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def test_hostile_files_harm_nobody(corpus):
+def test_hostile_files_harm_nobody(corpus, opened_beyond):
     names = asset_names(corpus)
     assert len(names) >= 200
     assert "link.obj" not in names
-    started = time.monotonic()
     found = {}
     for one in import_assets(corpus, names):
         found[one.name] = one
         assert (one.facts is None) == (one.problem is not None)
-        assert one.problem is None or "takes more than" not in one.problem, one
+        assert one.problem is None or "takes more than" not in one.problem, one  # MOST_SECONDS
         if one.facts is None:
             assert one.problem.startswith(
                 str(corpus / one.name.removesuffix(Path(one.name).suffix))
@@ -229,8 +227,8 @@ def test_hostile_files_harm_nobody(corpus):
             assert np.isfinite(values).all()
             assert one.facts.mass_kg.low > 0
     assert [one for one in names if one not in found] == []
-    assert time.monotonic() - started < 10 * MOST_SECONDS
     for number, card in enumerate(CARDS):
         assert found[f"card{number}.obj"].problem, card
+    assert opened_beyond(corpus) == set()
     assert found["plain.gltf"].facts
     assert "not in its folder" in " ".join(found["texture0.obj"].repairs)

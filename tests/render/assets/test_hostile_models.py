@@ -1,6 +1,8 @@
 """Models that are damaged, huge or malicious: each gives an error, and harms nobody."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -117,11 +119,23 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_hostile_models_harm_nobody(folder):
+def test_what_is_opened_elsewhere_is_seen(tmp_path, opened_beyond):
+    for name in ("in/a.txt", "out/b.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    (tmp_path / "in/link.txt").symlink_to(tmp_path / "out/b.txt")
+    code = f"import os; os.chdir({str(tmp_path / 'in')!r}); open('a.txt'); open('link.txt')"
+    path = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], env=path, check=True)
+    assert opened_beyond(tmp_path / "in") == {(tmp_path / "out/b.txt").resolve()}
+
+
+def test_hostile_models_harm_nobody(folder, opened_beyond):
     names = asset_names(folder)
     assert len(names) >= 100
     found = {one.name: one for one in import_assets(folder, names)}
     assert list(found) == list(names)
+    assert opened_beyond(folder) == set()
     assert {name for name, one in found.items() if one.facts} == {"sound.urdf", "chain.urdf"}
     for name, one in found.items():
         if one.problem:

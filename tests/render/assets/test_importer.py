@@ -72,7 +72,7 @@ def test_a_card_says_what_a_file_does_not(folder):
         'category = "parcel"\nunit = "cm"\nlicence = "CC0-1.0"\n'
         'mass_kg = { low = 0.2, high = 0.25, source = "kitchen scale" }\n'
         "friction = { low = 0.4, high = 0.5 }\nrestitution = { low = 0.0, high = 0.1 }\n"
-        "[keypoints]\nlid = [30, 0, 15]\n[symmetries]\nrotations_wxyz = [[0, 0, 0, 1]]\n"
+        "center_of_mass = [3, -2, -5]\n[keypoints]\nlid = [30, 0, 15]\n[symmetries]\nrotations_wxyz = [[0, 0, 0, 1]]\n"
     )
     facts = only(folder, unit="mm").facts
     assert facts.size_m == pytest.approx((0.6, 0.4, 0.3))
@@ -82,10 +82,11 @@ def test_a_card_says_what_a_file_does_not(folder):
     assert (facts.friction.high, facts.restitution.high) == (0.5, 0.1)
     assert facts.symmetries.rotations_wxyz == ((0, 0, 0, 1),)
     assert facts.licence == "CC0-1.0"
+    assert facts.mass_offset_m == pytest.approx((0.03, -0.02, -0.05))
 
 
 BAD_CARDS = [
-    ("catgory = 'a'", "unknown key 'catgory'. Did you mean 'category'? Allowed: category, friction, "),
+    ("catgory = 'a'", "unknown key 'catgory'. Did you mean 'category'? Allowed: category, center_of_mass, "),
     ("category = 3", "'category': Input should be a valid string (found 3)."),
     ("category = ''", "a category needs a name."),
     ("unit = 'parsec'", "'unit': Input should be 'm', 'cm', 'mm' or 'in' (found \"parsec\")."),
@@ -94,6 +95,8 @@ BAD_CARDS = [
     ("friction = { low = 0, high = 3 }", "friction can be at most 2, not 3."),
     ("keypoints = { a = [nan, 0, 0] }", "keypoint a lies at (nan, 0.0, 0.0)."),
     ("[symmetries]\naxes = [[0, 0, 2]]", "a symmetry's axis or rotation (0.0, 0.0, 2.0) has not the length 1."),
+    ("center_of_mass = [0, nan, 0]", "center_of_mass lies at (0.0, nan, 0.0)."),
+    ("center_of_mass = [0, 0, 16]", "center_of_mass: z is 16, outside of the object, which reaches from -15 to 15. Give it in the frame and unit of box.stl."),
     ("= 3", "not TOML: "),
 ]  # fmt: skip
 

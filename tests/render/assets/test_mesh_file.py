@@ -1,5 +1,6 @@
 """Meshes from files: what every format gives, what is repaired and what is refused."""
 
+import json
 import re
 import warnings
 from dataclasses import replace
@@ -381,6 +382,44 @@ def test_a_material_without_a_picture_has_its_color(tmp_path):
     content = quiet(obj(tmp_path, head="mtllib a.mtl\nusemtl m\n"))
     seen = texel_colors(content, content.mesh.uvs[content.mesh.faces])
     assert np.abs(seen - (255, 0, 0)).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("told", "is_clear"),
+    [("d 1.0", False), ("d 0.4", True), ("d -halo 0.4", True), ("Tr 0", False), ("Tr 0.6", True),
+     ("d nan", False), ("d glass", False)],
+)  # fmt: skip
+def test_glass_is_said_to_be_drawn_opaque(tmp_path, told, is_clear):
+    (tmp_path / "a.mtl").write_text(f"newmtl m\nKd 1 0 0\n{told}\n")
+    asset = obj(tmp_path, head="mtllib a.mtl\nusemtl m\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RepairWarning)
+        read_mesh_file(asset)
+    said = f"{asset.path}: has materials that let light through. They are drawn opaque."
+    assert (said in [str(one.message) for one in caught]) is is_clear
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"alphaMode": "BLEND"},
+        {"extensions": {"KHR_materials_transmission": {"transmissionFactor": 0.9}}},
+    ],
+)
+def test_glass_of_gltf_is_too(tmp_path, told):
+    box = trimesh.creation.box((0.1, 0.1, 0.1))
+    box.visual = trimesh.visual.TextureVisuals(
+        material=trimesh.visual.material.PBRMaterial(baseColorFactor=[255, 0, 0, 90])
+    )
+    files = trimesh.exchange.gltf.export_gltf(trimesh.Scene(box))
+    header = json.loads(files["model.gltf"])
+    header["materials"][0] |= told
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    path = tmp_path / "model.gltf"
+    path.write_text(json.dumps(header))
+    with pytest.warns(RepairWarning, match="has materials that let light through"):
+        read_mesh_file(MeshFile(str(path), "box"))
 
 
 def test_text_that_is_no_utf8_is_read(tmp_path):

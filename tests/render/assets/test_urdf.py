@@ -176,6 +176,13 @@ def test_another_mesh_is_another_asset(crane):
     read_mesh_file.cache_clear()
 
 
+def test_where_it_balances_is_for_the_file_to_say(crane):
+    crane.with_suffix(".toml").write_text("center_of_mass = [0, 0, 0.2]")
+    (found,) = import_assets(crane.parent, [crane.name])
+    problem = "center_of_mass: a URDF says itself where its links have theirs."
+    assert found.problem == f"{crane.with_suffix('.toml')}: {problem}"
+
+
 LINK = '<link name="a"><visual><geometry><sphere radius="0.1"/></geometry></visual></link>'
 OTHER = '<link name="b"/>'
 ENDS = '<parent link="a"/><child link="b"/>'

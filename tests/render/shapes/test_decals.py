@@ -261,20 +261,23 @@ def test_equal_bodies_with_other_decals_are_drawn_each_with_its_own(egl, make, b
 
 
 @pytest.mark.parametrize(("kind", "left", "far"), [("box", 0.2, 0.1), ("ground", 0.19, 0.19)])
-def test_the_cpu_draws_them_too(tiny, make, body, kind, left, far):
+@pytest.mark.parametrize("backend", ["egl", "tiny", "pathtraced"])
+def test_every_backend_draws_them(request, make, body, backend, kind, left, far):
     """On what is wider than what repeats, one sticker is seen once, where it lies."""
+    drawing = request.getfixturevalue(backend)
     mat = replace(body(kind, replace(BLANK, width_m=0.1, x=0.0, y=0.0)), is_target=False)
     mat = replace(mat, pose=replace(mat.pose, position_m=(0.0, 0.0, 0.001)))
-    tiny.load(make.scene(mat))
-    view = make.view(make.camera((0.0, -0.001, 0.9), focal_px=400.0))
-    rgb = tiny.draw(view, ("radiance",))["radiance"]
+    drawing.load(make.scene(mat) if kind == "box" else Scene((mat,), make.sky, ()))
+    size = {"width": 160, "height": 120, "focal_px": 200.0, "cx_px": 79.5, "cy_px": 59.5}
+    view = make.view(make.camera((0.0, -0.001, 0.9), **size))
+    rgb = drawing.draw(view, ("radiance",))["radiance"]
     green = (rgb[..., 1] > 2 * rgb[..., 0]) & (rgb[..., 1] > 2 * rgb[..., 2])
     _, _, stats, middles = cv2.connectedComponentsWithStats(green.astype(np.uint8))
-    assert (stats[1:, cv2.CC_STAT_AREA] > 100).sum() == 1
+    assert (stats[1:, cv2.CC_STAT_AREA] > 25).sum() == 1
     place = middles[1 + stats[1:, cv2.CC_STAT_AREA].argmax()]
-    per_m = 400.0 / 0.898
-    assert place[0] == pytest.approx(159.5 - left * per_m, abs=3)  # the left edge
-    assert place[1] < 119.5 - far * per_m  # the far one
+    per_m = 200.0 / 0.898
+    assert place[0] == pytest.approx(79.5 - left * per_m, abs=1.5)  # the left edge
+    assert place[1] < 59.5 - far * per_m  # the far one
 
 
 def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):

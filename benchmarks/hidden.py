@@ -1,0 +1,200 @@
+"""What a camera fit is worth on hidden cameras: equal trainings with and without it, on sets of each.
+
+    python benchmarks/hidden.py [--work DIR] [--at-once N] [--minutes M]
+
+Three cameras, none of them the stand-in that ships: lens, sensor, tone, table and light of each are drawn
+from a seed. They take path-traced pictures, so that there is a gap between these and what is trained on:
+60 without labels, from which each camera is told, and 200 that are scored. Pictures, data and trainings go
+to ``--work`` and are resumed; the scores go to ``benchmarks/results/hidden.json``. With ``--minutes``
+no picture set, data set or training is started after that time; what there is is scored.
+
+Each picture takes about 17 s of one core, so all 780 nearly four hours; each of five data sets about ten
+minutes, and so does each of four trainings: renders with cameras as drawn are made and trained on
+once for all three. Needs ``pip install "sim2cam[reference]"``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import tyro
+from calibrate import hidden_numbers, recipe_text
+from dice import PLAN
+from make_standin import SAMPLES, make_sets
+from scoring_log import RESULTS
+
+from sim2cam import images
+from sim2cam.dataset.captures import CaptureSets, split_captures
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.imprint import imprint, imprint_gaps
+from sim2cam.pipeline.ladder import CAMERA, FIXED, RANDOMIZED, Plan, prepare_data, run_pieces
+from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.seeds import stream
+
+CAMERAS = 3
+PICTURES = {"style": 60, "test": 200}
+SIZE_PX = (384, 384)
+STANDIN = Path(__file__).with_name("standin.toml")
+ARMS = {arm.data[0]: arm for arm in PLAN.arms if arm.data in ((RANDOMIZED,), (CAMERA,))}
+HIDDEN = replace(PLAN, arms=tuple(ARMS.values()), seeds=(0,))
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is made now."""
+
+    work: Path = Path("runs/hidden")
+    """Pictures, data sets and trainings."""
+    at_once: int = 2
+    """Pictures and trainings side by side, one thread each."""
+    minutes: float = 1e9
+    """Start nothing after so many minutes."""
+    out: Path = RESULTS
+    """Folder of the results."""
+
+
+def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
+    """Makes what is missing, camera by camera, and writes the scores of what is there."""
+    start = time.monotonic()
+
+    def left() -> float:
+        return arguments.minutes - (time.monotonic() - start) / 60
+
+    found: list[dict[str, Any]] = []
+    for number in range(CAMERAS):
+        root = arguments.work / f"camera-{number}"
+        if left() > 0:
+            make_pictures(number, root / "photos", arguments.at_once)
+        for data in ARMS:
+            if left() > 0:
+                run_arm(plan, data, root, arguments, left())
+        if not any((root / "predictions").glob("*.json")):
+            continue
+        found.append({"camera": number, **scored(plan, number, root, arguments.work)})
+        print(f"camera {number}: {_words(found[-1])}", flush=True)
+    facts = {
+        "environment": environment_facts(None, arguments.at_once),
+        "protocol": {"pictures": PICTURES, "size_px": SIZE_PX, "paths": SAMPLES},
+        "cameras": found,
+    }
+    write_json(arguments.out / "hidden.json", facts)
+
+
+def make_pictures(number: int, folder: Path, at_once: int) -> None:
+    """Makes the captures of a hidden camera, as far as they are missing."""
+    path = folder.with_name("hidden.toml")
+    images.write_bytes(path, hidden_recipe(number).encode())
+    make_sets(load_recipe(str(path)), number, PICTURES, folder, at_once=at_once)
+
+
+def hidden_recipe(number: int) -> str:
+    """Returns the recipe of a hidden camera, and of the table and the light that are usual where it is."""
+    numbers = hidden_numbers(stream(number, "hidden stand-in"))
+    for group, factors in habits(stream(number, "hidden stand-in/habits")).items():
+        numbers[group] = numbers.get(group, {}) | factors
+    return recipe_text(numbers, SIZE_PX, STANDIN)
+
+
+def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+    """Returns the factors, by group, of where a camera is used: narrow ranges around what is drawn."""
+
+    def near(low: float, high: float, half: float) -> dict[str, Any]:
+        middle = rng.uniform(low, high)
+        return {"kind": "uniform", "low": middle - half, "high": middle + half}
+
+    exposure = float(rng.uniform(-0.6, 0.2))
+    return {
+        "view": {"die_px": {"kind": "uniform", "low": 30.0, "high": 60.0}},
+        "table": {
+            "family": str(rng.choice(["wood", "fbm", "value", "stains"])),
+            "hue": near(0.05, 0.95, 0.04),
+            "saturation": near(0.1, 0.6, 0.1),
+            "value": near(0.3, 0.8, 0.1),
+        },
+        "light": {"sky_level": near(0.1, 0.5, 0.05), "warmth": near(-0.4, 0.5, 0.15)},
+        "lamp": {
+            "level": near(0.8, 2.2, 0.3),
+            "elevation_rad": near(0.6, 1.2, 0.15),
+            "radius_rad": near(0.1, 0.4, 0.05),
+            "warmth": near(-0.2, 0.5, 0.15),
+        },
+        "exposure": {
+            "exposure_ev": {
+                "kind": "normal", "mean": exposure, "std": 0.15,
+                "low": exposure - 0.4, "high": exposure + 0.4,
+            },
+        },
+    }  # fmt: skip
+
+
+def run_arm(plan: Plan, data: str, root: Path, arguments: Arguments, minutes: float) -> None:
+    """Trains an arm, unless it was, and writes what it finds in the pictures of a camera.
+
+    Args:
+        plan: of the trainings.
+        data: name of the data set that it is trained on.
+        root: folder of the camera.
+        arguments: where all of them are.
+        minutes: after which no training is started.
+    """
+    captures = captures_of(root)
+    own, shared = replace(plan, arms=(ARMS[data],)), arguments.work / "shared"
+    work = shared if data == RANDOMIZED else root
+    if data == CAMERA and not (root / FIXED).exists():  # what no camera changes is made once
+        (root / FIXED).symlink_to((shared / FIXED).absolute(), target_is_directory=True)
+    prepare_data(own, captures, work, workers=arguments.at_once)
+    for done in run_pieces(
+        own, captures, work, root / "predictions", workers=arguments.at_once, minutes=minutes
+    ):
+        print(f"{root.name}: {done.stem}", flush=True)
+
+
+def scored(plan: Plan, number: int, root: Path, work: Path) -> dict[str, Any]:
+    """Returns the scores of a camera's arms, and how well the looks of their renders are told from its own."""
+    captures = captures_of(root)
+    own = imprints_of(captures.style)
+    places = {RANDOMIZED: work / "shared" / RANDOMIZED, CAMERA: root / CAMERA}
+    gaps = {
+        ARMS[data].name: imprint_gaps(own, imprints_of(read_dataset(place)), number)
+        for data, place in places.items()
+        if place.is_dir()
+    }
+    return {
+        **score_ladder(plan, captures, root / "predictions", baseline=BASELINE),
+        "imprints": {
+            arm: {step: gap.to_json() for step, gap in found.items()} for arm, found in gaps.items()
+        },
+    }
+
+
+def captures_of(root: Path) -> CaptureSets:
+    """Returns the captures of a camera, by the folder of all that is its own."""
+    return split_captures(root / "photos", origin="stand-in")
+
+
+def imprints_of(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Returns the imprints (n, ...) of the first pictures, as many as there are without labels."""
+    return np.array(
+        [imprint(images.read_rgb(s.rgb)) for s in islice(pictures.samples, PICTURES["style"])]
+    )
+
+
+def _words(found: Mapping[str, Any]) -> str:
+    return ", ".join(f"{arm['name']} AP50 {arm['ap50']['value']:.3f}" for arm in found["arms"])
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))

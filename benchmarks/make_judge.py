@@ -1,0 +1,61 @@
+"""Makes the judge that ships: a second opinion on translated dice, of another architecture.
+
+    python benchmarks/make_judge.py [--work DIR] [--threads N]
+
+It learns from the same data as the weights that ship (``make_weights.py``), made in the same folder, so that
+both know renders and renders in the colours of photos, and no real label; the development photos choose
+magnification and box margin, and their scores go into the card. As a judge it is asked of pictures before
+and after their translation, never of how far it is to be trusted.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import tyro
+from make_weights import CONFIG, parts_of, tell
+from scoring_log import real_folder
+
+from sim2cam.dataset.captures import read_captures
+from sim2cam.models.prediction import save_detector
+from sim2cam.models.training import train_detector
+from sim2cam.models.tuning import tuned
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
+from sim2cam.training.device import use_threads
+
+MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Where it is made."""
+
+    work: Path = Path("runs/ladder")
+    """Data sets and trainings; both are resumed."""
+    threads: int = 2
+    """Threads, and processes of the rendering."""
+
+
+def main(arguments: Arguments) -> None:
+    """Renders, translates, trains, tunes and writes weights and card."""
+    config = replace(CONFIG, architecture="scout")
+    parts, config = parts_of(arguments.work, arguments.threads, config)
+    use_threads(arguments.threads)
+    run = arguments.work / "runs" / "judge"
+    trained = train_detector(parts, config, run, resume=True, progress=tell)
+    dev = read_captures(real_folder("dice") / "dev.json")
+    detector = tuned(trained, dev)
+    metrics = {"dice development photos": bench(detector, dev).score.to_json()}
+    path = SHIPPED_WEIGHTS / "dice-judge.safetensors"
+    save_detector(path, detector.network.state_dict(), replace(detector.card, metrics=metrics))
+    size = path.stat().st_size
+    assert size <= MOST_BYTES, f"{path} has {size} bytes"
+    print(f"{path}: {size} bytes, AP50 {metrics['dice development photos']['ap50']}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))

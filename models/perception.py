@@ -1,0 +1,41 @@
+"""What a detector says of pictures that something else still learns to make."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from sim2cam.models.detector import STRIDE_PX, Detector, Maps
+from sim2cam.models.prediction import PAD_TO_PX, LoadedDetector
+from sim2cam.training.device import autocast
+
+
+def perceive(detector: LoadedDetector, rgb: Tensor) -> Maps:
+    """Returns the maps of pictures (n, 3, h, w), 0 to 1, as they are seen at the card's magnification.
+
+    Gradients reach the pictures; the detector's weights get some too, unless they are frozen.
+    """
+    image = magnified(rgb * 255.0, detector.card.magnification)
+    rows, columns = (-(-side // STRIDE_PX) for side in image.shape[2:])
+    with autocast(rgb.device):
+        maps = detector.network(filled_up(detector.network, image))
+    cut = {n: v[..., :rows, :columns] for n, v in maps._asdict().items() if v is not None}
+    return Maps(**cut)
+
+
+def magnified(image: Tensor, scale: float) -> Tensor:
+    """Returns images (n, 3, h, w) that are larger or smaller."""
+    if scale == 1:
+        return image
+    return functional.interpolate(
+        image, scale_factor=scale, mode="bilinear", recompute_scale_factor=False
+    )
+
+
+def filled_up(network: Detector, image: Tensor) -> Tensor:
+    """Returns images (n, 3, h, w), 0 to 255, with sides of multiples of ``PAD_TO_PX``, filled up to the
+    right and below with the mean colour.
+    """
+    # torch.export knows no remainder of a negative size
+    down, right = (PAD_TO_PX - 1 - (side - 1) % PAD_TO_PX for side in image.shape[2:])
+    return functional.pad(image - network.mean, (0, right, 0, down)) + network.mean

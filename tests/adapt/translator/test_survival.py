@@ -1,0 +1,101 @@
+"""What goes wrong while a translator is trained costs none of what was done before."""
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sim2cam.adapt.adversarial import read_metrics
+from sim2cam.adapt.translator import training
+from sim2cam.adapt.translator.training import train_translator
+from sim2cam.dataset.captures import read_captures
+from sim2cam.errors import BackendError, InputError, OutputError
+from sim2cam.images import encode_jpeg, encode_png, write_bytes
+from sim2cam.training.run import CHECKPOINT, WEIGHTS
+
+
+@pytest.fixture
+def captures(tmp_path):
+    """Three sizes, two kinds of files, grey ones of 8 and 16 bits among coloured ones; 21 in all."""
+    rng = np.random.default_rng(4)
+    for number in range(21):
+        height, width = ((24, 30), (40, 44), (90, 60))[number % 3]
+        rgb = rng.normal((180, 150, 110), 12, (height, width, 3)).clip(0, 255).astype(np.uint8)
+        if number < 15:
+            write_bytes(tmp_path / "photos" / f"{number}.jpg", encode_jpeg(rgb, 90))
+        else:
+            pixels = (
+                rgb if number < 17 else rgb[..., 0] if number < 19 else rgb[..., 0] * np.uint16(257)
+            )
+            kind = np.uint16 if number >= 19 else np.uint8
+            write_bytes(tmp_path / "photos" / f"{number}.png", encode_png(pixels.astype(kind)))
+    return read_captures(tmp_path / "photos")
+
+
+def test_broken_files_full_disks_and_full_gpus_lose_nothing(
+    sim, captures, tiny, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("sim2cam.adapt.adversarial.LINE_STEPS", 2)
+    config = replace(tiny, steps=8, cache_bytes=5)  # so that files are read at every step
+    train_translator(sim, captures, config, tmp_path / "whole")
+    run = tmp_path / "run"
+    whole = {sample.rgb: sample.rgb.read_bytes() for sample in captures.samples}
+
+    def cut_files(_line):
+        for path, content in whole.items():
+            path.write_bytes(content[: len(content) // 2])
+
+    with pytest.raises(InputError, match="not a whole image") as broken:
+        train_translator(sim, captures, config, run, progress=cut_files, checkpoint_s=0.0)
+    assert broken.value.path in whole
+    assert [line.step for line in read_metrics(run)] == [2]
+    for path, content in whole.items():
+        path.write_bytes(content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full_at_checkpoints)
+        with pytest.raises(OutputError) as full:
+            train_translator(sim, captures, config, run, resume=True, checkpoint_s=0.0)
+    assert str(full.value) == (
+        f"{run / CHECKPOINT}: cannot be written (No space left on device). Choose another --out or free "
+        "some disk space."
+    )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "update", out_of_memory)
+        with pytest.raises(BackendError) as told:
+            train_translator(sim, captures, config, run, resume=True)
+    assert str(told.value) == (
+        "the GPU's memory is full. Set a smaller batch, or smaller crops or patches, in the recipe and "
+        "train again with --overwrite; or, where others fill it, free it and go on from the last "
+        "checkpoint with --resume."
+    )
+
+    train_translator(sim, captures, config, run, resume=True)
+    for name in (WEIGHTS, CHECKPOINT, "weights.json"):
+        assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def full_at_checkpoints(path, data):
+    with path.open("wb") as file:
+        file.write(data if CHECKPOINT not in path.name else data[:40])
+    if CHECKPOINT in path.name:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def out_of_memory(*_given):
+    raise torch.OutOfMemoryError
+
+
+def test_one_capture_is_too_few(sim, captures, tiny, tmp_path):
+    with pytest.raises(InputError) as caught:
+        train_translator(sim, captures.take(1), tiny, tmp_path / "run")
+    assert str(caught.value) == (
+        f"{captures.root}: 1 captures, but a translator needs at least 20. Add some, or go on without "
+        "translation."
+    )
+    assert not (tmp_path / "run").exists()

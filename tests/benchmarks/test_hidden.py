@@ -1,0 +1,60 @@
+"""The hidden cameras: other than the one that ships, and the whole of their benchmark in small."""
+
+import json
+from dataclasses import replace
+
+import hidden
+import numpy as np
+import pytest
+from hidden import CAMERAS, HIDDEN, STANDIN, Arguments, hidden_recipe, main
+
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.compose import compose
+from sim2cam.randomize.draw import draw
+
+
+def cameras(path):
+    domain = load_recipe(str(path)).domain
+    return [compose(draw(domain, 0, i, views=1), 384, 384).cameras[0] for i in range(2)]
+
+
+def test_each_hidden_camera_is_one_camera_and_another_than_the_others(tmp_path):
+    found = [cameras(STANDIN)]
+    for number in range(CAMERAS):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(hidden_recipe(number))
+        found.append(cameras(path))
+        assert load_recipe(str(path)).categories == load_recipe("dice").categories
+    for first, second in found[1:]:
+        assert first.lens == second.lens
+        assert first.sensor.full_well_e == second.sensor.full_well_e
+        assert first.sensor.exposure_ev != second.sensor.exposure_ev
+    assert len({one.lens for one, _ in found}) == CAMERAS + 1
+    assert len({one.sensor.tone_contrast for one, _ in found}) == CAMERAS + 1
+
+
+@pytest.mark.slow
+def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mitsuba")
+    import make_standin
+
+    monkeypatch.setattr(hidden, "CAMERAS", 1)
+    monkeypatch.setattr(hidden, "PICTURES", {"style": 12, "test": 3})
+    monkeypatch.setattr(hidden, "SIZE_PX", (96, 96))
+    monkeypatch.setattr(make_standin, "SAMPLES", 1)
+    config = replace(HIDDEN.config, steps=2, batch=2, crop_px=64)
+    plan = replace(HIDDEN, pictures=10, config=config)
+    arguments = Arguments(tmp_path / "work", at_once=1, out=tmp_path)
+    main(arguments, plan)
+    found = json.loads((tmp_path / "hidden.json").read_text())
+    (camera,) = found["cameras"]
+    assert [arm["name"] for arm in camera["arms"]] == ["randomized", "randomized + camera fit"]
+    assert camera["protocol"]["test_images"] == 3
+    assert set(camera["imprints"]) == {"randomized", "randomized + camera fit"}
+    values = [gap["value"] for gap in camera["imprints"]["randomized"].values()]
+    assert values
+    assert np.isfinite(values).all()
+    assert "camera 0: randomized AP50" in capsys.readouterr().out
+    main(replace(arguments, minutes=0.0), plan)
+    again = json.loads((tmp_path / "hidden.json").read_text())
+    assert again["cameras"] == found["cameras"]

@@ -1,0 +1,26 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.detector import Detector
+from sim2cam.models.perception import perceive
+from sim2cam.models.prediction import LoadedDetector, maps_of
+
+
+@pytest.mark.parametrize(("magnification", "size"), [(1.0, (50, 70)), (0.5, (64, 96))])
+def test_patches_are_seen_as_pictures_are(magnification, size):
+    """Smaller ones as far as the means of four pixels are those of a linear interpolation."""
+    network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    card = replace(DetectorCard("nano", ("a", "b"), 0, {}, ()), magnification=magnification)
+    rgb = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    wanted, _ = maps_of(LoadedDetector(network, card), rgb, magnification)
+    patch = torch.from_numpy(rgb).permute(2, 0, 1)[None].float() / 255
+    found = perceive(LoadedDetector(network, card), patch)
+    atol = 1e-4 if magnification == 1 else 0.02  # that of whole pixels is rounded to levels
+    for name in ("heat", "log_sides", "classes"):
+        torch.testing.assert_close(
+            getattr(found, name), getattr(wanted, name), rtol=0, atol=atol, msg=name
+        )

@@ -1,0 +1,76 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from sim2cam.adapt.translator.perception import perception_loss
+from sim2cam.errors import UsageError
+from sim2cam.images import digest_of
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.detector import Detector
+from sim2cam.models.prediction import save_detector
+from sim2cam.pipeline import judges
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
+from sim2cam.pipeline.judges import check_judges, perception_of, weights_file
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Makes an untrained detector's weights of an architecture and categories."""
+
+    def made(architecture="nano", categories="123456"):
+        path = tmp_path / f"{architecture}{len(categories)}.safetensors"
+        rng = torch.Generator().manual_seed(0)
+        network = Detector(architecture, len(categories), rng)
+        card = DetectorCard(architecture, tuple(categories), 0, {}, ())
+        save_detector(path, network.state_dict(), card)
+        return path
+
+    return made
+
+
+def test_a_detector_that_errs_on_renders_teaches_nothing_and_it_is_said_why(sim, weights):
+    few = sim.take(3)
+    assert perception_of(weights(), few, "cpu") == "its AP50 on 3 renders is 0.00, less than 0.8"
+    assert perception_of(weights(categories="123"), few, "cpu") == "it does not know 4"
+    bare = replace(few, samples=tuple(replace(s, objects=None) for s in few.samples))
+    assert perception_of(weights(), bare, "cpu") == "renders have no labels"
+
+
+def test_a_good_one_teaches_pictures_and_stays_as_it_is(sim, weights, monkeypatch):
+    asked = []
+    monkeypatch.setattr(judges, "MEASURED", 5)
+    monkeypatch.setattr(judges, "ap50_on", lambda _, dev: asked.append(len(dev.samples)) or 0.93)
+    found = perception_of(weights("scout"), sim, "cpu")
+    assert asked == [5]
+    assert (found.record.ap50, found.record.renders) == (0.93, 5)
+    assert found.record.digest == digest_of(weights("scout"))
+    rng = torch.Generator().manual_seed(0)
+    rgb = torch.rand((2, 3, 44, 60), generator=rng, requires_grad=True)
+    said = found.look(rgb)
+    assert said.heat.shape == (2, 11, 15)
+    perception_loss(found.look(rgb.detach().flip(3)), said).backward()
+    assert rgb.grad.isfinite().all()
+    assert rgb.grad.abs().max() > 0
+    network = found.look.args[0].network
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):
+    assert weights_file(Path("dice")) == SHIPPED_WEIGHTS / "dice.safetensors"
+    for given in (Path("mine.safetensors"), Path("runs/dice"), tmp_path):
+        assert weights_file(given) == given
+    (tmp_path / "dice-judge.safetensors").touch()
+    monkeypatch.setattr(judges, "SHIPPED_WEIGHTS", tmp_path)
+    assert weights_file(Path("dice-judge")) == tmp_path / "dice-judge.safetensors"
+    with pytest.raises(UsageError) as caught:
+        weights_file(Path("dice-juge"))
+    assert str(caught.value) == (
+        "no weights 'dice-juge' ship, and there is no such file. Did you mean 'dice-judge'? Allowed: "
+        "dice-judge"
+    )
+
+
+def test_the_scout_is_a_second_opinion(weights):
+    check_judges((("task", weights("nano")), ("judge", weights("scout"))))
