@@ -118,7 +118,7 @@ class Adaptation:
 
 
 LATER = (
-    "keypoints", "masks", "min_read", "residual", "fine_tuning", "adapt", "patience", "start", "captures",
+    "keypoints", "masks", "min_read", "reader", "residual", "fine_tuning", "adapt", "patience", "start", "captures",
     "looks",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
@@ -144,6 +144,8 @@ class TrainConfig:
         min_visible: objects less visible than this are neither learned nor unlearned.
         min_read: of objects of which less is seen in a crop, the category is not learned, since what tells
             it may be hidden.
+        reader: whether categories are read again from close-ups of what is found, all of one size, which
+            learns small marks from far fewer crops.
         photometric: whether colours, sharpness and noise are varied.
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
@@ -182,6 +184,7 @@ class TrainConfig:
     keypoints: bool = False
     masks: bool = False
     min_read: float = 0.0
+    reader: bool = False
     learning_rate: float = 2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
@@ -208,6 +211,14 @@ class TrainConfig:
         check_least(self, _LEAST)
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
+        if self.reader and (self.poses or self.keypoints):
+            raise UsageError(
+                "a reader needs poses = false and keypoints = false: these are found for one category"
+            )
+        if self.reader and self.fine_tuning is not None and self.fine_tuning.residual:
+            raise UsageError(
+                "fine_tuning.residual cannot correct what a reader says: leave out one of both"
+            )
         if self.masks and self.amodal:
             raise UsageError("masks need amodal = false: what is hidden has no pixels")
         for name in ("learning_rate", "clip_norm"):

@@ -22,6 +22,7 @@ LOSS_WEIGHTS = {
     "seen": 2.0,
     "shown": 1.0,
     "votes": 1.0,
+    "reading": 1.0,
 }
 LABEL_SMOOTHING = 0.02
 SIDES_WEIGHT = 0.5
@@ -80,6 +81,14 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
     return found
 
 
+def reading_loss(logits: Tensor, categories: Tensor) -> Tensor:
+    """Returns the mean cross-entropy of close-ups (n, c), short of those that show no category: -1 (n,)."""
+    losses = functional.cross_entropy(
+        logits, categories, ignore_index=-1, reduction="sum", label_smoothing=LABEL_SMOOTHING
+    )
+    return losses / divisor((categories >= 0).sum())
+
+
 def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
     """Returns the weighted sum of what ``detector_losses`` returned."""
     return torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
@@ -127,7 +136,7 @@ def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
         reduction="none",
         label_smoothing=LABEL_SMOOTHING,
     )
-    return (losses * weight[chosen]).sum() / weight.sum().clamp(min=1.0)
+    return (losses * weight[chosen]).sum() / divisor(weight.sum())
 
 
 def _point_loss(

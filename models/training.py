@@ -26,12 +26,13 @@ from sim2cam.models.adaptation import (
 )
 from sim2cam.models.batches import Batch, BatchMaker, ViewMaker, Views, made_ahead
 from sim2cam.models.card import DetectorCard
+from sim2cam.models.close_ups import CLOSE_UPS
 from sim2cam.models.config import ARCHITECTURES, TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import Detector, Maps
 from sim2cam.models.fine_tuning import begin_with, freeze, rate_share
 from sim2cam.models.lesson import UNAIDED, Aids, Lesson, lesson_of
-from sim2cam.models.losses import TargetTensors, detector_losses, total_loss
+from sim2cam.models.losses import TargetTensors, detector_losses, reading_loss, total_loss
 from sim2cam.models.parts import Parts, shares_at
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
@@ -199,6 +200,7 @@ class _Run:
             keypoints=max(map(len, tasks.keypoints.values()), default=0),
             masks=tasks.masks,
             residual=lesson.has_residual,
+            reader=config.reader,
         )
         if lesson.start is not None:
             begin_with(self.network, lesson.start.detector.network)
@@ -243,6 +245,11 @@ class _Run:
             maps = self.network.read(features)
         said = maps if views is None else maps.of(slice(labelled))
         losses = detector_losses(said, targets)
+        if len(batch.close_ups):
+            with autocast(self._device):
+                logits = self.network.read_close_ups(self._pixels(batch.close_ups))
+            shown = torch.from_numpy(batch.shown).to(self._device)
+            losses["reading"] = reading_loss(logits, shown)
         total = total_loss(losses)
         if self._config.adapt is not None and views is not None:
             strength = self._config.adapt.weight * strength_at(self.step, self._config.steps)
@@ -397,6 +404,7 @@ def batch_maker(
         seed=config.seed,
         cache_bytes=config.cache_bytes,
         tasks=tasks,
+        close_ups=CLOSE_UPS if config.reader else 0,
     )
 
 

@@ -1,4 +1,4 @@
-"""The reader: categories told again from close-ups of what was found, all brought to one size.
+"""Close-ups of objects, all brought to one size, from which a detector may read their categories.
 
 Where categories differ in small marks, as faces of dice and playing cards do, a network that sees every object
 equally large learns them from far fewer crops than maps that have to find objects of all sizes as well.
@@ -6,19 +6,14 @@ equally large learns them from far fewer crops than maps that have to find objec
 
 from __future__ import annotations
 
-from typing import cast
-
 import cv2
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from sim2cam.models.backbones import TRUNK_CHANNELS, Trunk
 from sim2cam.models.crops import CropRules, draw_linear, warp
-from sim2cam.models.detector import MEAN_RGB, STD_RGB
 from sim2cam.models.pictures import Picture
 
+CLOSE_UPS = 2  # for each crop of a training
 CLOSE_UP_PX = 64
 FILL = 0.72
 """Share of a close-up's side that the longer side of the box takes."""
@@ -27,43 +22,18 @@ _FILLS = (0.6, 0.85)  # while it learns: boxes that are found are not exact
 _OFF_CENTRE = 0.07  # of the box's longer side
 
 
-class Reader(nn.Module):
-    """Logits of the categories (n, c) of close-ups.
-
-    Args:
-        n_categories: how many it tells apart.
-        generator: source of the initial weights, on the CPU.
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, n_categories: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.tensor(MEAN_RGB).view(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
-        self.trunk = Trunk((1, 1, 1))
-        self.category = nn.Linear(TRUNK_CHANNELS[-1], n_categories)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(
-                    module.weight, mode="fan_out", nonlinearity="relu", generator=generator
-                )
-        nn.init.normal_(self.category.weight, std=0.01, generator=generator)
-        nn.init.zeros_(self.category.bias)
-
-    def forward(self, rgb: Tensor) -> Tensor:
-        """Returns the logits of close-ups (n, 3, h, w), RGB, 0 to 255, in floats or bytes."""
-        features = self.trunk((rgb - self.mean) / self.std)[-1]
-        return cast("Tensor", self.category(features.mean((2, 3))))
-
-
 def close_up(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Returns the close-up (``CLOSE_UP_PX``, ``CLOSE_UP_PX``, 3) of a box (4,) in an image."""
     middle = (box_xyxy[:2] + box_xyxy[2:]) / 2
     scale = CLOSE_UP_PX * FILL / max(float((box_xyxy[2:] - box_xyxy[:2]).max()), 1.0)
     matrix = np.column_stack([scale * np.eye(2), CLOSE_UP_PX / 2 - scale * middle])
     return warp(rgb, matrix, CLOSE_UP_PX)
+
+
+def readable(picture: Picture, rules: CropRules) -> NDArray[np.bool_]:
+    """Returns which objects (n,) of a picture are seen well enough for their category to be learned."""
+    least = max(rules.min_visible, rules.min_read)
+    return np.asarray(~picture.ignored & (picture.visible >= least))
 
 
 def draw_close_up(
