@@ -19,7 +19,7 @@ def factors():
 
 
 def test_ends_are_extremes_and_a_few_words(factors):
-    assert ends_of(factors["view/tilt_rad"]) == (0.0, 0.8)
+    assert ends_of(factors["view/tilt_rad"]) == (0.0, 1.1)
     assert ends_of(factors["layout/surface"]) == ("table", "mat", "tray")
     assert ends_of(factors["table/family"]) == RECIPE.domain.table.family.options[:6]
     assert ends_of(factors["layout/die_count"]) == ()

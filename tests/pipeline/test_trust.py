@@ -191,7 +191,7 @@ def test_captures_without_labels_get_the_scores_that_need_none(
     found = json.loads(said.out)
     assert found == json.loads(out.read_text())
     assert found["images"] == 24
-    assert found["selection"]["detections"] >= 5
+    assert found["selection"]["detections"] >= 1
     assert 0 <= found["selection"]["entropy"] <= 1
     assert 0 <= found["selection"]["diversity"] <= 1
     assert found["unlike"] is None
