@@ -27,20 +27,31 @@ _TRIES = 20  # pictures in which an object is looked for; few have none
 
 
 @dataclass(frozen=True)
+class CloseUps:
+    """Close-ups of objects.
+
+    Attributes:
+        rgb: (n, s, s, 3).
+        categories: class index of each (n,), -1 where no object was found to be shown.
+    """
+
+    rgb: NDArray[np.uint8]
+    categories: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Batch:
     """One step's data.
 
     Attributes:
         rgb: crops (n, h, w, 3).
         targets: of them, stacked.
-        close_ups: of objects (k, s, s, 3); none where no reader learns.
-        shown: class index of each (k,).
+        close_ups: of objects; None without a reader.
     """
 
     rgb: NDArray[np.uint8]
     targets: Targets
-    close_ups: NDArray[np.uint8]
-    shown: NDArray[np.int64]
+    close_ups: CloseUps | None = None
 
 
 @dataclass(frozen=True)
@@ -98,18 +109,8 @@ class BatchMaker:
             InputError: an image cannot be read.
         """
         made = [self._make_crop(step, slot) for slot in self._slots]
-        shown = [
-            self._make_close_up(step, slot * self._close_ups + number)
-            for slot in self._slots
-            for number in range(self._close_ups)
-        ]
-        close_ups = [rgb for rgb, _ in shown] or [np.zeros((0, CLOSE_UP_PX, CLOSE_UP_PX, 3))]
-        return Batch(
-            np.stack([rgb for rgb, _ in made]),
-            stacked([targets for _, targets in made]),
-            np.stack(close_ups),
-            np.array([category for _, category in shown], np.int64),
-        )
+        crops, targets = np.stack([rgb for rgb, _ in made]), stacked([t for _, t in made])
+        return Batch(crops, targets, self._make_close_ups(step) if self._close_ups else None)
 
     def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], Targets]:
         rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
@@ -132,6 +133,14 @@ class BatchMaker:
         )
         return rgb, targets
 
+    def _make_close_ups(self, step: int) -> CloseUps:
+        made = [
+            self._make_close_up(step, slot * self._close_ups + number)
+            for slot in self._slots
+            for number in range(self._close_ups)
+        ]
+        categories = np.array([category for _, category in made], np.int64)
+        return CloseUps(np.stack([rgb for rgb, _ in made]), categories)
 
     def _make_close_up(self, step: int, number: int) -> tuple[NDArray[np.uint8], int]:
         """Returns a close-up of an object that is seen well enough, and its class index; -1 where none is."""

@@ -20,8 +20,8 @@ from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.models.card import DetectorCard, card_from_json
-from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.close_ups import close_up
+from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak, point_places
 from sim2cam.models.folding import folded
@@ -29,7 +29,7 @@ from sim2cam.models.masks import category_masks, instance_masks
 from sim2cam.models.novelty import Familiar, distance, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
-from sim2cam.training.device import autocast, find_device
+from sim2cam.training.device import autocast, find_device, multiplies_bfloat16
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
 Floats = NDArray[np.float64]
@@ -309,7 +309,7 @@ def _read_again(
     boxes = said.boxes.numpy().astype(np.float64) / scale
     close_ups = np.stack([close_up(rgb, box) for box in boxes])
     device = network.mean.device
-    with autocast(device, predicting=True):
+    with autocast(device, on_cpu=multiplies_bfloat16()):
         logits = network.read_close_ups(torch.from_numpy(close_ups).permute(0, 3, 1, 2).to(device))
     probability, category = logits.softmax(1).cpu().max(1)
     scores = (said.heat * probability).sqrt()
@@ -519,7 +519,7 @@ def _maps_of_tile(
         memory_format=torch.channels_last
     )
     padded[:, :, :height, :width] = image
-    with autocast(device, predicting=True):
+    with autocast(device, on_cpu=multiplies_bfloat16()):
         features = network.features(padded)
         maps = network.read(features, (-(-height // STRIDE_PX), -(-width // STRIDE_PX)))
     rows, columns = (

@@ -240,15 +240,15 @@ class _Run:
         if views is not None:
             rgb = torch.cat([rgb, self._pixels(views.varied)])
         self.network.train(not self._lesson.is_frozen)  # its statistics stay as well
-        with autocast(self._device):
+        with autocast(self._device, on_cpu=self._config.bfloat16):
             features = self.network.features(rgb)
             maps = self.network.read(features)
         said = maps if views is None else maps.of(slice(labelled))
         losses = detector_losses(said, targets)
-        if len(batch.close_ups):
-            with autocast(self._device):
-                logits = self.network.read_close_ups(self._pixels(batch.close_ups))
-            shown = torch.from_numpy(batch.shown).to(self._device)
+        if batch.close_ups is not None:
+            with autocast(self._device, on_cpu=self._config.bfloat16):
+                logits = self.network.read_close_ups(self._pixels(batch.close_ups.rgb))
+            shown = torch.from_numpy(batch.close_ups.categories).to(self._device)
             losses["reading"] = reading_loss(logits, shown)
         total = total_loss(losses)
         if self._config.adapt is not None and views is not None:
@@ -351,7 +351,7 @@ class _Run:
         ):
             return None
         self.network.eval()
-        with autocast(self._device):
+        with autocast(self._device, on_cpu=self._config.bfloat16):
             maps = functional_call(self.network, self.average.state, (self._pixels(views.plain),))
         return cast("Maps", maps)
 

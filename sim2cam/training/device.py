@@ -122,21 +122,19 @@ def full_memory_told() -> Iterator[None]:
         ) from error
 
 
-def autocast(device: torch.device, *, predicting: bool = False) -> AbstractContextManager[object]:
-    """Returns a context of bfloat16 on CUDA and, for predictions, on CPUs that multiply it themselves.
-
-    On other CPUs it changes nothing, and trainings are in single precision on all of them.
+def autocast(device: torch.device, *, on_cpu: bool = False) -> AbstractContextManager[object]:
+    """Returns a context of bfloat16 on CUDA, and of single precision on the CPU.
 
     Args:
         device: on which it is computed.
-        predicting: whether there are no gradients.
+        on_cpu: whether it is bfloat16 on the CPU as well.
     """
-    is_faster = device.type == "cuda" or (predicting and _multiplies_bfloat16())
-    return torch.autocast(device.type, torch.bfloat16, enabled=is_faster)
+    is_used = on_cpu or device.type == "cuda"
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_used)
 
 
 @functools.cache
-def _multiplies_bfloat16() -> bool:
+def multiplies_bfloat16() -> bool:
     """Returns whether this CPU has such instructions, which do twice as much in the same time."""
     if not hasattr(torch.cpu, "get_capabilities"):  # before torch 2.12
         return False

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from sim2cam.models.close_ups import CLOSE_UP_PX, FILL, close_up, draw_close_up, readable
 from sim2cam.models.crops import CropRules
+from sim2cam.models.export import close_ups
 from sim2cam.models.pictures import Picture
-from sim2cam.models.reader import CLOSE_UP_PX, FILL, Reader, close_up, draw_close_up
 
 RULES = CropRules(scale_range=(0.75, 1.4))
 
@@ -86,11 +89,23 @@ def test_drawn_close_ups_are_no_finer_than_crops():
     assert small < 0.4 * fine
 
 
-def test_equal_seeds_read_alike_and_other_seeds_do_not():
-    shown = torch.randint(0, 256, (3, 3, CLOSE_UP_PX, CLOSE_UP_PX), dtype=torch.uint8)
-    first, same, other = (
-        Reader(6, torch.Generator().manual_seed(seed)).eval()(shown) for seed in (0, 0, 1)
-    )
-    assert first.shape == (3, 6)
-    assert torch.equal(first, same)
-    assert not torch.equal(first, other)
+def test_objects_that_are_hardly_seen_are_not_read():
+    picture = replace(picture_of((100, 60, 110, 70)), visible=np.array([0.7]))
+    for least, is_read in ((0.6, True), (0.8, False)):
+        assert readable(picture, replace(RULES, min_read=least)).tolist() == [is_read]
+    assert not readable(replace(picture, ignored=np.array([True])), RULES).any()
+
+
+@pytest.mark.parametrize("side", [12, 40, 90, 200])
+def test_graphs_see_the_same_close_ups(side):
+    """Of a smooth picture; sums of pixels and means of halved ones differ where it is rough."""
+    rows, columns = np.mgrid[:320, :384]
+    waves = [np.sin(rows / 40 + k) * np.cos(columns / 30 - k) for k in range(3)]
+    rgb = (127 + 100 * np.stack(waves, -1)).astype(np.uint8)
+    box = np.array([90.0, 70.0, 90.0 + side, 70.0 + 0.8 * side])
+    picture = torch.from_numpy(rgb).permute(2, 0, 1)[None].float()
+    fill = torch.zeros(1, 3, 1, 1)
+    seen = close_ups(picture, fill, torch.from_numpy(box)[None].float())[0].permute(1, 2, 0).numpy()
+    assert np.abs(seen - close_up(rgb, box)).max() < 4
+    shifted = close_up(rgb, box + 0.1 * side)
+    assert np.abs(seen - shifted).max() > (4 if side > 30 else 1)

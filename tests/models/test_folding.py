@@ -14,7 +14,6 @@ from sim2cam.models.detector import Detector, is_peak
 from sim2cam.models.folding import folded
 from sim2cam.models.prediction import load_detector, predict
 from sim2cam.pipeline.recipe import SHIPPED
-from sim2cam.training import device
 
 WEIGHTS = Path(prediction.__file__).parent / "weights" / "dice.safetensors"
 
@@ -72,7 +71,7 @@ def test_bfloat16_finds_what_single_precision_finds(monkeypatch):
     rgb = np.ascontiguousarray(read_rgb(photo)[:200, :230])
     found = []
     for multiplies in (False, True):
-        monkeypatch.setattr(device, "_multiplies_bfloat16", lambda answer=multiplies: answer)
+        monkeypatch.setattr(prediction, "multiplies_bfloat16", lambda answer=multiplies: answer)
         found.append(predict(load_detector(WEIGHTS), rgb, score_floor=0.3))
     exact, rounded = found
     assert exact != rounded

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import torch
 
+from sim2cam.models import prediction
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector, is_peak
 from sim2cam.models.perception import perceive
 from sim2cam.models.prediction import LoadedDetector, maps_of
-from sim2cam.training import device
 
 
 @pytest.mark.parametrize(("magnification", "size"), [(1.0, (50, 70)), (0.5, (64, 96))])
 def test_patches_are_seen_as_pictures_are(magnification, size, monkeypatch):
     """Smaller ones as far as the means of four pixels are those of a linear interpolation."""
-    monkeypatch.setattr(device, "_multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(prediction, "multiplies_bfloat16", lambda: False)
     network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
     card = replace(DetectorCard("nano", ("a", "b"), 0, {}, ()), magnification=magnification)
     rgb = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)

@@ -21,7 +21,6 @@ from sim2cam.models.prediction import (
     predict_dataset,
     save_detector,
 )
-from sim2cam.training import device
 
 CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
 
@@ -303,7 +302,7 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
 def test_tiles_say_what_the_whole_says(network, monkeypatch):
     rgb = np.random.default_rng(0).integers(0, 256, (190, 330, 3)).astype(np.uint8)
     detector = LoadedDetector(network, CARD)
-    monkeypatch.setattr(device, "_multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(prediction, "multiplies_bfloat16", lambda: False)
     whole, features = maps_of(detector, rgb, 1.0)
     monkeypatch.setattr(prediction, "TILE_PX", 96)
     monkeypatch.setattr(prediction, "AROUND_PX", 128)

@@ -40,9 +40,10 @@ def test_threads_are_set_and_bounded():
         use_threads(0)
 
 
-def test_the_cpu_computes_in_single_precision():
-    with autocast(torch.device("cpu")):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+@pytest.mark.parametrize(("on_cpu", "kind"), [(False, torch.float32), (True, torch.bfloat16)])
+def test_the_cpu_computes_in_single_precision_unless_told(on_cpu, kind):
+    with autocast(torch.device("cpu"), on_cpu=on_cpu):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == kind
 
 
 @pytest.mark.parametrize(
