@@ -185,8 +185,10 @@ def adapted_norms(network: Detector, crops: Iterable[NDArray[np.uint8]]) -> dict
         crops: batches of captures (n, h, w, 3), RGB.
     """
     measured = copy.deepcopy(network).train()
+    if measured.reader is not None:
+        measured.reader.eval()  # it sees no crops
     for module in measured.modules():
-        if isinstance(module, nn.BatchNorm2d):
+        if isinstance(module, nn.BatchNorm2d) and module.training:
             module.reset_running_stats()
             module.momentum = None  # the mean of all batches
     for rgb in crops:

@@ -4,6 +4,8 @@ stack of convolutions.
 
 from __future__ import annotations
 
+from typing import cast
+
 from torch import Tensor, nn
 
 from sim2cam.models.compat import BasicBlock, ResNet
@@ -59,6 +61,19 @@ class Grid(nn.Module):
         """Returns the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
         fine = self.fine(image)
         return [fine, self.coarse(fine)]
+
+
+class Reader(nn.Module):
+    """Logits of categories (n, c) of close-ups (n, 3, h, w), normalized as for ``Trunk``."""
+
+    def __init__(self, n_categories: int) -> None:
+        super().__init__()
+        self.trunk = Trunk((1, 1, 1))
+        self.category = nn.Linear(TRUNK_CHANNELS[-1], n_categories)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Returns the logits."""
+        return cast("Tensor", self.category(self.trunk(image)[-1].mean((2, 3))))
 
 
 def convolution(inputs: int, outputs: int, *, stride: int = 1, dilation: int = 1) -> nn.Sequential:

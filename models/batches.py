@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.models.augment import Photometric
+from sim2cam.models.close_ups import CLOSE_UP_PX, draw_close_up, readable
 from sim2cam.models.crops import CropRules, draw_crop
 from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import BOXES, PictureStore, Tasks
@@ -22,13 +23,35 @@ from sim2cam.training.processes import share_of
 
 T = TypeVar("T")
 
+_TRIES = 20  # pictures in which an object is looked for; few have none
+
+
+@dataclass(frozen=True)
+class CloseUps:
+    """Close-ups of objects.
+
+    Attributes:
+        rgb: (n, s, s, 3).
+        categories: class index of each (n,), -1 where no object was found to be shown.
+    """
+
+    rgb: NDArray[np.uint8]
+    categories: NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's data: images (n, h, w, 3) uint8 and their targets, stacked."""
+    """One step's data.
+
+    Attributes:
+        rgb: crops (n, h, w, 3).
+        targets: of them, stacked.
+        close_ups: of objects; None without a reader.
+    """
 
     rgb: NDArray[np.uint8]
     targets: Targets
+    close_ups: CloseUps | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +75,7 @@ class BatchMaker:
         seed: the run's seed.
         cache_bytes: budget of decoded images.
         tasks: what is learned.
+        close_ups: for each crop.
     """
 
     def __init__(
@@ -66,6 +90,7 @@ class BatchMaker:
         seed: int,
         cache_bytes: int,
         tasks: Tasks = BOXES,
+        close_ups: int = 0,
     ) -> None:
         self._shares = shares
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
@@ -73,6 +98,7 @@ class BatchMaker:
         self._store = PictureStore(samples, categories, cache_bytes, tasks)
         self._rules = rules
         self._slots = range(batch)[share_of(batch)]
+        self._close_ups = close_ups
         self._seed = seed
         self._photometric = Photometric() if photometric else None
 
@@ -83,7 +109,8 @@ class BatchMaker:
             InputError: an image cannot be read.
         """
         made = [self._make_crop(step, slot) for slot in self._slots]
-        return Batch(np.stack([rgb for rgb, _ in made]), stacked([t for _, t in made]))
+        crops, targets = np.stack([rgb for rgb, _ in made]), stacked([t for _, t in made])
+        return Batch(crops, targets, self._make_close_ups(step) if self._close_ups else None)
 
     def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], Targets]:
         rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
@@ -105,6 +132,30 @@ class BatchMaker:
             crop.is_read,
         )
         return rgb, targets
+
+    def _make_close_ups(self, step: int) -> CloseUps:
+        made = [
+            self._make_close_up(step, slot * self._close_ups + number)
+            for slot in self._slots
+            for number in range(self._close_ups)
+        ]
+        categories = np.array([category for _, category in made], np.int64)
+        return CloseUps(np.stack([rgb for rgb, _ in made]), categories)
+
+    def _make_close_up(self, step: int, number: int) -> tuple[NDArray[np.uint8], int]:
+        """Returns a close-up of an object that is seen well enough, and its class index; -1 where none is."""
+        rng = stream(self._seed, "close-up", scene_index=step, attempt=number)
+        for _ in range(_TRIES):
+            part = int(rng.choice(len(self._sizes), p=self._shares(step)))
+            picture = self._store.get(part, int(rng.integers(self._sizes[part])))
+            seen = np.flatnonzero(readable(picture, self._rules))
+            if len(seen):
+                index = int(rng.choice(seen))
+                rgb = draw_close_up(picture, index, self._rules, rng)
+                if self._photometric is not None:
+                    rgb = self._photometric(rgb, int(rng.integers(2**31)))
+                return rgb, int(picture.categories[index])
+        return np.zeros((CLOSE_UP_PX, CLOSE_UP_PX, 3), np.uint8), -1
 
 
 class ViewMaker:

@@ -80,6 +80,7 @@ class DetectorCard:
         keypoints: by category, the names of those it finds; empty of one that finds none.
         masks: whether it finds masks.
         residual: whether a small head corrects what the others say.
+        reader: whether categories are read again from close-ups.
         start: weights that its training began with; None where it began anew.
         captures: what its features were brought to, without labels; None without.
         looks: steps, and the AP50 of the weights after them on development captures, of which the best
@@ -110,6 +111,7 @@ class DetectorCard:
     keypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     masks: bool = False
     residual: bool = False
+    reader: bool = False
     start: StartRecord | None = None
     captures: PartRecord | None = None
     looks: tuple[tuple[int, float], ...] = ()

@@ -118,8 +118,8 @@ class Adaptation:
 
 
 LATER = (
-    "keypoints", "masks", "min_read", "residual", "fine_tuning", "adapt", "patience", "start", "captures",
-    "looks",
+    "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
+    "start", "captures", "looks",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -144,6 +144,8 @@ class TrainConfig:
         min_visible: objects less visible than this are neither learned nor unlearned.
         min_read: of objects of which less is seen in a crop, the category is not learned, since what tells
             it may be hidden.
+        reader: whether categories are read again from close-ups of what is found, all of one size, which
+            learns small marks from far fewer crops.
         photometric: whether colours, sharpness and noise are varied.
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
@@ -163,6 +165,8 @@ class TrainConfig:
         adapt: how captures without labels are taken in; None without them.
         patience: where labelled development captures are given, after how many of ``stopping.LOOKS``
             that found nothing better the training ends, with the best weights; 0 for all of its steps.
+        bfloat16: whether convolutions are in bfloat16 on CPUs too that multiply it themselves, as they are on
+            CUDA; a step takes little more than half the time then.
         cache_bytes: budget of decoded images in memory; it decides speed only.
     """
 
@@ -182,6 +186,7 @@ class TrainConfig:
     keypoints: bool = False
     masks: bool = False
     min_read: float = 0.0
+    reader: bool = False
     learning_rate: float = 2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
@@ -192,6 +197,7 @@ class TrainConfig:
     fine_tuning: FineTuning | None = None
     adapt: Adaptation | None = None
     patience: int = 0
+    bfloat16: bool = False
     cache_bytes: int = 3 << 30
 
     def __post_init__(self) -> None:
@@ -208,6 +214,14 @@ class TrainConfig:
         check_least(self, _LEAST)
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
+        if self.reader and (self.poses or self.keypoints):
+            raise UsageError(
+                "a reader needs poses = false and keypoints = false: these are found for one category"
+            )
+        if self.reader and self.fine_tuning is not None and self.fine_tuning.residual:
+            raise UsageError(
+                "fine_tuning.residual cannot correct what a reader says: leave out one of both"
+            )
         if self.masks and self.amodal:
             raise UsageError("masks need amodal = false: what is hidden has no pixels")
         for name in ("learning_rate", "clip_norm"):

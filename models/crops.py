@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import cos, exp, log, pi, sin
+from math import ceil, cos, exp, log, pi, sin
 
 import cv2
 import numpy as np
@@ -89,7 +89,7 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
     learned, ignored = _sorted_boxes(picture, boxes, rules)
     cut = boxes.clip(0, rules.crop_px)
     return Crop(
-        rgb=_warp(picture.rgb, matrix, rules.crop_px),
+        rgb=warp(picture.rgb, matrix, rules.crop_px),
         boxes_xyxy=cut[learned],
         categories=picture.categories[learned],
         ignored_xyxy=cut[ignored],
@@ -102,10 +102,10 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
     )
 
 
-def _draw_matrix(
+def draw_linear(
     picture: Picture, rules: CropRules, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Returns the affine map (2, 3) from edge-based pixels of the image to those of the crop."""
+    """Returns how a crop magnifies, turns and mirrors (2, 2)."""
     low, high = rules.scale_range
     scale = exp(rng.uniform(log(low), log(high)))
     turn = float(rng.integers(4)) * pi / 2 if rules.quarter_turns else 0.0
@@ -113,8 +113,15 @@ def _draw_matrix(
         turn = rng.uniform(0, 2 * pi)
     mirror = -1.0 if rules.flips and rng.random() < 0.5 else 1.0
     c, s = round(cos(turn), 12), round(sin(turn), 12)  # exact for quarter turns
-    linear = scale * np.array([[c * mirror, -s], [s * mirror, c]])
-    centre = _draw_centre(picture, rules.crop_px / scale, rng)
+    return scale * np.array([[c * mirror, -s], [s * mirror, c]])
+
+
+def _draw_matrix(
+    picture: Picture, rules: CropRules, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Returns the affine map (2, 3) from edge-based pixels of the image to those of the crop."""
+    linear = draw_linear(picture, rules, rng)
+    centre = _draw_centre(picture, rules.crop_px / _scale(linear), rng)
     return np.column_stack([linear, rules.crop_px / 2 - linear @ centre])
 
 
@@ -133,9 +140,9 @@ def _draw_centre(
     return np.asarray(np.clip(centre, margin, size - margin))
 
 
-def _warp(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
-    scale = float(np.hypot(*matrix[:, 0]))
-    finer = 2 if scale < SMOOTH_BELOW else 1
+def warp(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
+    """Returns the square of an image that an affine map (2, 3) of edge-based pixels makes."""
+    finer = max(ceil(SMOOTH_BELOW / _scale(matrix)), 1)
     centred = _centred(matrix * finer)
     warped = cv2.warpAffine(
         rgb,
@@ -148,6 +155,10 @@ def _warp(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDA
     if finer > 1:
         warped = cv2.resize(warped, (side, side), interpolation=cv2.INTER_AREA)
     return np.asarray(warped, dtype=np.uint8)
+
+
+def _scale(matrix: NDArray[np.float64]) -> float:
+    return float(np.hypot(*matrix[:, 0]))
 
 
 def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.backbones import TRUNK_CHANNELS, Grid, Trunk, convolution
+from sim2cam.models.backbones import TRUNK_CHANNELS, Grid, Reader, Trunk, convolution
 from sim2cam.models.config import ARCHITECTURES, GridArchitecture
 
 STRIDE_PX = 4
@@ -70,6 +70,7 @@ class Detector(nn.Module):
             "Panoptic-DeepLab").
         residual: whether a small head corrects boxes and categories that the others say; it says nothing
             at first.
+        reader: whether categories are read from close-ups too, which ``read_close_ups`` does.
     """
 
     mean: Tensor
@@ -85,6 +86,7 @@ class Detector(nn.Module):
         keypoints: int = 0,
         masks: bool = False,
         residual: bool = False,
+        reader: bool = False,
     ) -> None:
         super().__init__()
         numbers = ARCHITECTURES[architecture]
@@ -107,6 +109,7 @@ class Detector(nn.Module):
         self.keypoints = _point_head(head, (n_categories, keypoints, 4)) if keypoints else None
         self.masks = _mask_head(head, n_categories) if masks else None
         self.residual = _residual_head(head, BOX_MAPS + n_categories) if residual else None
+        self.reader = Reader(n_categories) if reader else None
         _initialise(self, generator)
 
     def forward(self, rgb: Tensor) -> Maps:
@@ -122,6 +125,11 @@ class Detector(nn.Module):
         x = self.lateral[1](middle) + _doubled(self.lateral[2](coarse))
         x = self.lateral[0](fine) + _doubled(self.merge_8(x))
         return cast("Tensor", self.merge_4(x))
+
+    def read_close_ups(self, rgb: Tensor) -> Tensor:
+        """Returns the logits of the categories (n, c) that close-ups show, which ``forward`` takes alike."""
+        assert self.reader is not None
+        return cast("Tensor", self.reader((rgb - self.mean) / self.std).float())
 
     def read(self, features: Tensor, cells: tuple[int, int] | None = None) -> Maps:
         """Returns the maps that the heads make of ``features``.
@@ -275,3 +283,6 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
         heat_bias[0] = -math.log((1 - RARE) / RARE)
     if detector.residual is not None:
         nn.init.zeros_(cast("Tensor", detector.residual[2].weight))
+    if detector.reader is not None:
+        nn.init.normal_(detector.reader.category.weight, std=0.01, generator=generator)
+        nn.init.zeros_(detector.reader.category.bias)

@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from sim2cam.models.close_ups import CLOSE_UP_PX, FILL
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
+from sim2cam.models.crops import SMOOTH_BELOW
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
 from sim2cam.models.perception import filled_up, magnified
 from sim2cam.models.prediction import DUPLICATE_IOU, LoadedDetector
 from sim2cam.training.onnx import Outputs, write_onnx
 
+_HALVINGS = 4  # of a picture, for close-ups; ``PAD_TO_PX`` allows five
 SURE = 100  # detections that the graph returns, however unsure
 _LEAST_PX, _MOST_PX = 64, 8192
 
@@ -45,7 +49,8 @@ class DetectorGraph(nn.Module):
             rgb: (1, h, w, 3) uint8, sides of 64 to 8192 pixels.
         """
         height, width = rgb.shape[1], rgb.shape[2]
-        image = magnified(rgb.permute(0, 3, 1, 2).float(), self.scale)
+        picture = rgb.permute(0, 3, 1, 2).float()
+        image = magnified(picture, self.scale)
         maps = self.network(filled_up(self.network, image))
         heat = maps.heat[0].sigmoid()  # (h, w)
         probability, label = maps.classes[0].softmax(0).max(0)
@@ -59,6 +64,15 @@ class DetectorGraph(nn.Module):
         centre = torch.stack([across, down], 1) * STRIDE_PX + STRIDE_PX / 2
         sides = maps.log_sides[0].flatten(1)[:, where].T.exp() * UNIT_PX
         low, high = centre - sides[:, :2], centre + sides[:, 2:]
+        label = label.flatten()[where]
+        if self.network.reader is not None:
+            tight = torch.cat([low, high], 1) / self.scale
+            shown = close_ups(filled_up(self.network, picture), self.network.mean, tight)
+            probability, label = self.network.read_close_ups(shown).softmax(1).max(1)
+            read = (heat.flatten()[where] * probability).sqrt()
+            read = read if self.scaling is None else calibrated(read, self.scaling[label])
+            best, order = torch.where(best > 0, read, best).topk(SURE)
+            low, high, label = low[order], high[order], label[order]
         more = self.margin * (high - low)
         edges = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in (width, height)])
         low, high = (
@@ -67,7 +81,35 @@ class DetectorGraph(nn.Module):
         )
         boxes = torch.cat([low, high], 1)
         kept = best * (1.0 - _is_duplicate(boxes))
-        return boxes * (kept > 0)[:, None], kept, label.flatten()[where] * (kept > 0)
+        return boxes * (kept > 0)[:, None], kept, label * (kept > 0)
+
+
+def close_ups(picture: Tensor, fill: Tensor, boxes_xyxy: Tensor) -> Tensor:
+    """Returns close-ups (n, 3, ``CLOSE_UP_PX``, ``CLOSE_UP_PX``) of boxes (n, 4), as ``close_up`` cuts them.
+
+    Where that takes the mean of many pixels, here a pixel of a picture of half, a quarter, ... of the size is.
+
+    Args:
+        picture: (1, 3, h, w), with sides that ``PAD_TO_PX`` divides.
+        fill: its colour outside (1, 3, 1, 1).
+        boxes_xyxy: in its pixels.
+    """
+    middle = (boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2
+    side = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / FILL
+    steps = (torch.arange(CLOSE_UP_PX) + 0.5) / CLOSE_UP_PX - 0.5
+    places = torch.stack([steps.expand(CLOSE_UP_PX, -1), steps[:, None].expand(-1, CLOSE_UP_PX)], 2)
+    places = middle[:, None, None] + side[:, None, None, None] * places
+    size = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in picture.shape[:1:-1]])
+    grid = (2 * places / size - 1).flatten(0, 1)[None]  # rows of all close-ups below one another
+    halvings = (side / CLOSE_UP_PX * SMOOTH_BELOW).log2().ceil().clamp(0, _HALVINGS)
+    found = torch.zeros(len(boxes_xyxy), 3, CLOSE_UP_PX, CLOSE_UP_PX)
+    level = picture - fill
+    for number in range(_HALVINGS + 1):
+        seen = functional.grid_sample(level, grid, align_corners=False)[0]  # (3, n * s, s)
+        seen = seen.reshape(3, -1, CLOSE_UP_PX, CLOSE_UP_PX).transpose(0, 1)
+        found = torch.where((halvings == number)[:, None, None, None], seen, found)
+        level = functional.avg_pool2d(level, 2)
+    return found + fill
 
 
 def export_detector(detector: LoadedDetector, path: Path) -> None:

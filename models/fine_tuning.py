@@ -94,6 +94,7 @@ def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> 
         "keypoints": bool(card.keypoints),
         "masks": card.masks,
         "amodal": card.config.get("amodal", False),
+        "reader": card.reader,
     }
     for name, was in learned.items():
         if was != getattr(config, name):

@@ -122,6 +122,7 @@ class Lesson:
             keypoints=dict(self.tasks.keypoints),
             masks=self.tasks.masks,
             residual=self.has_residual,
+            reader=self.config.reader,
             start=None if self.start is None else self.start.record,
             captures=self.captures_record,
             sizes_px=trained_sizes(self.parts, self.config),

@@ -22,6 +22,7 @@ LOSS_WEIGHTS = {
     "seen": 2.0,
     "shown": 1.0,
     "votes": 1.0,
+    "reading": 1.0,
 }
 LABEL_SMOOTHING = 0.02
 SIDES_WEIGHT = 0.5
@@ -78,6 +79,14 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
     if maps.votes is not None and targets.votes is not None:
         found["votes"] = _vote_loss(maps.votes.float(), targets)
     return found
+
+
+def reading_loss(logits: Tensor, categories: Tensor) -> Tensor:
+    """Returns the mean cross-entropy of close-ups (n, c), short of those that show no category: -1 (n,)."""
+    losses = functional.cross_entropy(
+        logits, categories, ignore_index=-1, reduction="sum", label_smoothing=LABEL_SMOOTHING
+    )
+    return losses / divisor((categories >= 0).sum())
 
 
 def total_loss(losses: Mapping[str, Tensor]) -> Tensor:

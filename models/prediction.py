@@ -20,6 +20,7 @@ from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.models.card import DetectorCard, card_from_json
+from sim2cam.models.close_ups import close_up
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak, point_places
@@ -114,6 +115,7 @@ class Decoded(NamedTuple):
         boxes: (n, 4) pixels.
         scores: (n,) the surest first.
         categories: class indices (n,).
+        heat: probability of there being an object (n,).
         corners: places and spreads (n, 8, 3), pixels; None without poses.
         keypoints: the same and how sure it is that each is seen (n, k, 4); None without keypoints.
     """
@@ -121,11 +123,12 @@ class Decoded(NamedTuple):
     boxes: Tensor
     scores: Tensor
     categories: Tensor
+    heat: Tensor
     corners: Tensor | None
     keypoints: Tensor | None
 
     def of(self, chosen: Tensor) -> Decoded:
-        """Returns what is said of some objects, which a mask (n,) chooses."""
+        """Returns what is said of some objects, which a mask (n,) or their numbers choose."""
         corners, keypoints = (
             None if points is None else points[chosen] for points in (self.corners, self.keypoints)
         )
@@ -133,6 +136,7 @@ class Decoded(NamedTuple):
             self.boxes[chosen],
             self.scores[chosen],
             self.categories[chosen],
+            self.heat[chosen],
             corners,
             keypoints,
         )
@@ -159,6 +163,7 @@ def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
         keypoints=max(map(len, card.keypoints.values()), default=0),
         masks=card.masks,
         residual=card.residual,
+        reader=card.reader,
     )
     fill_network(path, network, tensors)
     network.eval().to(find_device(device))
@@ -276,9 +281,44 @@ def _glance(
     said = decode(maps, score_floor, slopes_and_offsets(card.scaling, card.categories))
     longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
     said = said.of((longer_px >= level.least_px) & (longer_px <= level.most_px))
+    said = _read_again(detector, rgb, said, level.scale, score_floor)
     boxes = _widened(said.boxes.numpy().astype(np.float64) / level.scale, card.box_margin)
     boxes = boxes.clip(0, (width, height, width, height))
     return _Glance(level.scale, maps, features, said, boxes, said.scores.tolist())
+
+
+def _read_again(
+    detector: LoadedDetector,
+    rgb: NDArray[np.uint8],
+    said: Decoded,
+    scale: float,
+    score_floor: float | None,
+) -> Decoded:
+    """Returns what is said of objects with the categories that their close-ups show, where there is a reader.
+
+    Args:
+        detector: from ``load_detector``.
+        rgb: the picture.
+        said: what its maps say, at a scale.
+        scale: the magnification.
+        score_floor: as for ``look``.
+    """
+    network = detector.folded
+    if network.reader is None or not len(said.boxes):
+        return said
+    boxes = said.boxes.numpy().astype(np.float64) / scale
+    close_ups = np.stack([close_up(rgb, box) for box in boxes])
+    device = network.mean.device
+    with autocast(device, on_cpu=True):
+        logits = network.read_close_ups(torch.from_numpy(close_ups).permute(0, 3, 1, 2).to(device))
+    probability, category = logits.softmax(1).cpu().max(1)
+    scores = (said.heat * probability).sqrt()
+    scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
+    if scaling is not None:
+        scores = calibrated(scores, scaling[category])
+    order = scores.argsort(descending=True, stable=True)
+    read = said._replace(scores=scores, categories=category).of(order)
+    return read if score_floor is None else read.of(read.scores >= score_floor)
 
 
 def _detection(
@@ -414,7 +454,8 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
         _points(points, chosen, where, log_sides, centre)
         for points in (maps.corners, maps.keypoints)
     )
-    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), corners, keypoints)
+    hot = heat.flatten()[where]
+    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), corners, keypoints)
 
 
 def _points(
@@ -478,7 +519,7 @@ def _maps_of_tile(
         memory_format=torch.channels_last
     )
     padded[:, :, :height, :width] = image
-    with autocast(device, predicting=True):
+    with autocast(device, on_cpu=True):
         features = network.features(padded)
         maps = network.read(features, (-(-height // STRIDE_PX), -(-width // STRIDE_PX)))
     rows, columns = (

@@ -26,12 +26,13 @@ from sim2cam.models.adaptation import (
 )
 from sim2cam.models.batches import Batch, BatchMaker, ViewMaker, Views, made_ahead
 from sim2cam.models.card import DetectorCard
+from sim2cam.models.close_ups import CLOSE_UPS
 from sim2cam.models.config import ARCHITECTURES, TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import Detector, Maps
 from sim2cam.models.fine_tuning import begin_with, freeze, rate_share
 from sim2cam.models.lesson import UNAIDED, Aids, Lesson, lesson_of
-from sim2cam.models.losses import TargetTensors, detector_losses, total_loss
+from sim2cam.models.losses import TargetTensors, detector_losses, reading_loss, total_loss
 from sim2cam.models.parts import Parts, shares_at
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
@@ -199,6 +200,7 @@ class _Run:
             keypoints=max(map(len, tasks.keypoints.values()), default=0),
             masks=tasks.masks,
             residual=lesson.has_residual,
+            reader=config.reader,
         )
         if lesson.start is not None:
             begin_with(self.network, lesson.start.detector.network)
@@ -238,11 +240,16 @@ class _Run:
         if views is not None:
             rgb = torch.cat([rgb, self._pixels(views.varied)])
         self.network.train(not self._lesson.is_frozen)  # its statistics stay as well
-        with autocast(self._device):
+        with autocast(self._device, on_cpu=self._config.bfloat16):
             features = self.network.features(rgb)
             maps = self.network.read(features)
         said = maps if views is None else maps.of(slice(labelled))
         losses = detector_losses(said, targets)
+        if batch.close_ups is not None:
+            with autocast(self._device, on_cpu=self._config.bfloat16):
+                logits = self.network.read_close_ups(self._pixels(batch.close_ups.rgb))
+            shown = torch.from_numpy(batch.close_ups.categories).to(self._device)
+            losses["reading"] = reading_loss(logits, shown)
         total = total_loss(losses)
         if self._config.adapt is not None and views is not None:
             strength = self._config.adapt.weight * strength_at(self.step, self._config.steps)
@@ -344,7 +351,7 @@ class _Run:
         ):
             return None
         self.network.eval()
-        with autocast(self._device):
+        with autocast(self._device, on_cpu=self._config.bfloat16):
             maps = functional_call(self.network, self.average.state, (self._pixels(views.plain),))
         return cast("Maps", maps)
 
@@ -397,6 +404,7 @@ def batch_maker(
         seed=config.seed,
         cache_bytes=config.cache_bytes,
         tasks=tasks,
+        close_ups=CLOSE_UPS if config.reader else 0,
     )
 
 

@@ -122,17 +122,15 @@ def full_memory_told() -> Iterator[None]:
         ) from error
 
 
-def autocast(device: torch.device, *, predicting: bool = False) -> AbstractContextManager[object]:
-    """Returns a context of bfloat16 on CUDA and, for predictions, on CPUs that multiply it themselves.
-
-    On other CPUs it changes nothing, and trainings are in single precision on all of them.
+def autocast(device: torch.device, *, on_cpu: bool = False) -> AbstractContextManager[object]:
+    """Returns a context of bfloat16 on CUDA, and of single precision on the CPU.
 
     Args:
         device: on which it is computed.
-        predicting: whether there are no gradients.
+        on_cpu: whether it is bfloat16 on CPUs as well that multiply it themselves.
     """
-    is_faster = device.type == "cuda" or (predicting and _multiplies_bfloat16())
-    return torch.autocast(device.type, torch.bfloat16, enabled=is_faster)
+    is_used = device.type == "cuda" or (on_cpu and _multiplies_bfloat16())
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_used)
 
 
 @functools.cache

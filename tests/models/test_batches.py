@@ -1,11 +1,13 @@
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sim2cam.images import encode_png, write_bytes
 from sim2cam.models.batches import BatchMaker, made_ahead
+from sim2cam.models.close_ups import CLOSE_UP_PX
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.parts import shares_at
@@ -13,7 +15,7 @@ from sim2cam.models.parts import shares_at
 RULES = CropRules(crop_px=64)
 
 
-def maker(parts, *, seed=0, batch=3, photometric=True, **config):
+def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, **config):
     return BatchMaker(
         parts,
         ("square", "disc"),
@@ -23,6 +25,7 @@ def maker(parts, *, seed=0, batch=3, photometric=True, **config):
         photometric=photometric,
         seed=seed,
         cache_bytes=1 << 24,
+        close_ups=close_ups,
     )
 
 
@@ -36,6 +39,20 @@ def test_a_step_depends_on_seed_and_number_alone(make_dataset):
         assert np.array_equal(value, getattr(lone.targets, name)), name
     assert not np.array_equal(batches[0].rgb, batches[1].rgb)
     assert not np.array_equal(maker(parts, seed=1).make(3).rgb, lone.rgb)
+
+
+def test_close_ups_show_what_they_are_said_to(make_dataset):
+    data = make_dataset("a", n=6)
+    made = maker(((data, 1.0),), batch=8, photometric=False, close_ups=4)
+    batch = made.make(3)
+    assert batch.close_ups.rgb.shape == (32, CLOSE_UP_PX, CLOSE_UP_PX, 3)
+    assert set(batch.close_ups.categories) == {0, 1}
+    again = maker(((data, 1.0),), batch=8, photometric=False, close_ups=4).make(3)
+    assert np.array_equal(again.close_ups.rgb, batch.close_ups.rgb)
+    assert maker(((data, 1.0),)).make(3).close_ups is None
+    unlabelled = replace(data, samples=tuple(replace(s, objects=()) for s in data.samples))
+    none = maker(((unlabelled, 1.0),), close_ups=1).make(0).close_ups
+    assert none.categories.tolist() == [-1, -1, -1]
 
 
 def test_weights_are_shares_of_crops(make_dataset):

@@ -7,7 +7,13 @@ import torch
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.models.crops import Segments
 from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Maps
-from sim2cam.models.losses import TargetTensors, detector_losses, generalized_iou, heat_loss
+from sim2cam.models.losses import (
+    TargetTensors,
+    detector_losses,
+    generalized_iou,
+    heat_loss,
+    reading_loss,
+)
 from sim2cam.models.pictures import Keypoints
 from sim2cam.models.targets import stacked, targets_of
 
@@ -77,6 +83,18 @@ def test_a_category_that_is_not_learned_costs_nothing():
     assert none["category"] == 0
     every = detector_losses(maps, tensors_of(boxes, [0, 1], is_read=[True, True]))
     assert every == whole
+
+
+def test_reading_is_the_mean_of_close_ups_that_show_a_category():
+    logits = torch.tensor([[1.0, -1.0, 0.5], [0.0, 2.0, 0.0], [9.0, 0.0, 0.0]])
+    log_shares = torch.log_softmax(logits, 1)
+    expected = -sum(
+        0.98 * log_shares[row, category] + 0.02 * log_shares[row].mean()
+        for row, category in ((0, 2), (1, 1))
+    )
+    found = reading_loss(logits, torch.tensor([2, 1, -1]))
+    assert found.item() == pytest.approx(expected.item() / 2, rel=1e-5)
+    assert reading_loss(logits, torch.full((3,), -1)) == 0
 
 
 def test_focal_loss_by_hand():

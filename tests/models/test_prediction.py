@@ -61,7 +61,7 @@ class Says(torch.nn.Module):
 
     def __init__(self, maps):
         super().__init__()
-        self.maps = maps
+        self.maps, self.reader = maps, None
         self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
 
     def features(self, rgb):
@@ -75,12 +75,14 @@ class Says(torch.nn.Module):
 
 def test_decode_inverts_what_targets_say():
     objects = [(10, 20, 53, 60, 1, 4.0), (100, 31, 141, 77, 0, 2.0)]
-    boxes, scores, categories, *points = decode(drawn_maps(objects), 0.5)
+    boxes, scores, categories, heat, *points = decode(drawn_maps(objects), 0.5)
     assert points == [None, None]
+    assert heat.numpy() == pytest.approx(
+        [1 / (1 + np.exp(-logit)) for logit in (4.0, 2.0)], abs=1e-4
+    )
     assert boxes.numpy() == pytest.approx(np.array([o[:4] for o in objects]), abs=1e-4)
     assert categories.tolist() == [1, 0]
-    expected = [np.sqrt(1 / (1 + np.exp(-logit))) for logit in (4.0, 2.0)]
-    assert scores.numpy() == pytest.approx(expected, abs=1e-4)
+    assert scores.numpy() == pytest.approx(np.sqrt(heat.numpy()), abs=1e-4)
 
 
 def test_only_peaks_are_found_and_duplicates_are_dropped():

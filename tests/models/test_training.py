@@ -19,10 +19,11 @@ from sim2cam.errors import (
 )
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
+from sim2cam.images import read_rgb
 from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import losses
 from sim2cam.models.config import LATER, Adaptation, FineTuning, TrainConfig
-from sim2cam.models.prediction import load_detector, predict_dataset
+from sim2cam.models.prediction import LoadedDetector, load_detector, predict, predict_dataset
 from sim2cam.models.training import read_metrics, train_detector
 from sim2cam.training.checkpoint import save_checkpoint
 
@@ -62,6 +63,33 @@ def test_learns_to_find_and_to_tell_apart(make_dataset, tmp_path):
     scores = found.scores(torch.ones(1, 8, dtype=torch.int64).numpy())
     assert scores["agnostic_ap50"][0] > 0.9
     assert scores["ap50"][0] > 0.8
+
+
+def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
+    data = make_dataset(n=12)
+    config = TrainConfig(
+        steps=60, batch=2, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=10,
+        reader=True, min_read=0.8, bfloat16=True,
+    )  # fmt: skip
+    with pytest.raises(KilledError):
+        train_detector(
+            ((data, 1.0),), config, tmp_path / "run", checkpoint_s=0, progress=kill_at(40)
+        )
+    detector = train_detector(((data, 1.0),), config, tmp_path / "run", resume=True)
+    lines = read_metrics(tmp_path / "run")
+    assert lines[-1].losses["reading"] < 0.2
+    assert detector.card.reader
+    unseen = make_dataset("unseen", n=8, seed=99)
+    run = MatchedRun(unseen, predict_dataset(detector, unseen))
+    scores = run.scores(torch.ones(1, 8, dtype=torch.int64).numpy())
+    assert scores["ap50"][0] > 0.85 * scores["agnostic_ap50"][0] > 0.3
+    rgb = read_rgb(unseen.samples[0].rgb)
+    for index, name in enumerate(detector.card.categories):
+        with torch.no_grad():
+            detector.network.reader.category.bias.copy_(50 * torch.eye(2)[index])
+        found = predict(LoadedDetector(detector.network, detector.card), rgb)
+        assert {one.category for one in found} == {name}
+        assert [one.score for one in found] == sorted((o.score for o in found), reverse=True)
 
 
 @pytest.mark.parametrize("killed_at", [2, 4])
@@ -314,6 +342,14 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"learning_rate": 0.0}, "learning_rate must be above 0, not 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be above 0, not -1.0"),
         ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
+        (
+            {"reader": True, "keypoints": True, "flips": False},
+            "a reader needs poses = false and keypoints = false: these are found for one category",
+        ),
+        (
+            {"reader": True, "fine_tuning": FineTuning(residual=True)},
+            "fine_tuning.residual cannot correct what a reader says: leave out one of both",
+        ),
         ({"min_read": -0.1}, "min_read must be 0 to 1, not -0.1"),
         ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
         ({"mix_steps": -1}, "mix_steps must be 0 or more, not -1"),

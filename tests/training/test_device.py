@@ -40,9 +40,13 @@ def test_threads_are_set_and_bounded():
         use_threads(0)
 
 
-def test_the_cpu_computes_in_single_precision():
-    with autocast(torch.device("cpu")):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+@pytest.mark.parametrize("multiplies", [False, True])
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_cpus_compute_in_single_precision_unless_told_and_able(on_cpu, multiplies, monkeypatch):
+    monkeypatch.setattr("sim2cam.training.device._multiplies_bfloat16", lambda: multiplies)
+    with autocast(torch.device("cpu"), on_cpu=on_cpu):
+        found = torch.ones(2, 2) @ torch.ones(2, 2)
+    assert (found.dtype == torch.bfloat16) == (on_cpu and multiplies)
 
 
 @pytest.mark.parametrize(
