@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -22,7 +22,6 @@ from scoring_log import RESULTS, log_scoring, real_folder
 
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.writer import write_json
-from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
     CAMERA,
@@ -36,6 +35,7 @@ from sim2cam.pipeline.ladder import (
     run_pieces,
 )
 from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
+from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.report.ladder import read_ladder, write_ladder_page
 
 PLAN = Plan(
@@ -48,8 +48,8 @@ PLAN = Plan(
         Arm("sim without randomization", (FIXED,)),
     ),
     seeds=(0, 1, 2),
-    config=TrainConfig(steps=1200),
-    pictures=1200,
+    config=replace(load_recipe("dice").train, steps=1200, cache_bytes=9 << 30),
+    pictures=2400,
     data_seed=100,
     recipe="dice",
     fixed="dice-fixed",

@@ -42,7 +42,7 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Renders, translates, trains, tunes and writes weights and card."""
-    config = replace(CONFIG, architecture="scout")
+    config = replace(CONFIG, architecture="scout", reader=False)
     parts, config = parts_of(arguments.work, arguments.threads, config)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "judge"

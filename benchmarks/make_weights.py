@@ -32,7 +32,7 @@ from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
 from sim2cam.pipeline.ladder import FIXED, RANDOMIZED, Arm, prepare_data
 from sim2cam.training.device import use_threads
 
-CONFIG = TrainConfig(steps=6000)
+CONFIG = replace(PLAN.config, steps=10_000)
 SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # of the crops
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,14 +16,12 @@ from sim2cam.models.augment import Photometric
 from sim2cam.models.close_ups import CLOSE_UP_PX, draw_close_up, readable
 from sim2cam.models.crops import CropRules, draw_crop
 from sim2cam.models.parts import Parts
-from sim2cam.models.pictures import BOXES, PictureStore, Tasks
+from sim2cam.models.pictures import BOXES, Picture, PictureStore, Tasks
 from sim2cam.models.targets import Targets, stacked, targets_of
 from sim2cam.seeds import stream
 from sim2cam.training.processes import share_of
 
 T = TypeVar("T")
-
-_TRIES = 20  # pictures in which an object is looked for; few have none
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class CloseUps:
 
     Attributes:
         rgb: (n, s, s, 3).
-        categories: class index of each (n,), -1 where no object was found to be shown.
+        categories: class index of each (n,), -1 where a picture has none to be shown.
     """
 
     rgb: NDArray[np.uint8]
@@ -75,7 +73,7 @@ class BatchMaker:
         seed: the run's seed.
         cache_bytes: budget of decoded images.
         tasks: what is learned.
-        close_ups: for each crop.
+        close_ups: for each crop, of its picture.
     """
 
     def __init__(
@@ -108,18 +106,21 @@ class BatchMaker:
         Raises:
             InputError: an image cannot be read.
         """
-        made = [self._make_crop(step, slot) for slot in self._slots]
-        crops, targets = np.stack([rgb for rgb, _ in made]), stacked([t for _, t in made])
-        return Batch(crops, targets, self._make_close_ups(step) if self._close_ups else None)
+        crops: list[tuple[NDArray[np.uint8], Targets]] = []
+        shown: list[tuple[NDArray[np.uint8], int]] = []
+        for slot in self._slots:
+            rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
+            part = int(rng.choice(len(self._sizes), p=self._shares(step)))
+            picture = self._store.get(part, int(rng.integers(self._sizes[part])))
+            crops.append(self._make_crop(picture, rng))
+            shown += [self._make_close_up(picture, rng) for _ in range(self._close_ups)]
+        rgb, targets = np.stack([rgb for rgb, _ in crops]), stacked([t for _, t in crops])
+        return Batch(rgb, targets, _joined(shown) if shown else None)
 
-    def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], Targets]:
-        rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
-        part = int(rng.choice(len(self._sizes), p=self._shares(step)))
-        picture = self._store.get(part, int(rng.integers(self._sizes[part])))
+    def _make_crop(
+        self, picture: Picture, rng: np.random.Generator
+    ) -> tuple[NDArray[np.uint8], Targets]:
         crop = draw_crop(picture, self._rules, rng)
-        rgb = crop.rgb
-        if self._photometric is not None:
-            rgb = self._photometric(rgb, int(rng.integers(2**31)))
         side = self._rules.crop_px
         targets = targets_of(
             crop.boxes_xyxy,
@@ -131,31 +132,28 @@ class BatchMaker:
             crop.segments,
             crop.is_read,
         )
-        return rgb, targets
+        return self._varied(crop.rgb, rng), targets
 
-    def _make_close_ups(self, step: int) -> CloseUps:
-        made = [
-            self._make_close_up(step, slot * self._close_ups + number)
-            for slot in self._slots
-            for number in range(self._close_ups)
-        ]
-        categories = np.array([category for _, category in made], np.int64)
-        return CloseUps(np.stack([rgb for rgb, _ in made]), categories)
-
-    def _make_close_up(self, step: int, number: int) -> tuple[NDArray[np.uint8], int]:
+    def _make_close_up(
+        self, picture: Picture, rng: np.random.Generator
+    ) -> tuple[NDArray[np.uint8], int]:
         """Returns a close-up of an object that is seen well enough, and its class index; -1 where none is."""
-        rng = stream(self._seed, "close-up", scene_index=step, attempt=number)
-        for _ in range(_TRIES):
-            part = int(rng.choice(len(self._sizes), p=self._shares(step)))
-            picture = self._store.get(part, int(rng.integers(self._sizes[part])))
-            seen = np.flatnonzero(readable(picture, self._rules))
-            if len(seen):
-                index = int(rng.choice(seen))
-                rgb = draw_close_up(picture, index, self._rules, rng)
-                if self._photometric is not None:
-                    rgb = self._photometric(rgb, int(rng.integers(2**31)))
-                return rgb, int(picture.categories[index])
-        return np.zeros((CLOSE_UP_PX, CLOSE_UP_PX, 3), np.uint8), -1
+        seen = np.flatnonzero(readable(picture, self._rules))
+        if not len(seen):
+            return np.zeros((CLOSE_UP_PX, CLOSE_UP_PX, 3), np.uint8), -1
+        index = int(rng.choice(seen))
+        rgb = draw_close_up(picture, index, self._rules, rng)
+        return self._varied(rgb, rng), int(picture.categories[index])
+
+    def _varied(self, rgb: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+        if self._photometric is None:
+            return rgb
+        return self._photometric(rgb, int(rng.integers(2**31)))
+
+
+def _joined(shown: Sequence[tuple[NDArray[np.uint8], int]]) -> CloseUps:
+    categories = np.array([category for _, category in shown], np.int64)
+    return CloseUps(np.stack([rgb for rgb, _ in shown]), categories)
 
 
 class ViewMaker:
