@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import cast
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from sim2cam.models.compat import BasicBlock, ResNet
 
@@ -63,17 +64,31 @@ class Grid(nn.Module):
         return [fine, self.coarse(fine)]
 
 
-class Reader(nn.Module):
-    """Logits of categories (n, c) of close-ups (n, 3, h, w), normalized as for ``Trunk``."""
+class Neck(nn.Module):
+    """Features (n, outputs, h/4, w/4) of those of a ``Trunk``.
 
-    def __init__(self, n_categories: int) -> None:
+    Args:
+        channels: to which all strides are brought.
+        outputs: channels.
+    """
+
+    def __init__(self, channels: int, outputs: int) -> None:
         super().__init__()
-        self.trunk = Trunk((1, 1, 1))
-        self.category = nn.Linear(TRUNK_CHANNELS[-1], n_categories)
+        self.lateral = nn.ModuleList([nn.Conv2d(c, channels, 1) for c in TRUNK_CHANNELS])
+        self.merge_8 = convolution(channels, channels)
+        self.merge_4 = convolution(channels, outputs)
 
-    def forward(self, image: Tensor) -> Tensor:
-        """Returns the logits."""
-        return cast("Tensor", self.category(self.trunk(image)[-1].mean((2, 3))))
+    def forward(self, stages: list[Tensor]) -> Tensor:
+        """Returns the features."""
+        fine, middle, coarse = stages
+        x = self.lateral[1](middle) + doubled(self.lateral[2](coarse))
+        x = self.lateral[0](fine) + doubled(self.merge_8(x))
+        return cast("Tensor", self.merge_4(x))
+
+
+def doubled(features: Tensor) -> Tensor:
+    """Returns features at twice the size."""
+    return functional.interpolate(features, scale_factor=2.0)
 
 
 def convolution(inputs: int, outputs: int, *, stride: int = 1, dilation: int = 1) -> nn.Sequential:

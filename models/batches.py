@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.models.augment import Photometric
-from sim2cam.models.close_ups import CLOSE_UP_PX, draw_close_up, readable
+from sim2cam.models.close_ups import draw_close_up, readable, side_px, surface_in
 from sim2cam.models.crops import CropRules, draw_crop
 from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import BOXES, Picture, PictureStore, Tasks
+from sim2cam.models.reader import SURFACE_STRIDE_PX
 from sim2cam.models.targets import Targets, stacked, targets_of
 from sim2cam.seeds import stream
 from sim2cam.training.processes import share_of
@@ -31,10 +32,13 @@ class CloseUps:
     Attributes:
         rgb: (n, s, s, 3).
         categories: class index of each (n,), -1 where a picture has none to be shown.
+        surfaces: the points that each shows (n, 3, s/4, s/4), as ``surface_in`` returns them; None without
+            poses.
     """
 
     rgb: NDArray[np.uint8]
     categories: NDArray[np.int64]
+    surfaces: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ class BatchMaker:
             InputError: an image cannot be read.
         """
         crops: list[tuple[NDArray[np.uint8], Targets]] = []
-        shown: list[tuple[NDArray[np.uint8], int]] = []
+        shown: list[CloseUps] = []
         for slot in self._slots:
             rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
             part = int(rng.choice(len(self._sizes), p=self._shares(step)))
@@ -115,7 +119,7 @@ class BatchMaker:
             crops.append(self._make_crop(picture, rng))
             shown += [self._make_close_up(picture, rng) for _ in range(self._close_ups)]
         rgb, targets = np.stack([rgb for rgb, _ in crops]), stacked([t for _, t in crops])
-        return Batch(rgb, targets, _joined(shown) if shown else None)
+        return Batch(rgb, targets, _stacked(shown) if shown else None)
 
     def _make_crop(
         self, picture: Picture, rng: np.random.Generator
@@ -127,23 +131,29 @@ class BatchMaker:
             crop.categories,
             crop.ignored_xyxy,
             (side, side),
-            crop.corners,
             crop.keypoints,
             crop.segments,
             crop.is_read,
         )
         return self._varied(crop.rgb, rng), targets
 
-    def _make_close_up(
-        self, picture: Picture, rng: np.random.Generator
-    ) -> tuple[NDArray[np.uint8], int]:
-        """Returns a close-up of an object that is seen well enough, and its class index; -1 where none is."""
+    def _make_close_up(self, picture: Picture, rng: np.random.Generator) -> CloseUps:
+        """Returns a close-up of an object that is seen well enough, with a leading axis of 1."""
+        side = side_px(poses=picture.points is not None)
+        rgb = np.zeros((side, side, 3), np.uint8)
+        cells = side // SURFACE_STRIDE_PX
+        surface = np.full((3, cells, cells), np.nan, np.float32)
+        category = -1
         seen = np.flatnonzero(readable(picture, self._rules))
-        if not len(seen):
-            return np.zeros((CLOSE_UP_PX, CLOSE_UP_PX, 3), np.uint8), -1
-        index = int(rng.choice(seen))
-        rgb = draw_close_up(picture, index, self._rules, rng)
-        return self._varied(rgb, rng), int(picture.categories[index])
+        if len(seen):
+            index = int(rng.choice(seen))
+            category = int(picture.categories[index])
+            rgb, matrix = draw_close_up(picture, index, self._rules, side, rng)
+            rgb = self._varied(rgb, rng)
+            if picture.points is not None:
+                surface = surface_in(picture, index, matrix, side)
+        surfaces = None if picture.points is None else surface[None]
+        return CloseUps(rgb[None], np.array([category]), surfaces)
 
     def _varied(self, rgb: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         if self._photometric is None:
@@ -151,9 +161,13 @@ class BatchMaker:
         return self._photometric(rgb, int(rng.integers(2**31)))
 
 
-def _joined(shown: Sequence[tuple[NDArray[np.uint8], int]]) -> CloseUps:
-    categories = np.array([category for _, category in shown], np.int64)
-    return CloseUps(np.stack([rgb for rgb, _ in shown]), categories)
+def _stacked(shown: Sequence[CloseUps]) -> CloseUps:
+    surfaces = [one.surfaces for one in shown if one.surfaces is not None]
+    return CloseUps(
+        np.concatenate([one.rgb for one in shown]),
+        np.concatenate([one.categories for one in shown]),
+        np.concatenate(surfaces) if surfaces else None,
+    )
 
 
 class ViewMaker:

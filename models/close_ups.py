@@ -1,4 +1,4 @@
-"""Close-ups of objects, all brought to one size, from which a detector may read their categories.
+"""Close-ups of objects, all brought to one size, from which a detector may read what they are and how they lie.
 
 Where categories differ in small marks, as faces of dice and playing cards do, a network that sees every object
 equally large learns them from far fewer crops than maps that have to find objects of all sizes as well.
@@ -6,15 +6,18 @@ equally large learns them from far fewer crops than maps that have to find objec
 
 from __future__ import annotations
 
+from math import sqrt
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.models.crops import CropRules, draw_linear, warp
 from sim2cam.models.pictures import Picture
+from sim2cam.models.reader import SURFACE_STRIDE_PX
 
 CLOSE_UPS = 2  # for each crop of a training
-CLOSE_UP_PX = 64
+CATEGORY_PX, SURFACE_PX = 64, 96
 FILL = 0.72
 """Share of a close-up's side that the longer side of the box takes."""
 
@@ -22,12 +25,22 @@ _FILLS = (0.6, 0.85)  # while it learns: boxes that are found are not exact
 _OFF_CENTRE = 0.07  # of the box's longer side
 
 
-def close_up(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Returns the close-up (``CLOSE_UP_PX``, ``CLOSE_UP_PX``, 3) of a box (4,) in an image."""
-    middle = (box_xyxy[:2] + box_xyxy[2:]) / 2
-    scale = CLOSE_UP_PX * FILL / max(float((box_xyxy[2:] - box_xyxy[:2]).max()), 1.0)
-    matrix = np.column_stack([scale * np.eye(2), CLOSE_UP_PX / 2 - scale * middle])
-    return warp(rgb, matrix, CLOSE_UP_PX)
+def side_px(*, poses: bool) -> int:
+    """Returns the side of close-ups, in pixels."""
+    return SURFACE_PX if poses else CATEGORY_PX
+
+
+def close_up(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
+    """Returns the close-up (side, side, 3) of a box (4,) in an image."""
+    low, reach_px = close_up_square(box_xyxy)
+    scale = side / reach_px
+    return warp(rgb, np.column_stack([scale * np.eye(2), -scale * low]), side)
+
+
+def close_up_square(box_xyxy: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Returns the upper left corner (2,) and the side of what a close-up of a box (4,) shows, in its pixels."""
+    reach_px = max(float((box_xyxy[2:] - box_xyxy[:2]).max()), 1.0) / FILL
+    return (box_xyxy[:2] + box_xyxy[2:]) / 2 - reach_px / 2, reach_px
 
 
 def readable(picture: Picture, rules: CropRules) -> NDArray[np.bool_]:
@@ -37,26 +50,56 @@ def readable(picture: Picture, rules: CropRules) -> NDArray[np.bool_]:
 
 
 def draw_close_up(
-    picture: Picture, number: int, rules: CropRules, rng: np.random.Generator
-) -> NDArray[np.uint8]:
-    """Returns a close-up of an object, turned and mirrored as crops are, off its centre, and no finer.
+    picture: Picture, number: int, rules: CropRules, side: int, rng: np.random.Generator
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Returns a close-up of an object, and the affine map (2, 3) to it from the picture's edge-based pixels.
+
+    It is turned and mirrored as crops are, off its centre, and finer or coarser than the picture as far as
+    crops are than one another.
 
     Args:
         picture: that shows it.
         number: of the object.
         rules: how crops are drawn.
+        side: of the close-up.
         rng: source of chance.
     """
-    linear = draw_linear(picture, rules, rng)
+    linear = draw_linear(picture, rules, rng) / sqrt(rules.scale_range[0] * rules.scale_range[1])
     outline = picture.outlines[number] @ linear.T
     low, high = outline.min(axis=0), outline.max(axis=0)
-    side = float((high - low).max())
-    middle = (low + high) / 2 + rng.uniform(-_OFF_CENTRE, _OFF_CENTRE, 2) * side
-    reach_px = side / rng.uniform(*_FILLS)
-    coarse = round(min(max(reach_px, 1.0), CLOSE_UP_PX))
-    shrink = coarse / reach_px
-    shown = warp(
-        picture.rgb, np.column_stack([shrink * linear, coarse / 2 - shrink * middle]), coarse
-    )
-    size = (CLOSE_UP_PX, CLOSE_UP_PX)
-    return np.asarray(cv2.resize(shown, size, interpolation=cv2.INTER_LINEAR), np.uint8)
+    longer = float((high - low).max())
+    middle = (low + high) / 2 + rng.uniform(-_OFF_CENTRE, _OFF_CENTRE, 2) * longer
+    reach_px = max(longer / rng.uniform(*_FILLS), 1.0)
+    matrix = np.column_stack([linear, reach_px / 2 - middle]) / reach_px
+    coarse = round(min(reach_px, side))
+    shown = warp(picture.rgb, coarse * matrix, coarse)
+    rgb = cv2.resize(shown, (side, side), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(rgb, np.uint8), side * matrix
+
+
+def surface_in(
+    picture: Picture, number: int, matrix: NDArray[np.float64], side: int
+) -> NDArray[np.float32]:
+    """Returns which points of an object a close-up of it shows (3, h/4, w/4), as ``Reading`` has them.
+
+    They are NaN where it shows something else, and all of them where the picture does not tell.
+
+    Args:
+        picture: that shows it.
+        number: of the object.
+        matrix: from the picture to the close-up, as ``draw_close_up`` returns it.
+        side: of the close-up.
+    """
+    assert picture.points is not None
+    assert picture.owners is not None
+    cells = side // SURFACE_STRIDE_PX
+    down, across = np.mgrid[:cells, :cells]
+    centres = (np.stack([across, down], -1) + 0.5) * SURFACE_STRIDE_PX
+    places = (centres - matrix[:, 2]) @ np.linalg.inv(matrix[:, :2]).T
+    column, row = np.floor(places).astype(np.int64).transpose(2, 0, 1)
+    height, width = picture.owners.shape
+    is_inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    row, column = row.clip(0, height - 1), column.clip(0, width - 1)
+    is_shown = is_inside & (picture.owners[row, column] == number + 1)
+    points = np.where(is_shown[..., None], picture.points[row, column], np.nan)
+    return points.transpose(2, 0, 1).astype(np.float32)

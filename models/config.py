@@ -214,10 +214,8 @@ class TrainConfig:
         check_least(self, _LEAST)
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
-        if self.reader and (self.poses or self.keypoints):
-            raise UsageError(
-                "a reader needs poses = false and keypoints = false: these are found for one category"
-            )
+        if self.reader and self.keypoints:
+            raise UsageError("a reader needs keypoints = false: these are found for one category")
         if self.reader and self.fine_tuning is not None and self.fine_tuning.residual:
             raise UsageError(
                 "fine_tuning.residual cannot correct what a reader says: leave out one of both"

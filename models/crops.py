@@ -65,7 +65,6 @@ class Crop:
         boxes_xyxy: objects whose centre lies inside, cut at the edge (n, 4), pixels.
         categories: their class indices (n,).
         ignored_xyxy: regions in which nothing is known (m, 4).
-        corners: of those objects, as ``Picture`` has them but in pixels of the crop (n, s, 8, 2).
         keypoints: of those objects, in pixels of the crop; whether one beyond its edge is seen is not
             known. None without keypoints.
         segments: what its cells show; None without masks.
@@ -76,7 +75,6 @@ class Crop:
     boxes_xyxy: NDArray[np.float64]
     categories: NDArray[np.int64]
     ignored_xyxy: NDArray[np.float64]
-    corners: NDArray[np.float64] | None = None
     keypoints: Keypoints | None = None
     segments: Segments | None = None
     is_read: NDArray[np.bool_] | None = None
@@ -93,7 +91,6 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
         boxes_xyxy=cut[learned],
         categories=picture.categories[learned],
         ignored_xyxy=cut[ignored],
-        corners=None if picture.corners is None else _moved(picture.corners[learned], matrix),
         keypoints=_moved_keypoints(picture.keypoints, learned, matrix, rules.crop_px),
         segments=_segments(picture, matrix, cut, rules),
         is_read=None
@@ -185,9 +182,9 @@ def _moved_keypoints(
     places = _moved(keypoints.places[learned], matrix)
     seen, mirrored = keypoints.seen[learned], keypoints.mirrored[learned]
     if np.linalg.det(matrix[:, :2]) < 0:
-        places = np.take_along_axis(places, mirrored[:, None, :, None], axis=2)
+        places = np.take_along_axis(places, mirrored[:, :, None], axis=1)
         seen = np.take_along_axis(seen, mirrored, axis=1)
-    is_inside = np.asarray(((places >= 0) & (places < side)).all(axis=-1))[:, 0]
+    is_inside = np.asarray(((places >= 0) & (places < side)).all(axis=-1))
     return Keypoints(places, np.where(is_inside, seen, np.nan), mirrored)
 
 

@@ -9,18 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.backbones import TRUNK_CHANNELS, Grid, Reader, Trunk, convolution
+from sim2cam.models.backbones import Grid, Neck, Trunk, convolution
 from sim2cam.models.config import ARCHITECTURES, GridArchitecture
+from sim2cam.models.reader import Reader, Reading
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # a side of exp(0) units
 MAX_LOG_SIDE = 4.0  # sides from 0.3 to 870 px
 MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit values
 STD_RGB = (58.4, 57.1, 57.4)
-CORNERS = 8  # of an object's box in space, in the order of ``corners_in_space``
 LOG_SPREADS = (-6.0, 3.0)
 BOX_MAPS = 5  # heat and the logarithms of four sides
 RESIDUAL_CHANNELS = 32
+_READER_BLOCKS = (1, 1, 1)
 RARE = 0.01  # probability of an object's centre that an untrained detector gives every cell
 
 
@@ -32,11 +33,10 @@ class Maps(NamedTuple):
         log_sides: natural logarithm of the distances in ``UNIT_PX`` from the cell's centre to the
             left, upper, right and lower edge of the object (n, 4, h/4, w/4).
         classes: logits of the categories (n, c, h/4, w/4).
-        corners: for each category, where the corners of its box in space are from the cell's centre,
-            x and y, and the natural logarithm of how far off that is, in the unit of
-            ``point_places`` (n, c, ``CORNERS``, 3, h/4, w/4); None without poses.
-        keypoints: the same of each category's named points, and the logit of each being seen (n, c, k, 4,
-            h/4, w/4), where a category that has fewer is never taught the last; None without any.
+        keypoints: for each category, where its named points are from the cell's centre, x and y, and the
+            natural logarithm of how far off that is, in the unit of ``point_places``, and the logit of each
+            being seen (n, c, k, 4, h/4, w/4), where a category that has fewer is never taught the last; None
+            without any.
         segments: logits of the cell showing nothing that is labelled, then each category (n, 1 + c, h/4, w/4);
             None without masks.
         votes: where the centre of the object is that it shows, x and y from the cell's centre in ``UNIT_PX``
@@ -46,7 +46,6 @@ class Maps(NamedTuple):
     heat: Tensor
     log_sides: Tensor
     classes: Tensor
-    corners: Tensor | None = None
     keypoints: Tensor | None = None
     segments: Tensor | None = None
     votes: Tensor | None = None
@@ -64,13 +63,13 @@ class Detector(nn.Module):
         architecture: a key of ``ARCHITECTURES``.
         n_categories: how many categories it tells apart.
         generator: source of the initial weights, on the CPU.
-        poses: whether it says where the corners of boxes in space are.
+        poses: whether the points of surfaces are read from close-ups, which ``read_close_ups`` does.
         keypoints: how many named points a category has at most; 0 finds none.
         masks: whether it says what every cell shows, and where the centre of that is (Cheng et al. 2020,
             "Panoptic-DeepLab").
         residual: whether a small head corrects boxes and categories that the others say; it says nothing
             at first.
-        reader: whether categories are read from close-ups too, which ``read_close_ups`` does.
+        reader: whether categories are read from close-ups too.
     """
 
     mean: Tensor
@@ -98,18 +97,18 @@ class Detector(nn.Module):
             self.trunk = Grid(numbers.channels, numbers.dilations)
             self.spread = _spread(numbers.channels[-1], head)
         else:
-            neck = numbers.neck_channels
             self.trunk = Trunk(numbers.blocks)
-            self.lateral = nn.ModuleList([nn.Conv2d(c, neck, 1) for c in TRUNK_CHANNELS])
-            self.merge_8 = convolution(neck, neck)
-            self.merge_4 = convolution(neck, head)
+            self.neck = Neck(numbers.neck_channels, head)
         self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, BOX_MAPS, 1))
         self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
-        self.corners = _point_head(head, (n_categories, CORNERS, 3)) if poses else None
         self.keypoints = _point_head(head, (n_categories, keypoints, 4)) if keypoints else None
         self.masks = _mask_head(head, n_categories) if masks else None
         self.residual = _residual_head(head, BOX_MAPS + n_categories) if residual else None
-        self.reader = Reader(n_categories) if reader else None
+        self.reader = (
+            Reader(n_categories, _READER_BLOCKS, categories=reader, surfaces=poses)
+            if reader or poses
+            else None
+        )
         _initialise(self, generator)
 
     def forward(self, rgb: Tensor) -> Maps:
@@ -121,22 +120,19 @@ class Detector(nn.Module):
         image = (rgb - self.mean) / self.std
         if isinstance(self.trunk, Grid):
             return cast("Tensor", self.spread(self.trunk(image)[-1]))
-        fine, middle, coarse = self.trunk(image)
-        x = self.lateral[1](middle) + _doubled(self.lateral[2](coarse))
-        x = self.lateral[0](fine) + _doubled(self.merge_8(x))
-        return cast("Tensor", self.merge_4(x))
+        return cast("Tensor", self.neck(self.trunk(image)))
 
-    def read_close_ups(self, rgb: Tensor) -> Tensor:
-        """Returns the logits of the categories (n, c) that close-ups show, which ``forward`` takes alike."""
+    def read_close_ups(self, rgb: Tensor) -> Reading:
+        """Returns what close-ups show, which are as ``forward`` takes images."""
         assert self.reader is not None
-        return cast("Tensor", self.reader((rgb - self.mean) / self.std).float())
+        return cast("Reading", self.reader((rgb - self.mean) / self.std))
 
     def read(self, features: Tensor, cells: tuple[int, int] | None = None) -> Maps:
         """Returns the maps that the heads make of ``features``.
 
         Args:
             features: of images.
-            cells: rows and columns that count, the first ones. What categories, corners and keypoints
+            cells: rows and columns that count, the first ones. What categories and keypoints
                 are is then said at the peaks among them alone, which is several times cheaper and all that
                 is found; elsewhere their maps hold nothing of use. When None, of all cells, everywhere.
         """
@@ -150,11 +146,9 @@ class Detector(nn.Module):
         classes = _said(self.what, features, peaks)
         if more is not None:
             classes = classes + more[:, BOX_MAPS:, :rows, :columns]
-        corners, keypoints = (
-            _points(head, features, peaks) for head in (self.corners, self.keypoints)
-        )
+        keypoints = _points(self.keypoints, features, peaks)
         log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
-        found = Maps(where[:, 0], log_sides, classes, corners, keypoints)
+        found = Maps(where[:, 0], log_sides, classes, keypoints)
         if self.masks is None:
             return found
         shown = self.masks(features)[..., :rows, :columns]
@@ -183,8 +177,8 @@ def point_places(
     object has the same numbers near and far.
 
     Args:
-        points: what the detector says of corners or keypoints in some cells of one category each (k, p,
-            3 or more), as in ``Maps``.
+        points: what the detector says of keypoints in some cells of one category each (k, p, 4), as in
+            ``Maps``.
         log_sides: what it says there (k, 4).
         centres: of the cells (k, 2), pixels.
     """
@@ -228,7 +222,7 @@ def _residual_head(inputs: int, outputs: int) -> nn.Sequential:
 def _points(head: nn.Sequential | None, features: Tensor, peaks: Tensor | None) -> Tensor | None:
     if head is None:
         return None
-    # bfloat16 has steps of half a pixel at the corner of an object of 100
+    # bfloat16 has steps of half a pixel at the edge of an object of 100
     with torch.autocast(features.device.type, enabled=False):
         return _said(head, features.float(), peaks)
 
@@ -259,10 +253,6 @@ def _said(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor
     return maps.movedim((1, 2), (-2, -1))
 
 
-def _doubled(features: Tensor) -> Tensor:
-    return functional.interpolate(features, scale_factor=2.0)
-
-
 def _initialise(detector: Detector, generator: torch.Generator) -> None:
     for module in detector.modules():
         if isinstance(module, nn.Conv2d):
@@ -271,18 +261,19 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    later = (detector.corners, detector.keypoints, detector.masks)
+    later = (detector.keypoints, detector.masks)
     heads = (detector.where, detector.what, *(head for head in later if head is not None))
-    for outputs in (head[1] for head in heads):
-        assert isinstance(outputs, nn.Conv2d)
-        nn.init.normal_(outputs.weight, std=0.01, generator=generator)
-        assert outputs.bias is not None
+    reader = detector.reader
+    last = [head[1] for head in heads]
+    if reader is not None:
+        last += [] if reader.category is None else [reader.category]
+        last += [] if reader.surface is None else [reader.surface.outputs]
+    for outputs in last:
+        nn.init.normal_(cast("Tensor", outputs.weight), std=0.01, generator=generator)
+        nn.init.zeros_(cast("Tensor", outputs.bias))
     heat_bias = detector.where[1].bias
     assert isinstance(heat_bias, Tensor)
     with torch.no_grad():
         heat_bias[0] = -math.log((1 - RARE) / RARE)
     if detector.residual is not None:
         nn.init.zeros_(cast("Tensor", detector.residual[2].weight))
-    if detector.reader is not None:
-        nn.init.normal_(detector.reader.category.weight, std=0.01, generator=generator)
-        nn.init.zeros_(detector.reader.category.bias)

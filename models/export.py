@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.close_ups import CLOSE_UP_PX, FILL
+from sim2cam.models.close_ups import FILL, side_px
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.crops import SMOOTH_BELOW
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
@@ -35,8 +35,10 @@ class DetectorGraph(nn.Module):
     def __init__(self, detector: LoadedDetector) -> None:
         super().__init__()
         self.network: Detector = copy.deepcopy(detector.network)
-        self.network.corners = None  # poses are found by more than tensors
         self.network.keypoints = self.network.masks = None
+        self.side = side_px(poses=bool(detector.card.objects))
+        if self.network.reader is not None:
+            self.network.reader.surface = None  # poses are found by more than tensors
         self.scale = detector.card.magnification
         self.margin = detector.card.box_margin
         scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
@@ -65,10 +67,12 @@ class DetectorGraph(nn.Module):
         sides = maps.log_sides[0].flatten(1)[:, where].T.exp() * UNIT_PX
         low, high = centre - sides[:, :2], centre + sides[:, 2:]
         label = label.flatten()[where]
-        if self.network.reader is not None:
+        if self.network.reader is not None and self.network.reader.category is not None:
             tight = torch.cat([low, high], 1) / self.scale
-            shown = close_ups(filled_up(self.network, picture), self.network.mean, tight)
-            probability, label = self.network.read_close_ups(shown).softmax(1).max(1)
+            shown = close_ups(filled_up(self.network, picture), self.network.mean, tight, self.side)
+            logits = self.network.read_close_ups(shown).categories
+            assert logits is not None
+            probability, label = logits.softmax(1).max(1)
             read = (heat.flatten()[where] * probability).sqrt()
             read = read if self.scaling is None else calibrated(read, self.scaling[label])
             best, order = torch.where(best > 0, read, best).topk(SURE)
@@ -84,8 +88,8 @@ class DetectorGraph(nn.Module):
         return boxes * (kept > 0)[:, None], kept, label * (kept > 0)
 
 
-def close_ups(picture: Tensor, fill: Tensor, boxes_xyxy: Tensor) -> Tensor:
-    """Returns close-ups (n, 3, ``CLOSE_UP_PX``, ``CLOSE_UP_PX``) of boxes (n, 4), as ``close_up`` cuts them.
+def close_ups(picture: Tensor, fill: Tensor, boxes_xyxy: Tensor, side: int) -> Tensor:
+    """Returns close-ups (n, 3, side, side) of boxes (n, 4), as ``close_up`` cuts them.
 
     Where that takes the mean of many pixels, here a pixel of a picture of half, a quarter, ... of the size is.
 
@@ -93,20 +97,21 @@ def close_ups(picture: Tensor, fill: Tensor, boxes_xyxy: Tensor) -> Tensor:
         picture: (1, 3, h, w), with sides that ``PAD_TO_PX`` divides.
         fill: its colour outside (1, 3, 1, 1).
         boxes_xyxy: in its pixels.
+        side: of a close-up.
     """
     middle = (boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2
-    side = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / FILL
-    steps = (torch.arange(CLOSE_UP_PX) + 0.5) / CLOSE_UP_PX - 0.5
-    places = torch.stack([steps.expand(CLOSE_UP_PX, -1), steps[:, None].expand(-1, CLOSE_UP_PX)], 2)
-    places = middle[:, None, None] + side[:, None, None, None] * places
+    reach = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / FILL
+    steps = (torch.arange(side) + 0.5) / side - 0.5
+    places = torch.stack([steps.expand(side, -1), steps[:, None].expand(-1, side)], 2)
+    places = middle[:, None, None] + reach[:, None, None, None] * places
     size = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in picture.shape[:1:-1]])
     grid = (2 * places / size - 1).flatten(0, 1)[None]  # rows of all close-ups below one another
-    halvings = (side / CLOSE_UP_PX * SMOOTH_BELOW).log2().ceil().clamp(0, _HALVINGS)
-    found = torch.zeros(len(boxes_xyxy), 3, CLOSE_UP_PX, CLOSE_UP_PX)
+    halvings = (reach / side * SMOOTH_BELOW).log2().ceil().clamp(0, _HALVINGS)
+    found = torch.zeros(len(boxes_xyxy), 3, side, side)
     level = picture - fill
     for number in range(_HALVINGS + 1):
         seen = functional.grid_sample(level, grid, align_corners=False)[0]  # (3, n * s, s)
-        seen = seen.reshape(3, -1, CLOSE_UP_PX, CLOSE_UP_PX).transpose(0, 1)
+        seen = seen.reshape(3, -1, side, side).transpose(0, 1)
         found = torch.where((halvings == number)[:, None, None, None], seen, found)
         level = functional.avg_pool2d(level, 2)
     return found + fill

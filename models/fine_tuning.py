@@ -14,7 +14,7 @@ from sim2cam.models.config import FineTuning, TrainConfig
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import LoadedDetector, load_detector
 
-_DEPTHS = {"lateral": 1, "merge_8": 1, "merge_4": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
+_DEPTHS = {"neck": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
            "trunk.stages.0": 4, "trunk.stem": 5, "spread": 1, "trunk.coarse": 2, "trunk.fine": 3}  # fmt: skip
 """How many steps below the heads layers are, by the beginnings of their names."""
 

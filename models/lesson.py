@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sim2cam.dataset.algebra import pictures_alone
-from sim2cam.dataset.known_objects import KnownObject, known_objects, turned_corners
+from sim2cam.dataset.known_objects import KnownObject, known_objects, turns_of
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.card import DetectorCard
@@ -154,18 +156,35 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
     if start is not None:
         start.check_objects(objects, keypoints)
         categories, keypoints = start.card.categories, start.card.keypoints
-    corners_m = turned_corners(objects[name] for name in categories) if objects else None
+    tasks = Tasks(keypoints=keypoints, masks=config.masks, amodal=config.amodal)
+    if objects:
+        _check_surfaces(parts)
+        known = [objects[name] for name in categories]
+        tasks = replace(
+            tasks, reaches_m=np.array([one.reach_m for one in known]), turns=turns_of(known)
+        )
     return Lesson(
         parts,
         part_records(parts),
         config,
         categories,
         objects,
-        Tasks(corners_m, keypoints, config.masks),
+        tasks,
         start,
         captures=None if aids.captures is None else pictures_alone(aids.captures),
         dev=as_learned(aids.dev, config) if aids.dev is not None and config.patience else None,
     )
+
+
+def _check_surfaces(parts: Parts) -> None:
+    """Refuses data of which none tell which points of objects their pixels show."""
+    wanted = {"ids", "coordinates"}
+    if not any(wanted <= sample.channels.keys() for d, _ in parts for sample in d.samples):
+        raise InputError(
+            parts[0][0].root,
+            "has no channels ids and coordinates, from which poses are learned. Render it again with both "
+            "among --channels, or train without poses.",
+        )
 
 
 def _check_aids(config: TrainConfig, aids: Aids) -> None:

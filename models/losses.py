@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps, point_places
+from sim2cam.models.detector import LOG_SPREADS, STRIDE_PX, UNIT_PX, Maps, point_places
 from sim2cam.models.targets import Targets
 from sim2cam.training.processes import divisor
 
@@ -17,12 +17,13 @@ LOSS_WEIGHTS = {
     "heat": 1.0,
     "box": 1.0,
     "category": 6.0,  # reading categories is the slow part
-    "corners": 2.0,
     "keypoints": 2.0,
     "seen": 2.0,
     "shown": 1.0,
     "votes": 1.0,
     "reading": 1.0,
+    "outline": 1.0,
+    "surface": 2.0,
 }
 LABEL_SMOOTHING = 0.02
 SIDES_WEIGHT = 0.5
@@ -38,7 +39,6 @@ class TargetTensors:
     categories: Tensor
     object_weight: Tensor
     owner: Tensor
-    corners: Tensor | None = None
     keypoints: Tensor | None = None
     seen: Tensor | None = None
     shown: Tensor | None = None
@@ -58,8 +58,7 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
     """Returns the terms of the loss, each a mean over objects: ``heat box category``, the last over those
     whose category is learned.
 
-    With poses, ``corners`` is one more; with keypoints, ``keypoints seen`` are two; with masks,
-    ``shown votes``, means over cells.
+    With keypoints, ``keypoints seen`` are two more; with masks, ``shown votes``, means over cells.
     """
     n_objects = divisor(targets.object_weight.sum())
     found = {
@@ -68,11 +67,9 @@ def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
         "category": _category_loss(maps.classes.float(), targets),
     }
     log_sides = maps.log_sides.float()
-    if maps.corners is not None and targets.corners is not None:
-        found["corners"] = _point_loss(maps.corners.float(), log_sides, targets.corners, targets)
     if maps.keypoints is not None and targets.keypoints is not None:
         keypoints = maps.keypoints.float()
-        found["keypoints"] = _point_loss(keypoints, log_sides, targets.keypoints, targets)
+        found["keypoints"] = _keypoint_loss(keypoints, log_sides, targets.keypoints, targets)
         found["seen"] = _seen_loss(keypoints, targets)
     if maps.segments is not None and targets.shown is not None:
         found["shown"] = _shown_loss(maps.segments.float(), targets.shown)
@@ -89,8 +86,43 @@ def reading_loss(logits: Tensor, categories: Tensor) -> Tensor:
     return losses / divisor((categories >= 0).sum())
 
 
+def surface_losses(
+    said: Tensor, categories: Tensor, truth: Tensor, turns: Tensor
+) -> dict[str, Tensor]:
+    """Returns ``outline``, how badly it is told which cells show the object, and ``surface``, how far off
+    the points are that they show and how well that is told; means over cells, then over close-ups.
+
+    Of the turns after which an object looks the same, the nearest to what is said counts. Points learn from
+    the distance alone, and spreads, as those of keypoints do, from their likelihood given that distance.
+
+    Args:
+        said: ``Reading.surfaces`` (n, c, ``SURFACE_MAPS``, h, w).
+        categories: class index of each close-up (n,), -1 where it shows nothing.
+        truth: points over the reach of the object (n, 3, h, w), NaN where it is not shown. Where it is
+            shown nowhere, nothing is known and nothing learned.
+        turns: of each category (c, s, 3, 3).
+    """
+    chosen = (categories >= 0) & truth[:, 0].isfinite().any(2).any(1)
+    mine = said[chosen, categories[chosen]]
+    truth, turns = truth[chosen], turns[categories[chosen]]
+    is_shown = truth[:, 0].isfinite()
+    outline = functional.binary_cross_entropy_with_logits(
+        mine[:, 0], is_shown.to(mine.dtype), reduction="none"
+    ).mean((1, 2))
+    turned = torch.einsum("nsij,njhw->nsihw", turns, truth.nan_to_num())
+    off = (mine[:, None, 1:4] - turned).abs().sum(2)  # (n, s, h, w)
+    with torch.no_grad():
+        nearest = (off * is_shown[:, None]).sum((2, 3)).argmin(1)
+    off = off[torch.arange(len(off), device=off.device), nearest]
+    log_spread = mine[:, 4].clamp(*LOG_SPREADS)
+    told = off.detach() / log_spread.exp() + 3 * log_spread  # three coordinates
+    surface = ((off + told) * is_shown).sum((1, 2)) / is_shown.sum((1, 2))
+    each = divisor(chosen.sum())
+    return {"outline": outline.sum() / each, "surface": surface.sum() / each}
+
+
 def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
-    """Returns the weighted sum of what ``detector_losses`` returned."""
+    """Returns the weighted sum of what ``detector_losses`` and those of close-ups returned."""
     return torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
 
 
@@ -139,38 +171,33 @@ def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
     return (losses * weight[chosen]).sum() / divisor(weight.sum())
 
 
-def _point_loss(
+def _keypoint_loss(
     points: Tensor, log_sides: Tensor, truths: Tensor, targets: TargetTensors
 ) -> Tensor:
     """Returns the mean over objects and points of how far they are off, and of how well that is told.
 
-    Of the turns after which an object looks the same, the nearest to what is said counts. Places learn
-    from the distance, in units of the box. The logarithms of spreads learn from their likelihood, given
+    Places learn from the distance, in units of the box. The logarithms of spreads learn from their likelihood, given
     that distance (Kendall and Gal 2017, eq. 5, with a Laplace distribution), and nothing else does: it
     would let points that are hard to see, such as hidden ones, go.
 
     Args:
-        points: ``corners`` or ``keypoints`` of ``Maps``.
+        points: ``keypoints`` of ``Maps``.
         log_sides: of ``Maps``.
         truths: those of ``Targets``; what is not known is not learned.
         targets: which cells learn what.
     """
     image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)  # (k,) each
-    truth = truths[targets.owner[image, row, column]]  # (k, s, p, 2)
+    truth = truths[targets.owner[image, row, column]]  # (k, p, 2)
     learned = truth.isfinite().flatten(1).any(1)
     image, row, column, truth = image[learned], row[learned], column[learned], truth[learned]
     weight = targets.object_weight[image, row, column]
-    said = points[
-        image, targets.categories[image, row, column], :, :, row, column
-    ]  # (k, p, 3 or 4)
+    said = points[image, targets.categories[image, row, column], :, :, row, column]  # (k, p, 4)
     sides = log_sides.detach()[image, :, row, column]
     centres = (torch.stack([column, row], 1) + 0.5) * STRIDE_PX
     places, spreads, unit_px = point_places(said, sides, centres)
-    known = truth[:, 0, :, 0].isfinite()  # (k, p), the same after every turn
-    truth = torch.where(truth.isfinite(), truth, places.detach()[:, None])
-    with torch.no_grad():
-        nearest = (places[:, None] - truth).abs().sum((2, 3)).argmin(1)
-    off_px = (places - truth[torch.arange(len(truth), device=truth.device), nearest]).abs().sum(2)
+    known = truth[..., 0].isfinite()  # (k, p)
+    truth = torch.where(truth.isfinite(), truth, places.detach())
+    off_px = (places - truth).abs().sum(2)
     told = off_px.detach() / spreads + 2 * (spreads / unit_px).log()  # two coordinates
     each = ((off_px / unit_px + told) * known).sum(1) / known.sum(1)
     return (each * weight).sum() / divisor(weight.sum())

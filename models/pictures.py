@@ -32,13 +32,17 @@ class Tasks:
     """What is learned of objects besides their boxes and categories.
 
     Attributes:
-        corners_m: of the object of every category, the corners of its box in its own frame after each
-            turn that leaves it as it is (c, s, 8, 3); None without poses.
+        reaches_m: the largest coordinate of a point of the object of every category (c,); None without
+            poses.
+        turns: the rotations that leave it as it is (c, s, 3, 3); None without poses.
+        amodal: whether boxes are of whole objects.
         keypoints: names of the points of every category, by its name; empty without keypoints.
         masks: whether masks are.
     """
 
-    corners_m: Floats | None = None
+    reaches_m: Floats | None = None
+    turns: Floats | None = None
+    amodal: bool = False
     keypoints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     masks: bool = False
 
@@ -52,7 +56,7 @@ class Keypoints:
     """Named points of several objects.
 
     Attributes:
-        places: (n, 1, k, 2) in the order in which the category of each has them, pixels as boxes have
+        places: (n, k, 2) in the order in which the category of each has them, pixels as boxes have
             them; NaN where they are not known and where it has fewer.
         seen: 1 where it is seen, 0 where it is hidden, NaN where neither is known (n, k).
         mirrored: which one a mirror shows in the place of each (n, k).
@@ -75,12 +79,11 @@ class Picture:
         ignored: objects that are groups (n,).
         visible: visible fractions, 1 where unknown (n,).
         turns_freely: every outline is a hull, so boxes stay tight at any angle.
-        corners: of every object, the corners of its box in space after each turn that leaves it as it
-            is (n, s, 8, 2), pixels as boxes have them, NaN where they are not known; None without
-            poses.
         keypoints: of every object; None without keypoints.
         owners: what each pixel shows: 0 nothing that is labelled, the number of an object from 1, or
-            ``UNKNOWN`` in the box of one without a mask (h, w); None without masks.
+            ``UNKNOWN`` in the box of one without a mask (h, w); None without masks and poses.
+        points: which point of that object's surface, in its frame over its reach, NaN where it is not known
+            (h, w, 3) float16; None without poses.
     """
 
     rgb: NDArray[np.uint8]
@@ -89,14 +92,14 @@ class Picture:
     ignored: NDArray[np.bool_]
     visible: NDArray[np.float64]
     turns_freely: bool
-    corners: Floats | None = None
     keypoints: Keypoints | None = None
     owners: NDArray[np.uint16] | None = None
+    points: NDArray[np.float16] | None = None
 
     @property
     def nbytes(self) -> int:
-        """Memory that the pixels and corners take; the other labels are few."""
-        kept = (self.rgb, self.corners, self.owners)
+        """Memory that what is known of pixels takes; the other labels are few."""
+        kept = (self.rgb, self.owners, self.points)
         return sum(values.nbytes for values in kept if values is not None)
 
 
@@ -120,7 +123,8 @@ def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES
             f"{sample.width}x{sample.height}.",
         )
     ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
-    hulls = [None if ids is None else _hull(label, ids) for label in objects]
+    seen = None if tasks.amodal else ids  # hulls are of what is seen
+    hulls = [None if seen is None else _hull(label, seen) for label in objects]
     return Picture(
         rgb=rgb,
         outlines=tuple(
@@ -132,12 +136,12 @@ def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES
         visible=np.array(
             [1.0 if o.visible_fraction is None else o.visible_fraction for o in objects], np.float64
         ),
-        turns_freely=ids is not None and all(hull is not None for hull in hulls),
-        corners=None
-        if tasks.corners_m is None
-        else _corners_in_space(sample, categories, tasks.corners_m),
+        turns_freely=seen is not None and all(hull is not None for hull in hulls),
         keypoints=_keypoints(objects, tasks.keypoints) if tasks.keypoints else None,
-        owners=_owners(sample) if tasks.masks else None,
+        owners=_owners(sample) if tasks.masks or tasks.reaches_m is not None else None,
+        points=None
+        if tasks.reaches_m is None
+        else _points(sample, ids, dict(zip(categories, tasks.reaches_m, strict=True))),
     )
 
 
@@ -189,25 +193,25 @@ def _corners(label: ObjectLabel) -> NDArray[np.float64]:
     return np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], np.float64)
 
 
-def _corners_in_space(sample: Sample, categories: Sequence[str], corners_m: Floats) -> Floats:
-    """Returns the ``corners`` of a picture; those of objects that the lens does not see whole are NaN.
-
-    A rolling shutter bends nothing here: poses are those of the middle row, and so are these.
-    """
-    objects = sample.objects or ()
-    found = np.full((len(objects), *corners_m.shape[1:3], 2), np.nan)
-    for row, label in zip(found, objects, strict=True):
-        if label.pose is None or sample.lens is None:
-            continue
-        points = label.pose.apply(corners_m[categories.index(label.category)].reshape(-1, 3))
-        if sample.lens.sees(points).all():
-            row[...] = sample.lens.project(points).reshape(row.shape) + PIXEL_CENTRE
-    return found
+def _points(
+    sample: Sample, ids: NDArray[np.uint16] | None, reaches_m: Mapping[str, float]
+) -> NDArray[np.float16]:
+    """Returns the ``points`` of a picture; of one without channels for them, none is known."""
+    points = np.full((sample.height, sample.width, 3), np.nan, np.float16)
+    if ids is None or "coordinates" not in sample.channels:
+        return points
+    shares = read("coordinates", sample.channels["coordinates"])
+    for label in sample.objects or ():
+        if label.extent_m is not None:
+            low, high = np.array(label.extent_m)
+            mine = ids == label.instance_id
+            points[mine] = (low + shares[mine] * (high - low)) / reaches_m[label.category]
+    return points
 
 
 def _keypoints(objects: Sequence[ObjectLabel], names: Mapping[str, tuple[str, ...]]) -> Keypoints:
     most = max(map(len, names.values()))
-    places = np.full((len(objects), 1, most, 2), np.nan)
+    places = np.full((len(objects), most, 2), np.nan)
     seen = np.full((len(objects), most), np.nan)
     others = np.tile(np.arange(most), (len(objects), 1))
     for row, label in enumerate(objects):
@@ -217,7 +221,7 @@ def _keypoints(objects: Sequence[ObjectLabel], names: Mapping[str, tuple[str, ..
         for point in label.keypoints or ():
             if point.visibility > 0:
                 column = ours.index(point.name)
-                places[row, 0, column] = np.add(point.xy, PIXEL_CENTRE)
+                places[row, column] = np.add(point.xy, PIXEL_CENTRE)
                 seen[row, column] = point.visibility == 2
     return Keypoints(places, seen, others)
 

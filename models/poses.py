@@ -1,4 +1,4 @@
-"""From the corners of an object's box in a picture to its pose."""
+"""From the points of an object's surface that are seen to its pose."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sim2cam.geometry.central import CentralLens, seen_ahead
 from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.measure.detection import Detection
 from sim2cam.models.pictures import PIXEL_CENTRE
-from sim2cam.models.prediction import Corners, LoadedDetector, Prediction, look
+from sim2cam.models.prediction import LoadedDetector, Prediction, Surface, look
 
 Floats = NDArray[np.float64]
 
-LEAST_CORNERS = 4
-_WIDEST = 0.05  # cosine to the middle of the corners, below which a plane before it is of no use
-_AGREED = 3.0  # spreads of the middle corner, within which corners agree on a pose
+LEAST_POINTS = 4
+_WIDEST = 0.05  # cosine to the middle of the points, below which a plane before it is of no use
+_AGREED = 3.0  # spreads of the middle point, within which points agree on a pose
 _SETTLED = 1e-5  # relative change of the sum, at which it has come to rest
-_NEAREST = 1e-3  # of the first distance, to which no corner comes on the way
+_NEAREST = 1e-3  # of the first distance, to which no point comes on the way
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Placed:
 
     Attributes:
         detection: what it is and where in the picture.
-        pose: its frame in the camera frame; None where its corners fit no pose.
+        pose: its frame in the camera frame; None where what is seen of it fits no pose.
     """
 
     detection: Detection
@@ -78,10 +78,10 @@ def placed_in(seen: Prediction, detector: LoadedDetector, lens: CentralLens) -> 
         detector: trained with poses.
         lens: of the image.
     """
-    assert seen.corners is not None  # of all that a detector with objects finds
+    assert seen.surfaces is not None  # of all that a detector with objects finds
     return tuple(
-        Placed(one, solve_pose(corners, detector.card.objects[one.category].corners_m(), lens))
-        for one, corners in zip(seen.detections, seen.corners, strict=True)
+        Placed(one, solve_pose(surface, lens))
+        for one, surface in zip(seen.detections, seen.surfaces, strict=True)
     )
 
 
@@ -97,23 +97,22 @@ def check_poses(detector: LoadedDetector) -> None:
         )
 
 
-def solve_pose(corners: Corners, corners_m: Floats, lens: CentralLens) -> Pose | None:
-    """Returns the pose that explains where corners are seen; None where none does.
+def solve_pose(surface: Surface, lens: CentralLens) -> Pose | None:
+    """Returns the pose that explains where points of an object are seen; None where none does.
 
-    It starts with SQPnP (Terzakis and Lourakis 2020) on the corners that agree, by RANSAC, and ends at
-    the least of a robust sum over all of them of residuals, each over its corner's spread: what the
-    detector is not sure of counts little, and a corner that is far off does not pull the others with it.
-    Both see the corners in a plane before a camera that is turned to their middle: any lens will do.
+    It starts with SQPnP (Terzakis and Lourakis 2020) on the points that agree, by RANSAC, and ends at
+    the least of a robust sum over all of them of residuals, each over its point's spread: what the
+    detector is not sure of counts little, and a point that is far off does not pull the others with it.
+    Both see the points in a plane before a camera that is turned to their middle: any lens will do.
 
     Args:
-        corners: as they are seen.
-        corners_m: in the object's frame (8, 3).
-        lens: through which they are.
+        surface: what is seen.
+        lens: through which it is.
     """
-    pixels = corners.places - PIXEL_CENTRE
-    met = np.asarray(np.isfinite(pixels).all(axis=1))
+    pixels = surface.places - PIXEL_CENTRE
+    met = np.asarray(np.isfinite(np.hstack([pixels, surface.points_m])).all(axis=1))
     met[met] = lens.meets(pixels[met])
-    if met.sum() < LEAST_CORNERS:
+    if met.sum() < LEAST_POINTS:
         return None
     rays = lens.unproject(pixels[met])
     if (rays @ rays.mean(axis=0)).min() < _WIDEST * np.linalg.norm(rays.mean(axis=0)):
@@ -122,7 +121,8 @@ def solve_pose(corners: Corners, corners_m: Floats, lens: CentralLens) -> Pose |
     sizes = [np.linalg.norm(np.ptp(places, axis=0)) for places in (pixels[met], plane)]
     if not min(sizes) > 0:
         return None
-    found = _fitted(corners_m[met], plane, corners.spreads_px[met] * sizes[1] / sizes[0])
+    spreads = surface.spreads_px[met] * sizes[1] / sizes[0]
+    found = _fitted(surface.points_m[met], plane, spreads)
     if found is None:
         return None
     back = ahead.inv()

@@ -20,10 +20,18 @@ from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.models.card import DetectorCard, card_from_json
-from sim2cam.models.close_ups import close_up
+from sim2cam.models.close_ups import close_up, close_up_square, side_px
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak, point_places
+from sim2cam.models.detector import (
+    LOG_SPREADS,
+    STRIDE_PX,
+    UNIT_PX,
+    Detector,
+    Maps,
+    is_peak,
+    point_places,
+)
 from sim2cam.models.folding import folded
 from sim2cam.models.masks import category_masks, instance_masks
 from sim2cam.models.novelty import Familiar, distance, take_familiar
@@ -41,6 +49,9 @@ MAX_DETECTIONS = 300
 DUPLICATE_IOU = 0.6
 CONTAINED = 0.8
 """Share of a box's area in another one, from which on it is mostly inside."""
+
+MOST_POINTS = 150
+"""Of a surface, that a pose is found from; more make it slower and hardly better."""
 
 PAD_TO_PX = 32
 TILE_PX = 1536
@@ -71,18 +82,19 @@ class LoadedDetector:
 
 
 @dataclass(frozen=True, eq=False)
-class Corners:
-    """Where a detector sees the corners of an object's box in space.
+class Surface:
+    """Which points of an object's surface a detector sees, and where.
 
     Attributes:
-        places: (8, 2) in the order of ``corners_in_space``, pixels as boxes have them; also outside
-            the picture.
-        spreads_px: how far off they are (8,), the scale of a Laplace distribution of either
+        points_m: in the object's frame (n, 3).
+        places: pixels as boxes have them (n, 2).
+        spreads_px: how far off they are (n,), the scale of a Laplace distribution of either
             coordinate.
     """
 
-    places: NDArray[np.float64]
-    spreads_px: NDArray[np.float64]
+    points_m: Floats
+    places: Floats
+    spreads_px: Floats
 
 
 @dataclass(frozen=True)
@@ -93,13 +105,13 @@ class Prediction:
         detections: what lies in it, surest first.
         novelty: how unlike what the detector was trained on it is, over the limit of its card; None
             where not measured.
-        corners: of the box in space of each detection; None without poses.
+        surfaces: what is seen of that of each detection; None without poses.
         segments: the pixels that show each category, by its name; None without masks.
     """
 
     detections: tuple[Detection, ...]
     novelty: float | None
-    corners: tuple[Corners, ...] | None
+    surfaces: tuple[Surface, ...] | None
     segments: dict[str, RunLengths] | None = None
 
     @property
@@ -116,30 +128,22 @@ class Decoded(NamedTuple):
         scores: (n,) the surest first.
         categories: class indices (n,).
         heat: probability of there being an object (n,).
-        corners: places and spreads (n, 8, 3), pixels; None without poses.
-        keypoints: the same and how sure it is that each is seen (n, k, 4); None without keypoints.
+        keypoints: places, spreads and how sure it is that each is seen (n, k, 4), pixels; None without
+            keypoints.
+        surfaces: of their close-ups, for their categories (n, ``SURFACE_MAPS``, h, w); None without poses.
     """
 
     boxes: Tensor
     scores: Tensor
     categories: Tensor
     heat: Tensor
-    corners: Tensor | None
     keypoints: Tensor | None
+    surfaces: Tensor | None = None
 
     def of(self, chosen: Tensor) -> Decoded:
         """Returns what is said of some objects, which a mask (n,) or their numbers choose."""
-        corners, keypoints = (
-            None if points is None else points[chosen] for points in (self.corners, self.keypoints)
-        )
-        return Decoded(
-            self.boxes[chosen],
-            self.scores[chosen],
-            self.categories[chosen],
-            self.heat[chosen],
-            corners,
-            keypoints,
-        )
+        cut = {name: each[chosen] for name, each in self._asdict().items() if each is not None}
+        return self._replace(**cut)
 
 
 def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
@@ -240,7 +244,7 @@ def look(
             for number, (glance, i) in enumerate(found)
         ),
         novelty_of(detector, first.features),
-        None if first.said.corners is None else tuple(glance.corners_of(i) for glance, i in found),
+        tuple(_surface(card, glance, i) for glance, i in found) if card.objects else None,
         category_masks(first.maps, card.categories, size, first.scale) if card.masks else None,
     )
 
@@ -264,12 +268,6 @@ class _Glance:
     boxes: Floats
     scores: list[float]
 
-    def corners_of(self, number: int) -> Corners:
-        """Returns the corners of the box in space of a detection."""
-        assert self.said.corners is not None
-        values = self.said.corners[number].numpy().astype(np.float64) / self.scale
-        return Corners(values[:, :2], values[:, 2])
-
 
 def _glance(
     detector: LoadedDetector, rgb: NDArray[np.uint8], level: Level, score_floor: float | None
@@ -281,7 +279,8 @@ def _glance(
     said = decode(maps, score_floor, slopes_and_offsets(card.scaling, card.categories))
     longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
     said = said.of((longer_px >= level.least_px) & (longer_px <= level.most_px))
-    said = _read_again(detector, rgb, said, level.scale, score_floor)
+    if detector.folded.reader is not None and len(said.boxes):
+        said = _read_again(detector, rgb, said, level.scale, score_floor)
     boxes = _widened(said.boxes.numpy().astype(np.float64) / level.scale, card.box_margin)
     boxes = boxes.clip(0, (width, height, width, height))
     return _Glance(level.scale, maps, features, said, boxes, said.scores.tolist())
@@ -294,7 +293,7 @@ def _read_again(
     scale: float,
     score_floor: float | None,
 ) -> Decoded:
-    """Returns what is said of objects with the categories that their close-ups show, where there is a reader.
+    """Returns what is said of objects with what their close-ups show.
 
     Args:
         detector: from ``load_detector``.
@@ -303,22 +302,48 @@ def _read_again(
         scale: the magnification.
         score_floor: as for ``look``.
     """
-    network = detector.folded
-    if network.reader is None or not len(said.boxes):
-        return said
+    side = side_px(poses=bool(detector.card.objects))
     boxes = said.boxes.numpy().astype(np.float64) / scale
-    close_ups = np.stack([close_up(rgb, box) for box in boxes])
-    device = network.mean.device
+    close_ups = np.stack([close_up(rgb, box, side) for box in boxes])
+    network, device = detector.folded, detector.folded.mean.device
     with autocast(device, on_cpu=True):
-        logits = network.read_close_ups(torch.from_numpy(close_ups).permute(0, 3, 1, 2).to(device))
-    probability, category = logits.softmax(1).cpu().max(1)
+        reading = network.read_close_ups(torch.from_numpy(close_ups).permute(0, 3, 1, 2).to(device))
+    if reading.categories is not None:
+        said = _recognized(detector, said, reading.categories.cpu())
+    if reading.surfaces is not None:
+        surfaces = reading.surfaces[torch.arange(len(boxes)), said.categories].cpu()
+        said = said._replace(surfaces=surfaces)
+    order = said.scores.argsort(descending=True, stable=True)
+    said = said.of(order)
+    return said if score_floor is None else said.of(said.scores >= score_floor)
+
+
+def _recognized(detector: LoadedDetector, said: Decoded, logits: Tensor) -> Decoded:
+    """Returns what is said of objects with other categories and scores; their order is as it was."""
+    probability, category = logits.softmax(1).max(1)
     scores = (said.heat * probability).sqrt()
     scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
     if scaling is not None:
         scores = calibrated(scores, scaling[category])
-    order = scores.argsort(descending=True, stable=True)
-    read = said._replace(scores=scores, categories=category).of(order)
-    return read if score_floor is None else read.of(read.scores >= score_floor)
+    return said._replace(scores=scores, categories=category)
+
+
+def _surface(card: DetectorCard, glance: _Glance, number: int) -> Surface:
+    """Returns what is seen of a detection's surface: the surest of the cells that show it."""
+    assert glance.said.surfaces is not None
+    reach_m = card.objects[card.categories[int(glance.said.categories[number])]].reach_m
+    box = glance.said.boxes[number].numpy().astype(np.float64) / glance.scale
+    corner, side = close_up_square(box)
+    maps = glance.said.surfaces[number].numpy().astype(np.float64)
+    shown, points, log_spread = maps[0], maps[1:4], maps[4].clip(*LOG_SPREADS)
+    row, column = np.unravel_index(np.argsort(log_spread, axis=None), log_spread.shape)
+    chosen = np.flatnonzero(shown[row, column] > 0)[:MOST_POINTS]
+    row, column = row[chosen], column[chosen]
+    places = corner + (np.stack([column, row], 1) + 0.5) * side / len(shown)
+    half_px = (box[2:] - box[:2]).max() / 2  # about as many pixels as the object reaches
+    return Surface(
+        reach_m * points[:, row, column].T, places, half_px * np.exp(log_spread[row, column])
+    )
 
 
 def _detection(
@@ -450,20 +475,15 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
     sides = log_sides.exp() * UNIT_PX
     boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
     chosen = category.flatten()[where]
-    corners, keypoints = (
-        _points(points, chosen, where, log_sides, centre)
-        for points in (maps.corners, maps.keypoints)
-    )
+    keypoints = _points(maps.keypoints, chosen, where, log_sides, centre)
     hot = heat.flatten()[where]
-    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), corners, keypoints)
+    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), keypoints)
 
 
 def _points(
     said: Tensor | None, categories: Tensor, cells: Tensor, log_sides: Tensor, centres: Tensor
 ) -> Tensor | None:
-    """Returns places and spreads of points in some cells (n,), and of keypoints how surely each is seen
-    (n, p, 3 or 4).
-    """
+    """Returns places and spreads of keypoints in some cells (n,), and how surely each is seen (n, k, 4)."""
     if said is None:
         return None
     points = said[0].float().flatten(3)[categories, :, :, cells]
@@ -475,7 +495,7 @@ def _points(
 def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> tuple[Maps, Tensor]:
     """Returns the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
 
-    What categories, corners and keypoints are is said at the peaks alone, as ``Detector.read`` has it. Large
+    What categories and keypoints are is said at the peaks alone, as ``Detector.read`` has it. Large
     pictures are looked at in tiles, which makes no difference but to memory.
 
     Args:

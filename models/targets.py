@@ -17,7 +17,7 @@ MIN_SPREAD_CELLS = 0.45
 POSITIVE_HEAT = 0.5  # cells as hot as this also learn sides and category
 MIN_DISTANCE_PX = 0.5
 
-_OF_OBJECTS = ("corners", "keypoints", "seen")
+_OF_OBJECTS = ("keypoints", "seen")
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,8 @@ class Targets:
         object_weight: weight of sides and category; the cells of one object sum to 1 and all
             others are 0 (h, w) float32.
         owner: index of the object that a cell learns, -1 where it learns none (h, w) int64.
-        corners: of every object, the corners of its box in space after each turn that leaves it as it
-            is (n, s, 8, 2), pixels, NaN where they are not known; None without poses. Those of
-            several crops follow one another, as do those below.
-        keypoints: of every object, the named points of its category (n, 1, k, 2), in the same way;
-            None without keypoints.
+        keypoints: of every object, the named points of its category (n, k, 2), pixels, NaN where they are
+            not known; None without keypoints. Those of several crops follow one another, as do those below.
         seen: which of them are seen (1) and which are hidden (0), NaN where it is not known (n, k).
         shown: 0 for nothing that is labelled, 1 and the class index of what is, -1 where it is not known
             (h, w); None without masks.
@@ -50,7 +47,6 @@ class Targets:
     categories: NDArray[np.int64]
     object_weight: NDArray[np.float32]
     owner: NDArray[np.int64]
-    corners: NDArray[np.float32] | None = None
     keypoints: NDArray[np.float32] | None = None
     seen: NDArray[np.float32] | None = None
     shown: NDArray[np.int64] | None = None
@@ -63,7 +59,6 @@ def targets_of(
     categories: NDArray[np.int64],
     ignored_xyxy: NDArray[np.float64],
     size_px: tuple[int, int],
-    corners: NDArray[np.float64] | None = None,
     keypoints: Keypoints | None = None,
     segments: Segments | None = None,
     is_read: NDArray[np.bool_] | None = None,
@@ -75,7 +70,6 @@ def targets_of(
         categories: their class indices (n,).
         ignored_xyxy: regions in which nothing is known (m, 4).
         size_px: (height, width) of the crop, multiples of ``STRIDE_PX``.
-        corners: as ``Targets`` has them.
         keypoints: of the objects, in pixels of the crop.
         segments: what the cells show.
         is_read: of which objects the category is learned (n,); of all when None.
@@ -100,7 +94,6 @@ def targets_of(
         categories=np.where(owner >= 0, np.append(categories, 0)[owner], 0).astype(np.int64),
         object_weight=_object_weight(owner, heat, len(boxes_xyxy)),
         owner=owner.astype(np.int64),
-        corners=None if corners is None else corners.astype(np.float32),
         keypoints=None if keypoints is None else keypoints.places.astype(np.float32),
         seen=None if keypoints is None else keypoints.seen.astype(np.float32),
         shown=None if segments is None else segments.shown,

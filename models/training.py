@@ -24,7 +24,7 @@ from sim2cam.models.adaptation import (
     adapted_norms,
     strength_at,
 )
-from sim2cam.models.batches import Batch, BatchMaker, ViewMaker, Views, made_ahead
+from sim2cam.models.batches import Batch, BatchMaker, CloseUps, ViewMaker, Views, made_ahead
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import CLOSE_UPS
 from sim2cam.models.config import ARCHITECTURES, TrainConfig
@@ -32,7 +32,13 @@ from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import Detector, Maps
 from sim2cam.models.fine_tuning import begin_with, freeze, rate_share
 from sim2cam.models.lesson import UNAIDED, Aids, Lesson, lesson_of
-from sim2cam.models.losses import TargetTensors, detector_losses, reading_loss, total_loss
+from sim2cam.models.losses import (
+    TargetTensors,
+    detector_losses,
+    reading_loss,
+    surface_losses,
+    total_loss,
+)
 from sim2cam.models.parts import Parts, shares_at
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
@@ -196,7 +202,7 @@ class _Run:
             config.architecture,
             len(lesson.categories),
             generator,
-            poses=tasks.corners_m is not None,
+            poses=tasks.turns is not None,
             keypoints=max(map(len, tasks.keypoints.values()), default=0),
             masks=tasks.masks,
             residual=lesson.has_residual,
@@ -209,6 +215,9 @@ class _Run:
             freeze(self.network)
         self.network.to(device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._turns = (
+            None if tasks.turns is None else torch.from_numpy(tasks.turns).float().to(device)
+        )
         self._critic = _critic(config)
         if self._critic is not None:
             self._critic.to(device)
@@ -246,10 +255,7 @@ class _Run:
         said = maps if views is None else maps.of(slice(labelled))
         losses = detector_losses(said, targets)
         if batch.close_ups is not None:
-            with autocast(self._device, on_cpu=self._config.bfloat16):
-                logits = self.network.read_close_ups(self._pixels(batch.close_ups.rgb))
-            shown = torch.from_numpy(batch.close_ups.categories).to(self._device)
-            losses["reading"] = reading_loss(logits, shown)
+            losses |= self._reading_losses(batch.close_ups)
         total = total_loss(losses)
         if self._config.adapt is not None and views is not None:
             strength = self._config.adapt.weight * strength_at(self.step, self._config.steps)
@@ -271,6 +277,19 @@ class _Run:
         self.average.update(self.network, self.step)
         self.step += 1
         return {name: value.detach() for name, value in (losses | {"total": total}).items()}
+
+    def _reading_losses(self, shown: CloseUps) -> dict[str, Tensor]:
+        with autocast(self._device, on_cpu=self._config.bfloat16):
+            reading = self.network.read_close_ups(self._pixels(shown.rgb))
+        categories = torch.from_numpy(shown.categories).to(self._device)
+        losses = {}
+        if reading.categories is not None:
+            losses["reading"] = reading_loss(reading.categories, categories)
+        if reading.surfaces is not None and self._turns is not None:
+            assert shown.surfaces is not None
+            truth = torch.from_numpy(shown.surfaces).to(self._device)
+            losses |= surface_losses(reading.surfaces, categories, truth, self._turns)
+        return losses
 
     def look(self, card: DetectorCard) -> None:
         """Takes in how good the averaged weights are on development captures, where it is time to.
@@ -404,7 +423,7 @@ def batch_maker(
         seed=config.seed,
         cache_bytes=config.cache_bytes,
         tasks=tasks,
-        close_ups=CLOSE_UPS if config.reader else 0,
+        close_ups=CLOSE_UPS if config.reader or config.poses else 0,
     )
 
 

@@ -81,13 +81,12 @@ def set_aside(
 
 def whole_boxes(dataset: Dataset) -> Dataset:
     """Returns a data set with boxes of whole objects, also where something hides them, of those that
-    have them; ids, which tell what is seen, are left out.
+    have them.
     """
     samples = tuple(
         replace(
             sample,
             objects=None if sample.objects is None else tuple(o.whole() for o in sample.objects),
-            channels={name: path for name, path in sample.channels.items() if name != "ids"},
         )
         for sample in dataset.samples
     )

@@ -45,16 +45,21 @@ class KnownObject:
         """Returns whether another one is as large and looks the same after the same turns."""
         return self.symmetries == other.symmetries and _same_size(self.extent_m, other.extent_m)
 
-    def turned_corners_m(self) -> Floats:
-        """Returns the corners (s, 8, 3) after each turn that changes nothing, first after none.
+    @property
+    def reach_m(self) -> float:
+        """The largest coordinate that a point of it has in its own frame, of either sign."""
+        return float(np.abs(self.extent_m).max())
 
-        Those of a turn about an axis are many; ``pose_errors.symmetry_transforms`` has the step.
+    def turns(self) -> Floats:
+        """Returns the rotations (s, 3, 3) that change nothing, first none.
+
+        Those about an axis are many; ``pose_errors.symmetry_transforms`` has the step.
         """
-        turns = symmetry_transforms(
+        transforms = symmetry_transforms(
             [Pose(turn).matrix() for turn in self.symmetries.rotations_wxyz],
             [(np.array(axis), np.zeros(3)) for axis in self.symmetries.axes],
         )
-        return np.asarray(self.corners_m() @ turns[:, :3, :3].transpose(0, 2, 1))
+        return np.asarray(transforms[:, :3, :3])
 
 
 @dataclass(frozen=True)
@@ -98,11 +103,11 @@ class _Header:
 _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
 
 
-def turned_corners(objects: Iterable[KnownObject]) -> Floats:
-    """Returns the corners (n, s, 8, 3) of several, metres; where one has fewer turns, its first repeats."""
-    each = [one.turned_corners_m() for one in objects]
+def turns_of(objects: Iterable[KnownObject]) -> Floats:
+    """Returns the ``turns`` (n, s, 3, 3) of several; where one has fewer, its first repeats."""
+    each = [one.turns() for one in objects]
     most = max(map(len, each))
-    return np.stack([np.concatenate([c, c[:1].repeat(most - len(c), axis=0)]) for c in each])
+    return np.stack([np.concatenate([t, t[:1].repeat(most - len(t), axis=0)]) for t in each])
 
 
 def known_objects(datasets: Sequence[Dataset]) -> dict[str, KnownObject]:
