@@ -98,6 +98,7 @@ class BatchMaker:
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
         samples = [dataset.samples for dataset, _ in parts]
         self._store = PictureStore(samples, categories, cache_bytes, tasks)
+        self._masks = tasks.masks
         self._rules = rules
         self._slots = range(batch)[share_of(batch)]
         self._close_ups = close_ups
@@ -132,7 +133,7 @@ class BatchMaker:
             crop.ignored_xyxy,
             (side, side),
             crop.keypoints,
-            crop.segments,
+            crop.segments if self._masks else None,
             crop.is_read,
         )
         return self._varied(crop.rgb, rng), targets

@@ -67,7 +67,7 @@ class Crop:
         ignored_xyxy: regions in which nothing is known (m, 4).
         keypoints: of those objects, in pixels of the crop; whether one beyond its edge is seen is not
             known. None without keypoints.
-        segments: what its cells show; None without masks.
+        segments: what its cells show; None where the picture has no ``owners``.
         is_read: of those objects, whether the category is learned (n,); None where all are.
     """
 

@@ -176,9 +176,9 @@ def _keypoint_loss(
 ) -> Tensor:
     """Returns the mean over objects and points of how far they are off, and of how well that is told.
 
-    Places learn from the distance, in units of the box. The logarithms of spreads learn from their likelihood, given
-    that distance (Kendall and Gal 2017, eq. 5, with a Laplace distribution), and nothing else does: it
-    would let points that are hard to see, such as hidden ones, go.
+    Places learn from the distance, in units of the box. The logarithms of spreads learn from their
+    likelihood, given that distance (Kendall and Gal 2017, eq. 5, with a Laplace distribution), and nothing
+    else does: it would let points that are hard to see, such as hidden ones, go.
 
     Args:
         points: ``keypoints`` of ``Maps``.

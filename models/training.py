@@ -77,8 +77,8 @@ class TrainProgress:
         step: steps done.
         steps: steps in all.
         losses: means since the last line: ``heat box category total``, with poses
-            ``corners``, with keypoints ``keypoints seen``, with masks ``shown votes``; with captures
-            what ``adaptation_losses`` returns.
+            ``outline surface``, with a reader ``reading``, with keypoints ``keypoints seen``, with masks
+            ``shown votes``; with captures what ``adaptation_losses`` returns.
         learning_rate: of the last step.
         step_s: seconds a step since the last line, waiting for data included.
     """
@@ -423,7 +423,7 @@ def batch_maker(
         seed=config.seed,
         cache_bytes=config.cache_bytes,
         tasks=tasks,
-        close_ups=CLOSE_UPS if config.reader or config.poses else 0,
+        close_ups=CLOSE_UPS if config.reader or tasks.turns is not None else 0,
     )
 
 

@@ -15,7 +15,7 @@ from sim2cam.models.confidence import fitted_scaling
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.novelty import FALSE_ALARMS, Familiar, crop_features, familiar_of, limit_of
 from sim2cam.models.parts import Parts, as_learned
-from sim2cam.models.pictures import BOXES
+from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import (
     LoadedDetector,
     load_detector,
@@ -76,7 +76,8 @@ def training_crops(detector: LoadedDetector, parts: Parts, config: TrainConfig) 
     Raises:
         InputError: a picture cannot be read.
     """
-    make = batch_maker(parts, detector.card.categories, BOXES, config).make
+    tasks = Tasks(amodal=config.amodal)
+    make = batch_maker(parts, detector.card.categories, tasks, config).make
     steps = range(config.steps, config.steps - (-CROPS // config.batch))
     return familiar_of(
         torch.cat([crop_features(detector.network, make(step).rgb) for step in steps])

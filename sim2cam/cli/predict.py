@@ -32,8 +32,8 @@ class Predict:
     """Say what lies in pictures, a video or a camera's view: a line of JSON for each.
 
     With weights that were trained with poses, and a lens that is known, also how it lies: the pose of
-    each object's frame in the camera's, null where its corners fit none. With
-    keypoints or masks, also their places and run lengths, of objects and of categories.
+    each object's frame in the camera's, null where what is seen of it fits none.
+    With keypoints or masks, also their places and run lengths, of objects and of categories.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
