@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.dataset.known_objects import KnownObject, known_objects, turned_corners
+from sim2cam.dataset.known_objects import KnownObject, known_objects, turns_of
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
@@ -113,9 +113,12 @@ def test_a_broken_header_is_named(make):
 def test_turns_that_change_nothing_exchange_corners(kind, count):
     half = (0.01, 0.01, 0.01) if kind != "box" else (0.03, 0.02, 0.01)
     low = tuple(-side for side in half)
-    turned = KnownObject((low, half), OBJECT_KINDS[kind].symmetries).turned_corners_m()
-    assert turned.shape == (count, 8, 3)
-    assert np.array_equal(turned[0], KnownObject((low, half)).corners_m())
+    known = KnownObject((low, half), OBJECT_KINDS[kind].symmetries)
+    turns = known.turns()
+    assert turns.shape == (count, 3, 3)
+    assert np.array_equal(turns[0], np.eye(3))
+    assert np.linalg.det(turns) == pytest.approx(1)
+    turned = known.corners_m() @ turns.transpose(0, 2, 1)
     corners = {tuple(row) for row in turned[0].round(9)}
     assert all({tuple(row) for row in one.round(9) + 0.0} == corners for one in turned)
     assert len({tuple(one.round(9).ravel()) for one in turned}) == count
@@ -123,13 +126,19 @@ def test_turns_that_change_nothing_exchange_corners(kind, count):
 
 def test_a_cylinder_turns_in_small_steps_and_others_are_filled_up():
     tin = KnownObject(BRICK, OBJECT_KINDS["cylinder"].symmetries)
-    turned = tin.turned_corners_m()
+    turns = tin.turns()
+    turned = tin.corners_m() @ turns.transpose(0, 2, 1)
     radius = np.hypot(0.03, 0.02)
     assert np.hypot(turned[..., 0], turned[..., 1]) == pytest.approx(radius)
     assert set(np.abs(turned[..., 2]).ravel().round(9)) == {0.01}
     nearest = np.linalg.norm(turned[1:, 0] - turned[0, 0], axis=1).min()
     assert 0 < nearest < 0.025 * radius
-    both = turned_corners([tin, KnownObject(BRICK)])
-    assert both.shape == (2, *turned.shape)
-    assert np.array_equal(both[0], turned)
-    assert (both[1] == both[1, 0]).all()
+    both = turns_of([tin, KnownObject(BRICK)])
+    assert both.shape == (2, *turns.shape)
+    assert np.array_equal(both[0], turns)
+    assert (both[1] == np.eye(3)).all()
+
+
+def test_no_point_of_an_object_reaches_further_from_its_origin_than_its_reach():
+    assert KnownObject(BRICK).reach_m == 0.03
+    assert KnownObject(((-0.01, -0.05, 0.0), (0.01, 0.04, 0.02))).reach_m == 0.05

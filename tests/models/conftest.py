@@ -1,10 +1,16 @@
-"""Small labelled images of blue squares and red discs, with instance ids."""
+"""Small labelled images: of blue squares and red discs, with instance ids, and of bricks in space."""
+
+import json
 
 import cv2
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
+from sim2cam.dataset import channels
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.images import encode_png, write_bytes
 
 CATEGORIES = ("square", "disc")
@@ -63,3 +69,86 @@ def _write_sample(root, index, rng, with_ids):
     write_bytes(ids_path, encode_png(ids))
     channels = {"ids": ids_path} if with_ids else {}
     return Sample(str(index), rgb_path, 160, 128, tuple(objects), "sim", channels)
+
+
+LENS = BrownConrady(160.0, 161.0, 79.0, 64.0, -0.05, 0.02)
+EXTENTS = {
+    "brick": ((-0.03, -0.02, -0.015), (0.03, 0.02, 0.015)),
+    "slab": ((-0.025, -0.02, -0.005), (0.025, 0.02, 0.01)),  # its origin is not its middle
+}
+HALF_TURN = [0.0, 0.0, 0.0, 1.0]
+SIDES = np.array([(230, 40, 40), (30, 60, 220), (240, 220, 40), (40, 190, 70), (250, 250, 250),
+                  (230, 90, 220)], np.uint8)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def write_bricks():
+    """A function that writes a data set of n images of 160x128 pixels with a brick and a slab each, and which
+    points of them every pixel shows; slabs look the same after half a turn about their z.
+    """
+
+    def write(root, *, n=6, seed=0, places=((45, 42), (115, 85))):
+        rng = np.random.default_rng(seed)
+        samples = tuple(_write_bricks(root, i, rng, places) for i in range(n))
+        kinds = {
+            name: {
+                "categories": [name],
+                "symmetries": {"rotations_wxyz": [HALF_TURN] if name == "slab" else []},
+            }
+            for name in EXTENTS
+        }
+        header = {"format": 1, "categories": list(EXTENTS), "objects": kinds}
+        (root / "dataset.json").write_text(json.dumps(header))
+        return Dataset(root, tuple(EXTENTS), samples)
+
+    return write
+
+
+def _write_bricks(root, index, rng, places):
+    pixels = np.stack(np.meshgrid(np.arange(160.0), np.arange(128.0)), -1).reshape(-1, 2)
+    rays = LENS.unproject(pixels)
+    rgb = rng.integers(90, 130, (128 * 160, 3)).astype(np.uint8)
+    ids, depth = np.zeros(128 * 160, np.uint16), np.full(128 * 160, np.inf)
+    coordinates = np.full((128 * 160, 3), np.nan, np.float32)
+    poses = []
+    for number, (name, place) in enumerate(zip(EXTENTS, places, strict=True), 1):
+        middle = LENS.unproject(np.add(place, rng.uniform(-3, 3, (1, 2))))[0] * rng.uniform(
+            0.2, 0.3
+        )
+        pose = Pose(quaternion(Rotation.random(rng=rng)), tuple(middle.tolist()))
+        far, share, side = _cast(rays, pose, np.array(EXTENTS[name]))
+        seen = far < depth
+        depth[seen], ids[seen], coordinates[seen] = far[seen], number, share[seen]
+        rgb[seen] = SIDES[side - side % 2 if name == "slab" else side][seen]
+        poses.append(pose)
+    paths = {name: root / f"{index}-{name}.png" for name in ("ids", "coordinates")}
+    write_bytes(root / f"{index}.png", encode_png(rgb.reshape(128, 160, 3)))
+    write_bytes(paths["ids"], channels.encode("ids", ids.reshape(128, 160)))
+    shares = coordinates.reshape(128, 160, 3)
+    write_bytes(paths["coordinates"], channels.encode("coordinates", shares))
+    labels = []
+    for number, (name, pose) in enumerate(zip(EXTENTS, poses, strict=True), 1):
+        rows, columns = np.nonzero(ids.reshape(128, 160) == number)
+        box = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+        labels.append(ObjectLabel(
+            name, tuple(map(float, box)), float(len(rows)), visible_fraction=1.0, instance_id=number,
+            pose=pose, extent_m=EXTENTS[name],
+        ))  # fmt: skip
+    return Sample(
+        str(index), root / f"{index}.png", 160, 128, tuple(labels), "sim", paths, lens=LENS
+    )
+
+
+def _cast(rays, pose, extent):
+    """Returns how far rays (n, 3) go to a brick, the point over its extent, and the number of the side."""
+    low, high = extent
+    back = pose.inverse()
+    start, way = np.array(back.position_m), back.rotation().apply(rays)
+    ends = np.stack([(low - start) / way, (high - start) / way])
+    enters, leaves = ends.min(axis=0), ends.max(axis=0)
+    axis = enters.argmax(axis=1)
+    far = enters.max(axis=1)
+    met = (far < leaves.min(axis=1)) & (far > 0)
+    points = start + far[:, None] * way
+    side = 2 * axis + (way[np.arange(len(way)), axis] < 0)
+    return np.where(met, far, np.inf), (points - low) / (high - low), side

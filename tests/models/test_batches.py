@@ -7,24 +7,27 @@ import pytest
 
 from sim2cam.images import encode_png, write_bytes
 from sim2cam.models.batches import BatchMaker, made_ahead
-from sim2cam.models.close_ups import CLOSE_UP_PX
+from sim2cam.dataset.known_objects import known_objects, turns_of
+from sim2cam.models.close_ups import CATEGORY_PX, SURFACE_PX
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.parts import shares_at
+from sim2cam.models.pictures import BOXES, Tasks
 
 RULES = CropRules(crop_px=64)
 
 
-def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, **config):
+def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, tasks=BOXES, **config):
     return BatchMaker(
         parts,
-        ("square", "disc"),
+        parts[0][0].categories,
         RULES,
         shares=lambda step: shares_at(step, parts, TrainConfig(**config)),
         batch=batch,
         photometric=photometric,
         seed=seed,
         cache_bytes=1 << 24,
+        tasks=tasks,
         close_ups=close_ups,
     )
 
@@ -45,7 +48,8 @@ def test_close_ups_show_what_they_are_said_to(make_dataset):
     data = make_dataset("a", n=6)
     made = maker(((data, 1.0),), batch=8, photometric=False, close_ups=4)
     batch = made.make(3)
-    assert batch.close_ups.rgb.shape == (32, CLOSE_UP_PX, CLOSE_UP_PX, 3)
+    assert batch.close_ups.rgb.shape == (32, CATEGORY_PX, CATEGORY_PX, 3)
+    assert batch.close_ups.surfaces is None
     assert set(batch.close_ups.categories) == {0, 1}
     again = maker(((data, 1.0),), batch=8, photometric=False, close_ups=4).make(3)
     assert np.array_equal(again.close_ups.rgb, batch.close_ups.rgb)
@@ -53,6 +57,30 @@ def test_close_ups_show_what_they_are_said_to(make_dataset):
     unlabelled = replace(data, samples=tuple(replace(s, objects=()) for s in data.samples))
     none = maker(((unlabelled, 1.0),), close_ups=1).make(0).close_ups
     assert none.categories.tolist() == [-1, -1, -1]
+
+
+def test_close_ups_know_the_points_that_they_show_and_photos_none(write_bricks, tmp_path):
+    data = write_bricks(tmp_path / "bricks", n=2)
+    photos = replace(data, samples=tuple(replace(s, channels={}) for s in data.samples))
+    known = known_objects([data]).values()
+    tasks = Tasks(reaches_m=np.array([one.reach_m for one in known]), turns=turns_of(known))
+    for parts, knows in ((data, True), (photos, False)):
+        made = maker(((parts, 1.0),), batch=4, photometric=False, close_ups=2, tasks=tasks).make(0)
+        shown = made.close_ups
+        assert shown.rgb.shape == (8, SURFACE_PX, SURFACE_PX, 3)
+        assert set(shown.categories) == {0, 1}
+        assert shown.surfaces.shape == (8, 3, 24, 24)
+        is_shown = np.isfinite(shown.surfaces[:, 0])
+        assert (is_shown.mean(axis=(1, 2)) > 0.1).all() == is_shown.any() == knows
+        if knows:  # objects are coloured, and what lies around them is grey
+            cells = shown.rgb.reshape(8, 24, 4, 24, 4, 3)[:, :, 1:3, :, 1:3].mean(axis=(2, 4))
+            vivid = np.abs(cells - 110).max(axis=3) > 60
+            assert (vivid == is_shown).mean() > 0.85
+        assert made.targets.shown is None  # of masks, which are not learned
+    unlabelled = replace(data, samples=tuple(replace(s, objects=()) for s in data.samples))
+    none = maker(((unlabelled, 1.0),), close_ups=1, tasks=tasks).make(0).close_ups
+    assert none.categories.tolist() == [-1, -1, -1]
+    assert np.isnan(none.surfaces).all()
 
 
 def test_weights_are_shares_of_crops(make_dataset):

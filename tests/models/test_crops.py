@@ -134,27 +134,28 @@ def test_too_small_objects_are_ignored():
     assert len(crop.boxes_xyxy) == 0
 
 
-def dots_on(picture, corners):
-    """The picture with a bright dot of 5 pixels at each corner (1, s, 8, 2)."""
-    for x, y in np.rint(corners.reshape(-1, 2) - 0.5).astype(int):
+def dots_on(picture, places):
+    """The picture with a bright dot of 5 pixels at each keypoint (1, k, 2)."""
+    for x, y in np.rint(places.reshape(-1, 2) - 0.5).astype(int):
         picture.rgb[y - 2 : y + 3, x - 2 : x + 3] = 255
-    return replace(picture, corners=corners)
+    count = places.shape[:2]
+    return replace(picture, keypoints=Keypoints(places, np.ones(count), np.zeros(count, int)))
 
 
 @pytest.mark.parametrize("scale", [0.6, 1.0, 1.8])
 @pytest.mark.parametrize("turned", ["not", "quarter", "free"])
-def test_corners_in_space_lie_where_the_crop_shows_them(scale, turned):
+def test_keypoints_lie_where_the_crop_shows_them(scale, turned):
     rng = np.random.default_rng(5)
     grid = np.stack(np.meshgrid(np.arange(20, 141, 40), (24, 100)), -1)
-    corners = grid.reshape(1, 1, 8, 2) + rng.integers(-6, 7, (1, 1, 8, 2)) + 0.5
-    picture = dots_on(replace(picture_of((70, 50, 82, 74)), turns_freely=True), corners)
+    places = grid.reshape(1, 8, 2) + rng.integers(-6, 7, (1, 8, 2)) + 0.5
+    picture = dots_on(replace(picture_of((70, 50, 82, 74)), turns_freely=True), places)
     rules = CropRules(crop_px=96, scale_range=(scale, scale), quarter_turns=turned != "not",
                       free_turns=turned == "free", flips=False)  # fmt: skip
     checked = 0
     for seed in range(60):
         crop = draw_crop(picture, rules, np.random.default_rng(seed))
-        assert crop.corners.shape == (len(crop.boxes_xyxy), 1, 8, 2)
-        for place in crop.corners.reshape(-1, 2):
+        assert crop.keypoints.places.shape == (len(crop.boxes_xyxy), 8, 2)
+        for place in crop.keypoints.places.reshape(-1, 2):
             reach = 5 * scale  # around a dot, and away from the bright object
             x, y = place
             if not (reach < x < 96 - reach and reach < y < 96 - reach):
@@ -170,13 +171,14 @@ def test_corners_in_space_lie_where_the_crop_shows_them(scale, turned):
     assert checked > 5
 
 
-def test_corners_are_those_of_the_objects_that_are_learned():
+def test_keypoints_are_those_of_the_objects_that_are_learned():
     picture = picture_of((20, 20, 40, 40), (44, 20, 47, 40))  # the second is too small
-    corners = np.arange(32.0).reshape(2, 1, 8, 2)
-    crop = draw_crop(replace(picture, corners=corners), PLAIN, np.random.default_rng(0))
-    assert len(crop.boxes_xyxy) == len(crop.corners) == 1
-    assert np.ptp(crop.corners - corners[0], axis=(0, 1, 2)) == pytest.approx((0, 0))
-    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).corners is None
+    places = np.arange(32.0).reshape(2, 8, 2)
+    labels = Keypoints(places, np.ones((2, 8)), np.zeros((2, 8), int))
+    crop = draw_crop(replace(picture, keypoints=labels), PLAIN, np.random.default_rng(0))
+    assert len(crop.boxes_xyxy) == len(crop.keypoints.places) == 1
+    assert np.ptp(crop.keypoints.places - places[0], axis=(0, 1)) == pytest.approx((0, 0))
+    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).keypoints is None
 
 
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255))  # of the left point, the right one and the nose
@@ -189,7 +191,7 @@ def face_of(mirrored, seen=(1.0, 0.0, 1.0)):
     places = np.array([(70.5, 50.5), (90.5, 54.5), (78.5, 80.5)])
     for (x, y), colour in zip(places.astype(int), COLOURS, strict=True):
         picture.rgb[y - 3 : y + 4, x - 3 : x + 4] = colour
-    points = Keypoints(places[None, None], np.array([seen]), np.array([mirrored]))
+    points = Keypoints(places[None], np.array([seen]), np.array([mirrored]))
     return replace(picture, keypoints=points)
 
 
@@ -203,14 +205,14 @@ def test_a_mirrored_crop_calls_left_what_was_right(scale):
         assert np.array_equal(crop.rgb, same.rgb)
         if not len(crop.boxes_xyxy):
             continue
-        dots = same.keypoints.places[0, 0]
+        dots = same.keypoints.places[0]
         inside = ((dots > 4) & (dots < 92)).all(axis=1)
         for (x, y), colour, shown in zip(dots, COLOURS, inside, strict=True):
             if shown:
                 assert np.abs(crop.rgb[int(y), int(x)].astype(int) - colour).max() < 40
         handed = np.linalg.det([dots[1] - dots[0], dots[2] - dots[0]]) > 0
         order = [0, 1, 2] if handed else [1, 0, 2]
-        assert np.array_equal(crop.keypoints.places[0, 0], dots[order])
+        assert np.array_equal(crop.keypoints.places[0], dots[order])
         if inside.all():
             assert crop.keypoints.seen[0].tolist() == [[1, 0, 1][i] for i in order]
             mirrored, plain = mirrored + (not handed), plain + handed
@@ -222,9 +224,7 @@ def test_whether_a_keypoint_beyond_the_edge_is_seen_is_not_known():
     for seed in range(30):
         crop = draw_crop(face_of((0, 1, 2)), PLAIN, np.random.default_rng(seed))
         if len(crop.boxes_xyxy):
-            inside = ((crop.keypoints.places >= 0) & (crop.keypoints.places < 64)).all(axis=-1)[
-                0, 0
-            ]
+            inside = ((crop.keypoints.places >= 0) & (crop.keypoints.places < 64)).all(axis=-1)[0]
             assert np.isnan(crop.keypoints.seen[0]).tolist() == (~inside).tolist()
             unknown += (~inside).sum()
     assert unknown > 0

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from sim2cam.models.config import ARCHITECTURES
-from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, point_places
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, point_places
+from sim2cam.models.reader import SURFACE_MAPS
 
 HEADS = ("where", "what")
 
@@ -67,15 +68,40 @@ def test_far_pixels_do_not_matter_so_tiles_and_whole_agree():
     assert not torch.allclose(a.heat[..., 52:], b.heat[..., 52:], atol=1e-5)
 
 
-def test_with_poses_every_category_has_its_corners_and_all_of_it_learns():
-    detector = Detector("nano", 3, torch.Generator().manual_seed(0), poses=True).train()
-    maps = detector(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
-    assert maps.corners.shape == (2, 3, CORNERS, 3, 16, 24)
-    maps.corners.square().sum().backward()
-    named = dict(detector.named_parameters())
-    assert all(
-        p.grad.abs().max() > 0 for n, p in named.items() if n.startswith(("corners", "trunk"))
-    )
+READERS = [(True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(("categories", "poses"), READERS)
+def test_a_reader_says_what_is_asked_and_all_of_it_learns(categories, poses):
+    detector = Detector(
+        "nano", 3, torch.Generator().manual_seed(0), poses=poses, reader=categories
+    ).train()
+    rgb = torch.rand(4, 3, 96, 64, generator=torch.Generator().manual_seed(0)) * 255
+    reading = detector.read_close_ups(rgb)
+    said = [part for part in reading if part is not None]
+    assert (reading.categories is not None, reading.surfaces is not None) == (categories, poses)
+    shapes = [(4, 3)] * categories + [(4, 3, SURFACE_MAPS, 24, 16)] * poses
+    assert [tuple(part.shape) for part in said] == shapes
+    sum(part.square().sum() for part in said).backward()
+    for name, parameter in detector.named_parameters():
+        assert (parameter.grad is not None) == name.startswith("reader."), name
+        assert parameter.grad is None or parameter.grad.abs().max() > 0, name
+
+
+def test_an_untrained_reader_is_sure_of_nothing():
+    """So that no cell, category or point costs much more than another at the first step."""
+    detector = Detector("nano", 3, torch.Generator().manual_seed(0), poses=True, reader=True)
+    rgb = torch.rand(8, 3, 96, 96, generator=torch.Generator().manual_seed(0)) * 255
+    reading = detector.train().read_close_ups(rgb)
+    assert reading.categories.softmax(1).max() < 0.6
+    assert reading.surfaces.abs().mean() < 0.5
+
+
+def test_surfaces_are_said_in_single_precision():
+    detector = Detector("nano", 2, torch.Generator().manual_seed(0), poses=True, reader=True).eval()
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        reading = detector.read_close_ups(torch.zeros(1, 3, 96, 96))
+    assert reading.surfaces.dtype == reading.categories.dtype == torch.float32
 
 
 def test_without_poses_nothing_of_them_is_there():
@@ -85,12 +111,13 @@ def test_without_poses_nothing_of_them_is_there():
     )
     more = posed.state_dict().keys() - plain.state_dict().keys()
     assert plain.state_dict().keys() <= posed.state_dict().keys()
-    assert {name.split(".")[0] for name in more} == {"corners"}
-    assert plain.eval()(torch.zeros(1, 3, 32, 32)).corners is None
+    assert {name.split(".")[0] for name in more} == {"reader"}
+    assert plain.reader is None
+    assert posed.reader.category is None
 
 
-def test_corners_grow_with_the_box():
-    said = torch.tensor([[[0.5, -1.0, -2.0]] * CORNERS])
+def test_points_grow_with_the_box():
+    said = torch.tensor([[[0.5, -1.0, -2.0, 0.0]] * 3])
     near, far = (
         point_places(said, torch.full((1, 4), size), torch.tensor([[40.0, 60.0]]))
         for size in (1.0, 0.0)
@@ -110,7 +137,6 @@ def test_keypoints_have_their_map_and_learn_and_nothing_else_is_there():
     assert {name.split(".")[0] for name in more} == {"keypoints"}
     maps = found.train()(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
     assert maps.keypoints.shape == (2, 3, 5, 4, 16, 24)
-    assert maps.corners is None
     maps.keypoints.square().sum().backward()
     named = dict(found.named_parameters())
     assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("keypoints"))

@@ -100,14 +100,15 @@ def test_a_residual_head_says_nothing_at_first(base):
 
 def test_rates_fall_from_the_heads_to_the_stem():
     tuning = FineTuning(head_rate=0.5, layer_decay=0.1)
-    layers = ("where.0.0.weight", "merge_4.0.weight", "lateral.1.bias", "trunk.stages.2.0.conv1.weight",
+    layers = ("where.0.0.weight", "neck.merge_4.0.weight", "neck.lateral.1.bias", "trunk.stages.2.0.conv1.weight",
               "trunk.stages.1.0.conv1.weight", "trunk.stages.0.0.conv1.weight", "trunk.stem.0.0.weight")  # fmt: skip
     found = [rate_share(name, tuning) for name in layers]
     assert found == pytest.approx([0.5, 0.05, 0.05, 5e-3, 5e-4, 5e-5, 5e-6])
     assert rate_share(layers[-1], None) == rate_share("residual.0.weight", FROZEN) == 1
-    names = dict(Detector("nano", 2, torch.Generator(), masks=True).named_parameters())
+    network = Detector("nano", 2, torch.Generator(), masks=True, poses=True)
+    names = dict(network.named_parameters())
     heads = {n.partition(".")[0] for n in names if rate_share(n, tuning) == tuning.head_rate}
-    assert heads == {"where", "what", "masks"}
+    assert heads == {"where", "what", "masks", "reader"}
 
 
 def test_the_first_step_moves_every_layer_as_far_as_its_rate(base, photos):

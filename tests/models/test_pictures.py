@@ -3,14 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.dataset.known_objects import KnownObject, turned_corners
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError
-from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.geometry.poses import Pose
 from sim2cam.models.pictures import UNKNOWN, PictureStore, Tasks, read_picture
-from sim2cam.scene.objects import Symmetries
 
 
 def test_outlines_span_the_boxes(make_dataset):
@@ -50,31 +46,58 @@ def test_store_decodes_once_within_its_budget(make_dataset):
     assert np.array_equal(first[2].rgb, again[2].rgb)
 
 
-def test_corners_in_space_are_seen_through_the_lens_after_every_turn(make_dataset):
-    lens = BrownConrady(200.0, 200.0, 79.5, 63.5, 0.1)
-    sample = replace(make_dataset().samples[0], lens=lens)
-    pose = Pose((0.5, 0.5, -0.5, 0.5), (0.02, -0.01, 0.4))
-    behind = Pose(position_m=(0.0, 0.0, -0.4))
-    posed, unposed, unseen = (
-        replace(sample.objects[0], category="disc", pose=p) for p in (pose, None, behind)
-    )
-    brick = KnownObject(
-        ((-0.02, -0.02, 0.0), (0.02, 0.02, 0.05)), Symmetries(((0.0, 0.0, 0.0, 1.0),))
-    )
-    corners_m = turned_corners([KnownObject(((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))), brick])
-    picture = read_picture(
-        replace(sample, objects=(posed, unposed, unseen)), ("square", "disc"), Tasks(corners_m)
-    )
-    assert picture.corners.shape == (3, 2, 8, 2)
-    expected = lens.project(pose.apply(brick.corners_m())) + 0.5
-    assert picture.corners[0, 0] == pytest.approx(expected)
-    half_turn = [6, 7, 4, 5, 2, 3, 0, 1]  # x and y change their signs
-    assert picture.corners[0, 1] == pytest.approx(expected[half_turn])
-    assert np.isnan(picture.corners[1:]).all()
-    nowhere = read_picture(
-        replace(sample, objects=(posed,), lens=None), ("square", "disc"), Tasks(corners_m)
-    )
-    assert np.isnan(nowhere.corners).all()
+@pytest.fixture
+def bricks(write_bricks, tmp_path):
+    return write_bricks(tmp_path / "bricks", n=1)
+
+
+REACHES = Tasks(reaches_m=np.array([0.03, 0.06]))
+
+
+def test_points_of_surfaces_are_seen_at_their_pixels(bricks):
+    (sample,) = bricks.samples
+    picture = read_picture(sample, bricks.categories, REACHES)
+    assert picture.points.shape == (128, 160, 3)
+    for number, (label, reach_m) in enumerate(zip(sample.objects, (0.03, 0.06), strict=True), 1):
+        rows, columns = np.nonzero(picture.owners == number)
+        assert len(rows) == label.area_px
+        points = label.pose.apply(reach_m * picture.points[rows, columns].astype(float))
+        assert sample.lens.project(points) == pytest.approx(np.stack([columns, rows], 1), abs=0.05)
+    assert np.isnan(picture.points[picture.owners == 0]).all()
+    assert read_picture(sample, bricks.categories).points is None
+
+
+def test_points_are_not_known_without_both_channels_or_a_size(bricks):
+    (sample,) = bricks.samples
+    first, second = sample.objects
+    unsized = replace(sample, objects=(replace(first, extent_m=None), second))
+    points = read_picture(unsized, bricks.categories, REACHES).points
+    known = read_picture(sample, bricks.categories, REACHES).owners == 2
+    assert np.array_equal(np.isfinite(points[..., 0]), known)
+    for name in ("ids", "coordinates"):
+        bare = replace(sample, channels={name: sample.channels[name]})
+        assert np.isnan(read_picture(bare, bricks.categories, REACHES).points).all()
+
+
+def test_outlines_of_whole_objects_are_their_boxes_and_points_stay(bricks):
+    (sample,) = bricks.samples
+    whole = replace(sample, objects=tuple(
+        replace(o, box_xyxy=tuple(np.add(o.box_xyxy, (0, 0, 0, 20)))) for o in sample.objects
+    ))  # fmt: skip
+    picture = read_picture(whole, bricks.categories, replace(REACHES, amodal=True))
+    assert not picture.turns_freely
+    for label, outline in zip(whole.objects, picture.outlines, strict=True):
+        assert (*outline.min(axis=0), *outline.max(axis=0)) == label.box_xyxy
+    seen = read_picture(sample, bricks.categories, REACHES)
+    assert np.array_equal(picture.points, seen.points, equal_nan=True)
+
+
+def test_the_store_counts_points_and_owners(bricks):
+    plain = 160 * 128 * 3
+    for tasks, budget, is_kept in ((Tasks(), plain, True), (REACHES, plain, False),
+                                   (REACHES, plain + 160 * 128 * 8, True)):  # fmt: skip
+        store = PictureStore([bricks.samples], bricks.categories, budget, tasks)
+        assert (store.get(0, 0) is store.get(0, 0)) == is_kept
 
 
 def test_keypoints_stand_in_the_order_of_their_category(make_dataset):
@@ -89,8 +112,9 @@ def test_keypoints_stand_in_the_order_of_their_category(make_dataset):
         replace(sample, objects=(known, unknown)), ("square", "disc"), Tasks(keypoints=names)
     )
     keypoints = picture.keypoints
-    assert keypoints.places[0, 0, 1:].tolist() == [[30.5, 40.5], [10.5, 20.5]]
-    assert np.isnan(keypoints.places[0, 0, 0]).all()
+    assert keypoints.places.shape == (2, 3, 2)
+    assert keypoints.places[0, 1:].tolist() == [[30.5, 40.5], [10.5, 20.5]]
+    assert np.isnan(keypoints.places[0, 0]).all()
     assert np.isnan(keypoints.places[1]).all()
     assert keypoints.seen[0, 1:].tolist() == [0, 1]
     assert np.isnan(keypoints.seen[0, 0])

@@ -79,7 +79,13 @@ def test_each_learned_cell_knows_its_object():
     assert np.array_equal(made.owner >= 0, made.object_weight > 0)
     assert set(made.categories[made.owner == 0]) == {3}
     assert set(made.categories[made.owner == 1]) == {5}
-    assert made.corners is None
+    assert made.keypoints is None
+
+
+def points_of(numbers, points):
+    """Keypoints of objects, each of which has its number for places."""
+    places = np.tile(np.array(numbers)[:, None, None], (1, points, 2))
+    return Keypoints(places, np.ones(places.shape[:2]), np.zeros(places.shape[:2], int))
 
 
 def test_stacked_crops_keep_the_objects_of_each():
@@ -91,34 +97,29 @@ def test_stacked_crops_keep_the_objects_of_each():
             np.zeros(len(found), np.int64),
             none,
             (96, 128),
-            np.full(
-                (len(found), 2, 8, 2), 10.0 * number + np.arange(len(found))[:, None, None, None]
-            ),
+            points_of(10.0 * number + np.arange(len(found)), 8),
         )
         for number, found in enumerate(boxes)
     ]
     whole = stacked(crops)
-    assert whole.corners.shape == (3, 2, 8, 2)
+    assert whole.keypoints.shape == (3, 8, 2)
     for number, found in enumerate(boxes):
         owners = sorted(set(whole.owner[number].ravel()) - {-1})
-        assert [whole.corners[owner, 0, 0, 0] for owner in owners] == [
+        assert [whole.keypoints[owner, 0, 0] for owner in owners] == [
             10 * number + index for index in range(len(found))
         ]
-    assert stacked([targets([(0, 0, 12, 12)])]).corners is None
+    assert stacked([targets([(0, 0, 12, 12)])]).keypoints is None
 
 
 def test_keypoints_go_with_their_objects():
     crops = []
     for number, count in enumerate((1, 0, 2)):
         boxes = np.array([(8.0, 8, 40, 40), (50, 50, 90, 90)])[:count]
-        labels = Keypoints(
-            np.full((count, 1, 3, 2), float(number)), np.ones((count, 3)), np.zeros((count, 3), int)
-        )
+        labels = points_of([float(number)] * count, 3)
         crops.append(
             targets_of(boxes, np.zeros(count, np.int64), NONE, (96, 128), keypoints=labels)
         )
     whole = stacked(crops)
-    assert whole.corners is None
-    assert whole.keypoints[:, 0, 0, 0].tolist() == [0, 2, 2]
+    assert whole.keypoints[:, 0, 0].tolist() == [0, 2, 2]
     assert whole.seen.shape == (3, 3)
     assert sorted(set(whole.owner[2].ravel())) == [-1, 1, 2]
