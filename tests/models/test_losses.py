@@ -6,29 +6,28 @@ import torch
 
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.models.crops import Segments
-from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Maps
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps
 from sim2cam.models.losses import (
     TargetTensors,
     detector_losses,
     generalized_iou,
     heat_loss,
     reading_loss,
+    surface_losses,
 )
 from sim2cam.models.pictures import Keypoints
+from sim2cam.models.reader import SURFACE_MAPS
 from sim2cam.models.targets import stacked, targets_of
 
 CPU = torch.device("cpu")
 
 
-def tensors_of(
-    boxes, categories, ignored=(), corners=None, keypoints=None, segments=None, is_read=None
-):
+def tensors_of(boxes, categories, ignored=(), keypoints=None, segments=None, is_read=None):
     made = targets_of(
         np.array(boxes, np.float64).reshape(-1, 4),
         np.array(categories, np.int64),
         np.array(ignored, np.float64).reshape(-1, 4),
         (64, 64),
-        corners,
         keypoints,
         segments,
         None if is_read is None else np.array(is_read),
@@ -138,45 +137,49 @@ def test_generalized_iou_is_iou_less_the_empty_part_of_the_hull():
 
 
 BOX = (8, 8, 40, 44)
-PLACES = np.random.default_rng(1).uniform(0, 60, (CORNERS, 2))
+POINTS = 8
+PLACES = np.random.default_rng(1).uniform(0, 60, (POINTS, 2))
 
 
 def saying(places, log_spread, category=1):
-    """Perfect maps that say these places (8, 2) of the corners in every cell, of one category."""
+    """Perfect maps that say these places (8, 2) of the keypoints in every cell, of one category; whether they
+    are seen is left open.
+    """
     targets = tensors_of([BOX], [1])
     maps = perfect_maps(targets)
     row, column = torch.meshgrid(torch.arange(16.0), torch.arange(16.0), indexing="ij")
     centres = (torch.stack([column, row]) + 0.5) * STRIDE_PX  # (2, 16, 16)
     unit_px = maps.log_sides[0].mean(0).exp() * UNIT_PX
-    corners = torch.zeros(1, 2, CORNERS, 3, 16, 16)
+    keypoints = torch.zeros(1, 2, POINTS, 4, 16, 16)
     places = torch.from_numpy(places).float()[:, :, None, None]
-    corners[0, category, :, :2] = (places - centres) / unit_px
-    corners[0, category, :, 2] = log_spread
-    return maps._replace(corners=corners.requires_grad_())
+    keypoints[0, category, :, :2] = (places - centres) / unit_px
+    keypoints[0, category, :, 2] = log_spread
+    return maps._replace(keypoints=keypoints.requires_grad_())
 
 
-def corner_loss(maps, *turned):
-    corners = np.stack(turned)[None]
-    return detector_losses(maps, tensors_of([BOX], [1], corners=corners))["corners"]
+def labelled(*places, seen=None):
+    """Keypoints of objects, each of which has them at places (8, 2)."""
+    seen = np.ones((len(places), POINTS)) if seen is None else np.array(seen)
+    return Keypoints(np.stack(places), seen, np.tile(np.arange(POINTS), (len(places), 1)))
 
 
-def test_right_corners_cost_only_what_they_are_not_sure_of():
+def keypoint_losses(maps, places, seen=None):
+    labels = labelled(places, seen=None if seen is None else [seen])
+    return detector_losses(maps, tensors_of([BOX], [1], keypoints=labels))
+
+
+def keypoint_loss(maps, places):
+    return keypoint_losses(maps, places)["keypoints"]
+
+
+def test_right_keypoints_cost_only_what_they_are_not_sure_of():
     for log_spread in (-4.0, -1.0, 0.0):
-        loss = corner_loss(saying(PLACES, log_spread), PLACES)
-        assert loss.item() == pytest.approx(2 * log_spread, abs=1e-4)
+        losses = keypoint_losses(saying(PLACES, log_spread), PLACES)
+        assert losses["keypoints"].item() == pytest.approx(2 * log_spread, abs=1e-4)
+        assert losses["seen"].item() == pytest.approx(math.log(2), abs=1e-5)
     assert (
-        corner_loss(saying(PLACES, 0.0, category=0), PLACES).item() > 0.3
+        keypoint_loss(saying(PLACES, 0.0, category=0), PLACES).item() > 0.3
     )  # of the other category
-
-
-def test_any_turn_that_changes_nothing_is_right():
-    other = PLACES[::-1] + 5.0
-    expected = corner_loss(saying(PLACES, -1.0), PLACES).item()
-    for said in (PLACES, other):
-        assert corner_loss(saying(said, -1.0), PLACES, other).item() == pytest.approx(
-            expected, abs=1e-4
-        )
-        assert corner_loss(saying(said, -1.0), PLACES + 9.0).item() > expected + 0.1
 
 
 def test_the_best_spread_is_the_distance():
@@ -185,25 +188,25 @@ def test_the_best_spread_is_the_distance():
     unit_px = (saying(PLACES, 0.0).log_sides[0].mean(0).exp() * UNIT_PX)[6, 6].item()
     best = math.log(2.0 / unit_px)
     losses = [
-        corner_loss(saying(PLACES + off, best + step), PLACES).item() for step in (-0.3, 0.0, 0.3)
+        keypoint_loss(saying(PLACES + off, best + step), PLACES).item() for step in (-0.3, 0.0, 0.3)
     ]
     assert losses[1] < min(losses[0], losses[2])
 
 
-def test_corners_that_are_not_known_are_not_learned():
+def test_keypoints_of_objects_that_have_none_are_not_learned():
     maps = saying(PLACES + 3.0, -1.0)
-    corner_loss(maps, np.full((CORNERS, 2), np.nan)).backward()
-    assert maps.corners.grad.abs().max() == 0
-    both = tensors_of([BOX, (44, 44, 62, 62)], [1, 0], corners=np.stack(
-        [PLACES[None], np.full((1, CORNERS, 2), np.nan)]))  # fmt: skip
-    alone = corner_loss(maps, PLACES).item()
-    assert detector_losses(maps, both)["corners"].item() == pytest.approx(alone, abs=1e-4)
+    keypoint_loss(maps, np.full((POINTS, 2), np.nan)).backward()
+    assert maps.keypoints.grad.abs().max() == 0
+    both = tensors_of([BOX, (44, 44, 62, 62)], [1, 0],
+                      keypoints=labelled(PLACES, np.full((POINTS, 2), np.nan)))  # fmt: skip
+    alone = keypoint_loss(maps, PLACES).item()
+    assert detector_losses(maps, both)["keypoints"].item() == pytest.approx(alone, abs=1e-4)
 
 
 def test_gradients_reach_the_head_and_move_places_toward_the_truth():
     maps = saying(PLACES + 3.0, -1.0)
-    corner_loss(maps, PLACES).backward()
-    gradient = maps.corners.grad[0]
+    keypoint_loss(maps, PLACES).backward()
+    gradient = maps.keypoints.grad[0]
     assert gradient[0].abs().max() == 0  # the other category
     learned = tensors_of([BOX], [1]).object_weight[0] > 0
     assert (gradient[1, :, :2][..., learned] > 0).all()
@@ -211,49 +214,31 @@ def test_gradients_reach_the_head_and_move_places_toward_the_truth():
     assert gradient[1, :, 2][..., learned].abs().min() > 0
 
 
-def keypoint_losses(maps, places, seen):
-    """The losses of maps that say corners, taken for keypoints of which nothing is said whether seen."""
-    said = torch.cat([maps.corners, torch.zeros_like(maps.corners[:, :, :, :1])], 3)
-    labels = Keypoints(places[None, None], np.array([seen]), np.arange(8)[None])
-    keypoints = said.detach().requires_grad_()
-    losses = detector_losses(
-        maps._replace(corners=None, keypoints=keypoints),
-        tensors_of([BOX], [1], keypoints=labels),
-    )
-    return losses, keypoints
-
-
-def test_keypoints_cost_what_corners_in_the_same_places_do():
-    maps = saying(PLACES + 3.0, -1.0)
-    losses, _ = keypoint_losses(maps, PLACES, np.ones(8))
-    assert "corners" not in losses
-    assert losses["keypoints"].item() == pytest.approx(corner_loss(maps, PLACES).item(), abs=1e-5)
-    assert losses["seen"].item() == pytest.approx(math.log(2), abs=1e-5)
-
-
 def test_keypoints_that_are_not_known_are_not_learned_and_the_others_are():
     known = np.arange(8) % 3 > 0
     maps = saying(PLACES + 3.0, -1.0)
     some = np.where(known[:, None], PLACES, np.nan)
     seen = np.where(known, np.arange(8) % 2, np.nan)
-    losses, said = keypoint_losses(maps, some, seen)
-    assert losses["keypoints"].item() == pytest.approx(corner_loss(maps, PLACES).item(), abs=1e-4)
-    sum(losses.values()).backward()
-    gradient = said.grad[0, 1].abs().amax(dim=(2, 3)).numpy()  # (points, numbers)
+    losses = keypoint_losses(maps, some, seen)
+    whole = keypoint_loss(maps, PLACES).item()
+    assert losses["keypoints"].item() == pytest.approx(whole, abs=1e-4)
+    (losses["keypoints"] + losses["seen"]).backward()
+    gradient = maps.keypoints.grad[0, 1].abs().amax(dim=(2, 3)).numpy()  # (points, numbers)
     assert (gradient[known] > 0).all()
     assert gradient[~known].max() == 0
-    assert not said.grad.isnan().any()
-    losses, said = keypoint_losses(maps, np.full((8, 2), np.nan), np.full(8, np.nan))
-    sum(losses.values()).backward()
-    assert said.grad.abs().max() == 0
+    assert not maps.keypoints.grad.isnan().any()
+    maps = saying(PLACES + 3.0, -1.0)
+    losses = keypoint_losses(maps, np.full((8, 2), np.nan), np.full(8, np.nan))
+    (losses["keypoints"] + losses["seen"]).backward()
+    assert maps.keypoints.grad.abs().max() == 0
 
 
 def test_each_keypoint_learns_whether_it_is_seen():
     seen = np.arange(8) % 2
-    losses, said = keypoint_losses(saying(PLACES, -1.0), PLACES, seen)
-    losses["seen"].backward()
+    maps = saying(PLACES, -1.0)
+    keypoint_losses(maps, PLACES, seen)["seen"].backward()
     learned = tensors_of([BOX], [1]).object_weight[0] > 0
-    push = said.grad[0, 1, :, 3][:, learned].mean(dim=1)
+    push = maps.keypoints.grad[0, 1, :, 3][:, learned].mean(dim=1)
     assert (push < 0).tolist() == (seen == 1).tolist()
 
 
@@ -287,3 +272,124 @@ def test_without_a_known_cell_masks_cost_nothing():
     )
     losses = detector_losses(maps, targets)
     assert losses["shown"] == losses["votes"] == 0
+
+
+CELLS = 6
+HALF_TURN, QUARTER_TURN = (
+    torch.tensor([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) for c, s in ((-1.0, 0.0), (0.0, 1.0))
+)
+TURNS = torch.stack(
+    [torch.stack([torch.eye(3), other]) for other in (torch.eye(3), HALF_TURN)]
+)  # objects of the second category look the same after half a turn
+
+
+def shown_points(*shares, seed=0):
+    """Points (n, 3, h, w) of close-ups, each of which shows its object in the first share of its cells."""
+    points = torch.rand(len(shares), 3, CELLS, CELLS, generator=torch.Generator().manual_seed(seed))
+    order = torch.arange(CELLS**2).view(CELLS, CELLS) / CELLS**2
+    hidden = torch.stack([order >= share for share in shares])
+    return (2 * points - 1).masked_fill(hidden[:, None], float("nan"))
+
+
+def saying_points(points, categories, log_spread=0.0, logit=20.0):
+    """What a reader says that knows which cells show something and says these points of them."""
+    said = torch.full((len(points), 2, SURFACE_MAPS, CELLS, CELLS), 7.0)  # of other categories
+    for mine, truth, category in zip(said, points, categories, strict=True):
+        mine[category, 0] = torch.where(truth[0].isfinite(), logit, -logit)
+        mine[category, 1:4] = truth.nan_to_num(3.0)
+        mine[category, 4] = log_spread
+    return said.requires_grad_()
+
+
+def losses_of_surfaces(said, categories, truth):
+    return surface_losses(said, torch.tensor(categories), truth, TURNS)
+
+
+def turned(points, turn):
+    return torch.einsum("ij,njhw->nihw", turn, points)
+
+
+def test_right_points_cost_only_what_they_are_not_sure_of():
+    truth = shown_points(0.5, 0.2)
+    for log_spread in (-4.0, 0.0, 1.0):
+        losses = losses_of_surfaces(saying_points(truth, [0, 1], log_spread), [0, 1], truth)
+        assert losses["surface"].item() == pytest.approx(3 * log_spread, abs=1e-4)
+        assert losses["outline"].item() == pytest.approx(0, abs=1e-6)
+    other = losses_of_surfaces(saying_points(truth, [1, 0]), [0, 1], truth)
+    assert min(other.values()) > 1  # what is said of the other category counts nothing
+
+
+def test_cells_learn_whether_they_show_the_object():
+    truth = shown_points(0.5)
+    said = saying_points(truth, [0], logit=0.0)
+    losses = losses_of_surfaces(said, [0], truth)
+    assert losses["outline"].item() == pytest.approx(math.log(2), abs=1e-6)
+    losses["outline"].backward()
+    push = said.grad[0, 0, 0]
+    assert torch.equal(push < 0, truth[0, 0].isfinite())
+    assert push.abs().min() > 0
+    assert said.grad[0, 1].abs().max() == said.grad[0, 0, 1:].abs().max() == 0
+
+
+def test_any_turn_that_changes_nothing_is_right_for_a_whole_close_up():
+    truth = shown_points(0.7, seed=1)
+    for category, is_same in ((0, False), (1, True)):
+        whole = saying_points(turned(truth, HALF_TURN), [category], -1.0)
+        cost = losses_of_surfaces(whole, [category], truth)["surface"].item()
+        assert (cost == pytest.approx(-3.0, abs=1e-4)) == is_same
+        assert is_same or cost > -2.5
+        quarter = saying_points(turned(truth, QUARTER_TURN), [category], -1.0)
+        assert losses_of_surfaces(quarter, [category], truth)["surface"].item() > -2.5
+    mixed = truth.clone()
+    mixed[..., ::2] = turned(truth, HALF_TURN)[..., ::2]  # half of it after the turn
+    assert losses_of_surfaces(saying_points(mixed, [1], -1.0), [1], truth)["surface"].item() > -2.5
+
+
+def test_the_best_spread_of_points_is_a_third_of_the_summed_distance():
+    """Which is the likeliest scale of a Laplace distribution in three coordinates."""
+    truth = shown_points(0.6)
+    off = truth + torch.tensor([0.05, -0.02, 0.02])[None, :, None, None]
+    best = math.log(0.09 / 3)
+    found = [
+        losses_of_surfaces(saying_points(off, [0], best + step), [0], truth)["surface"].item()
+        for step in (-0.2, -0.02, 0.0, 0.02, 0.2)
+    ]
+    assert found.index(min(found)) == 2
+    assert found[2] == pytest.approx(0.09 + 3 + 3 * best, abs=1e-4)
+    said = saying_points(off, [0], best)
+    losses_of_surfaces(said, [0], truth)["surface"].backward()
+    assert said.grad[0, 0, 4].abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("log_spread", [-3.0, 0.0, 2.0])
+def test_points_learn_from_the_distance_however_sure_they_are(log_spread):
+    truth = shown_points(0.5, 0.25)
+    said = saying_points(truth + 0.1, [0, 1], log_spread)
+    losses_of_surfaces(said, [0, 1], truth)["surface"].backward()
+    for index, cells in enumerate((18, 9)):
+        is_shown = truth[index, 0].isfinite()
+        gradient = said.grad[index, index, 1:4]
+        assert gradient[:, is_shown].numpy() == pytest.approx(1 / cells / 2, rel=1e-5)
+        assert gradient[:, ~is_shown].abs().max() == 0
+        assert said.grad[index, 1 - index].abs().max() == 0
+        assert said.grad[index, index, 4][~is_shown].abs().max() == 0
+        assert said.grad[index, index, 4][is_shown].abs().min() > 0
+
+
+def test_close_ups_of_nothing_and_of_what_is_not_known_teach_nothing():
+    truth = shown_points(0.5, 0.25, 0.75, 0.0)
+    said = saying_points(truth + 0.1, [0, 1, 1, 0], -1.0, logit=1.0)
+    losses = losses_of_surfaces(said, [0, 1, -1, 0], truth)
+    alone = [losses_of_surfaces(said[i : i + 1], [i], truth[i : i + 1]) for i in (0, 1)]
+    for name, loss in losses.items():
+        expected = (alone[0][name] + alone[1][name]) / 2
+        assert loss.item() == pytest.approx(expected.item(), rel=1e-5), name
+    sum(losses.values()).backward()
+    assert said.grad[:2].abs().amax(dim=(1, 2, 3, 4)).min() > 0
+    assert said.grad[2:].abs().max() == 0
+    assert said.grad.isfinite().all()
+    said = saying_points(truth, [0, 1, 1, 0])
+    none = losses_of_surfaces(said, [-1, -1, -1, 0], truth)
+    assert none["outline"] == none["surface"] == 0
+    sum(none.values()).backward()
+    assert said.grad.abs().max() == 0
