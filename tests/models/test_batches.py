@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.dataset.known_objects import known_objects, turns_of
 from sim2cam.images import encode_png, write_bytes
 from sim2cam.models.batches import BatchMaker, made_ahead
-from sim2cam.dataset.known_objects import known_objects, turns_of
 from sim2cam.models.close_ups import CATEGORY_PX, SURFACE_PX
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules

@@ -10,7 +10,8 @@ from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
 from sim2cam.models import prediction
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Detector, Maps
+from sim2cam.models.close_ups import FILL
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
 from sim2cam.models.prediction import (
     LoadedDetector,
     decode,
@@ -21,6 +22,7 @@ from sim2cam.models.prediction import (
     predict_dataset,
     save_detector,
 )
+from sim2cam.models.reader import Reading
 from sim2cam.training import device
 
 CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
@@ -57,12 +59,15 @@ def drawn_maps(objects, size=(40, 50)):
 
 
 class Says(torch.nn.Module):
-    """A network that says the same of every image."""
+    """A network that says the same of every image, and of close-ups what a reader says, where it has one."""
 
-    def __init__(self, maps):
+    def __init__(self, maps, reader=None):
         super().__init__()
-        self.maps, self.reader = maps, None
+        self.maps, self.reader = maps, reader
         self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
+
+    def read_close_ups(self, rgb):
+        return self.reader(rgb)
 
     def features(self, rgb):
         assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
@@ -75,8 +80,8 @@ class Says(torch.nn.Module):
 
 def test_decode_inverts_what_targets_say():
     objects = [(10, 20, 53, 60, 1, 4.0), (100, 31, 141, 77, 0, 2.0)]
-    boxes, scores, categories, heat, *points = decode(drawn_maps(objects), 0.5)
-    assert points == [None, None]
+    boxes, scores, categories, heat, *more = decode(drawn_maps(objects), 0.5)
+    assert more == [None, None]
     assert heat.numpy() == pytest.approx(
         [1 / (1 + np.exp(-logit)) for logit in (4.0, 2.0)], abs=1e-4
     )
@@ -205,44 +210,124 @@ def test_the_card_says_how_much_images_are_magnified_and_boxes_widened():
     assert found.box_xyxy == pytest.approx((8, 18, 32, 42), abs=1e-3)
 
 
-def test_corners_come_in_the_pixels_of_the_image_and_of_the_category_that_was_found():
-    box, magnification = (100, 30, 140, 78), 2.0
-    places = np.random.default_rng(0).uniform(0, 160, (CORNERS, 2))
-    maps = drawn_maps([(*box, 1, 4.0)])
-    (row, column), unit_px = (13, 30), np.sqrt(np.sqrt((22 * 18) * (24 * 24)))
-    corners = torch.full((1, 2, CORNERS, 3, 40, 50), float("nan"))
-    corners[0, 1, :, :2, row, column] = torch.from_numpy((places - (122, 54)) / unit_px).float()
-    corners[0, 1, :, 2, row, column] = -1.0
-    said = LoadedDetector(Says(maps._replace(corners=corners)), CARD)
-    rgb = np.zeros((80, 100, 3), np.uint8)
+def known(reach_m):
+    return KnownObject(((-reach_m, -0.01, -0.01), (reach_m / 2, 0.01, 0.02)))
+
+
+POSED = replace(CARD, objects={"1": known(0.03), "2": known(0.05)})
+
+
+class Reads:
+    """A reader of close-ups, which says that bright cells show the point (0.5, -1, k) of category k, and, where
+    it reads categories, that an object is the first where its close-up is red and the second where not.
+    """
+
+    def __init__(self, *, categories, log_spread=-2.0):
+        self.categories, self.log_spread = categories, log_spread
+
+    def __call__(self, rgb):
+        cells = torch.nn.functional.avg_pool2d(rgb.float(), 4)
+        surfaces = torch.zeros(len(rgb), 2, 5, *cells.shape[2:])
+        surfaces[:, :, 0] = (cells.amax(1) > 150)[:, None] * 8.0 - 4.0
+        surfaces[:, :, 1], surfaces[:, :, 2] = 0.5, -1.0
+        surfaces[:, 1, 3] = 1.0
+        surfaces[:, :, 4] = self.log_spread
+        is_red = cells[:, 0].flatten(1).amax(1) > 150
+        logits = torch.stack([is_red * 5.0, ~is_red * 3.0], 1) if self.categories else None
+        return Reading(logits, surfaces)
+
+
+def squares_on_grey(*squares, size=(80, 100)):
+    """A picture with squares of 6 px around places, red or blue."""
+    rgb = np.full((*size, 3), 100, np.uint8)
+    for (x, y), colour in squares:
+        rgb[y - 3 : y + 3, x - 3 : x + 3] = colour
+    return rgb
+
+
+RED, BLUE = (250, 60, 60), (60, 60, 250)
+
+
+@pytest.mark.parametrize("magnification", [0.5, 1.0, 2.0])
+def test_surfaces_come_in_the_pixels_of_the_image(magnification):
+    """Where a square is, is said of the picture, whatever the close-up has to do with it."""
+    box, square = np.array((50.0, 15.0, 70.0, 39.0)), (56, 31)
+    maps = drawn_maps([(*box * magnification, 1, 4.0)])
+    said = LoadedDetector(Says(maps, Reads(categories=False)), POSED)
+    rgb = squares_on_grey((square, BLUE))
     prediction = look(said, rgb, scale=magnification)
-    (found,), (seen,) = prediction.detections, prediction.corners
+    (found,), (seen,) = prediction.detections, prediction.surfaces
     assert found == predict(said, rgb, scale=magnification)[0]
     assert found.category == "2"
-    assert seen.places == pytest.approx(places / magnification, abs=1e-3)
-    assert seen.spreads_px == pytest.approx(unit_px * np.exp(-1) / magnification, rel=1e-5)
+    assert found.box_xyxy == pytest.approx(box, abs=1e-3)
+    step = 24 / FILL / 24  # pixels of the picture that a cell has
+    assert len(seen.places) == pytest.approx((6 / step) ** 2, rel=0.35)
+    assert seen.places.mean(axis=0) == pytest.approx(square, abs=0.5 * step)
+    assert np.abs(seen.places - square).max() < 3 + step
+    assert seen.points_m == pytest.approx(np.tile([0.025, -0.05, 0.05], (len(seen.places), 1)))
+    assert seen.spreads_px == pytest.approx(12 * np.exp(-2.0), rel=1e-5)
+
+
+def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_detection():
+    first, second = (20, 20, 60, 60), (100, 30, 140, 78)
+    maps = drawn_maps([(*first, 1, 6.0), (*second, 1, 4.0)])
+    rgb = squares_on_grey(((32, 44), BLUE), ((118, 62), RED), size=(160, 200))
+    plain, again = (
+        look(LoadedDetector(Says(maps, Reads(categories=c)), POSED), rgb) for c in (False, True)
+    )
+    assert [d.category for d in plain.detections] == ["2", "2"]
+    assert [d.category for d in again.detections] == ["1", "2"]  # red is the surest now
+    assert again.detections[0].box_xyxy == plain.detections[1].box_xyxy
+    for seen, order in ((plain, ((32, 44), (118, 62))), (again, ((118, 62), (32, 44)))):
+        for one, surface, place in zip(seen.detections, seen.surfaces, order, strict=True):
+            assert surface.places.mean(axis=0) == pytest.approx(place, abs=1.5)
+            point = (0.015, -0.03, 0.0) if one.category == "1" else (0.025, -0.05, 0.05)
+            assert surface.points_m[0] == pytest.approx(point)
+    detector = LoadedDetector(Says(maps, Reads(categories=True)), POSED)
+    floor = again.detections[1].score + 0.001
+    sure = look(detector, rgb, score_floor=floor)
+    assert sure.detections == again.detections[:1]
+    assert sure.surfaces[0].places == pytest.approx(again.surfaces[0].places)
+
+
+def test_the_surest_cells_of_a_surface_are_taken():
+    log_spread = torch.rand(24, 24, generator=torch.Generator().manual_seed(0)) * 3 - 4
+    maps = drawn_maps([(20, 20, 60, 60, 0, 4.0)])
+    said = LoadedDetector(Says(maps, Reads(categories=False, log_spread=log_spread)), POSED)
+    (seen,) = look(said, np.full((80, 100, 3), 250, np.uint8)).surfaces
+    assert len(seen.places) == prediction.MOST_POINTS
+    surest = log_spread.flatten().sort().values[: prediction.MOST_POINTS]
+    assert seen.spreads_px == pytest.approx(20 * surest.exp().numpy(), rel=1e-5)
+    assert look(said, np.zeros((80, 100, 3), np.uint8)).surfaces[0].places.shape == (0, 2)
+
+
+def test_without_a_detection_there_is_no_surface():
+    rgb = np.zeros((80, 100, 3), np.uint8)
+    nothing = Says(drawn_maps([]), Reads(categories=True))
+    assert look(LoadedDetector(nothing, POSED), rgb).surfaces == ()
+    assert look(LoadedDetector(Says(drawn_maps([])), CARD), rgb).surfaces is None
 
 
 @pytest.fixture
 def posed_weights(tmp_path):
     network = Detector("nano", 2, torch.Generator().manual_seed(0), poses=True)
-    known = KnownObject(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.02)))
     path = tmp_path / "posed.safetensors"
-    save_detector(path, network.state_dict(), replace(CARD, objects={"2": known, "1": known}))
+    save_detector(path, network.state_dict(), POSED)
     return path
 
 
 def test_weights_with_poses_come_back_with_their_objects(posed_weights):
     loaded = load_detector(posed_weights)
-    assert loaded.network.corners is not None
-    assert loaded.card.objects["1"].corners_m().max() == 0.02
+    assert loaded.network.reader.surface is not None
+    assert loaded.network.reader.category is None
+    assert loaded.card.objects["1"].reach_m == 0.03
 
 
 def test_objects_and_tensors_must_fit(posed_weights, weights):
     card = posed_weights.with_suffix(".json")
     words = json.loads(card.read_text())
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "objects"}))
-    with pytest.raises(CheckpointError, match=r"tensor corners\.0\.0\.weight is not part of"):
+    with pytest.raises(CheckpointError, match=r"tensor reader\.\S* is not part of"):
         load_detector(posed_weights)
     card.write_text(json.dumps(words | {"objects": {"1": words["objects"]["1"]}}))
     with pytest.raises(CheckpointError) as caught:
@@ -252,7 +337,7 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     )
     plain = weights.with_suffix(".json")
     plain.write_text(json.dumps(json.loads(plain.read_text()) | {"objects": words["objects"]}))
-    with pytest.raises(CheckpointError, match=r"tensor corners\.0\.0\.weight is missing"):
+    with pytest.raises(CheckpointError, match=r"tensor reader\.\S* is missing"):
         load_detector(weights)
 
 

@@ -8,16 +8,21 @@ import numpy as np
 import pytest
 import torch
 
+from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.detector import CORNERS, STRIDE_PX, UNIT_PX, Maps
+from sim2cam.models.close_ups import close_up_square
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps
 from sim2cam.models.prediction import LoadedDetector, look, predict
 from sim2cam.models.pyramid import Level, pyramid
+from sim2cam.models.reader import SURFACE_MAPS, SURFACE_STRIDE_PX, Reading
 
 SIDE = 320
 TRAINED_PX = (20.0, 80.0)
+BRICK = KnownObject(((-0.02, -0.01, -0.01), (0.02, 0.01, 0.01)))
 CARD = DetectorCard(
-    "nano", ("1", "2"), 0, {}, (), sizes_px=TRAINED_PX, keypoints={"1": ("tip",), "2": ()}
-)
+    "nano", ("1", "2"), 0, {}, (), sizes_px=TRAINED_PX, keypoints={"1": ("tip",), "2": ()},
+    objects={"1": BRICK, "2": BRICK},
+)  # fmt: skip
 RGB = np.zeros((SIDE, SIDE, 3), np.uint8)
 
 
@@ -50,10 +55,13 @@ def test_one_level_does_where_no_object_can_be_larger_or_nothing_is_known_of_siz
 class SaysBySize(torch.nn.Module):
     """A network that says of a picture what is written down for its width."""
 
-    def __init__(self, said):
+    def __init__(self, said, reader):
         super().__init__()
-        self.said = said
+        self.said, self.reader = said, reader
         self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
+
+    def read_close_ups(self, rgb):
+        return self.reader(rgb)
 
     def features(self, rgb):
         return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
@@ -64,6 +72,18 @@ class SaysBySize(torch.nn.Module):
         return Maps(*(None if m is None else m[..., :rows, :columns] for m in maps))
 
 
+def everywhere(rgb):
+    """A reader that says of every cell that it shows the point whose x and y are its shares of the close-up."""
+    n, _, side, _ = rgb.shape
+    cells = side // SURFACE_STRIDE_PX
+    shares = (torch.arange(cells) + 0.5) / cells
+    surfaces = torch.zeros(n, 2, SURFACE_MAPS, cells, cells)
+    surfaces[:, :, 0] = 4.0
+    surfaces[:, :, 1], surfaces[:, :, 2] = shares, shares[:, None]
+    surfaces[:, :, 4] = torch.rand(cells, cells, generator=torch.Generator().manual_seed(0))
+    return Reading(None, surfaces)
+
+
 def said_of(width, objects, *, points=True):
     """Maps of a picture of a width, in which (x0, y0, x1, y1, logit) are seen, in pixels of ``RGB``."""
     cells, scale = width // STRIDE_PX, width / SIDE
@@ -71,7 +91,6 @@ def said_of(width, objects, *, points=True):
     sides, classes = torch.zeros(1, 4, cells, cells), torch.zeros(1, 2, cells, cells)
     classes[:, 0] = 20.0
     keypoints = torch.zeros(1, 2, 1, 4, cells, cells)
-    corners = torch.zeros(1, 2, CORNERS, 3, cells, cells)
     segments, votes = torch.zeros(1, 3, cells, cells), torch.zeros(1, 2, cells, cells)
     segments[:, 0] = 9.0
     y, x = (torch.stack(torch.meshgrid(*[torch.arange(cells)] * 2, indexing="ij")) + 0.5) * 4
@@ -85,22 +104,21 @@ def said_of(width, objects, *, points=True):
         unit_px = distances.log().mean().exp()
         place = (torch.tensor([x0, y0]) - torch.tensor([cx, cy])) / unit_px  # the upper left
         keypoints[0, 0, 0, :2, row, column] = place
-        corners[0, 0, :, :2, row, column] = place
         shown = (x > x0) & (x < x1) & (y > y0) & (y < y1)
         segments[0, 1][shown] = 20.0
         votes[0, 0][shown] = (((x0 + x1) / 2 - x) / UNIT_PX)[shown]
         votes[0, 1][shown] = (((y0 + y1) / 2 - y) / UNIT_PX)[shown]
     if not points:
         return Maps(heat, sides, classes)
-    return Maps(heat, sides, classes, corners, keypoints, segments, votes)
+    return Maps(heat, sides, classes, keypoints, segments, votes)
 
 
 def detector(by_width, **changes):
     nothing = {width: said_of(width, [], **changes) for width in (320, 160, 80)}
     card = replace(CARD, masks=bool(changes.get("points", True)))
-    card = card if card.masks else replace(card, keypoints={})
+    card = card if card.masks else replace(card, keypoints={}, objects={})
     said = {width: said_of(width, objects, **changes) for width, objects in by_width.items()}
-    return LoadedDetector(SaysBySize(nothing | said), card)
+    return LoadedDetector(SaysBySize(nothing | said, everywhere if card.objects else None), card)
 
 
 SMALL, LARGE = (20, 20, 52, 52), (96, 96, 224, 224)
@@ -112,10 +130,13 @@ def test_a_large_object_comes_from_its_level_with_all_that_is_known_of_it():
     small, large = seen.detections
     assert small.box_xyxy == pytest.approx(SMALL, abs=1e-3)
     assert small.score > large.score == pytest.approx(1 / math.sqrt(1 + math.exp(-4)), abs=1e-3)
-    for one, corners, box in zip(seen.detections, seen.corners, (SMALL, LARGE), strict=True):
+    for one, surface, box in zip(seen.detections, seen.surfaces, (SMALL, LARGE), strict=True):
         assert one.box_xyxy == pytest.approx(box, abs=1e-3)
         assert one.keypoints[0].xy == pytest.approx((box[0] - 0.5, box[1] - 0.5), abs=1e-3)
-        assert corners.places == pytest.approx(np.tile(box[:2], (CORNERS, 1)), abs=1e-3)
+        corner, side = close_up_square(np.array(box, float))
+        on_it = (surface.places - corner) / side
+        assert surface.points_m[:, :2] == pytest.approx(0.02 * on_it, abs=1e-6)
+        assert np.ptp(on_it, axis=0).min() > 0.5
         inside = np.zeros((SIDE, SIDE), bool)
         inside[box[1] : box[3], box[0] : box[2]] = True
         mask = one.mask.mask()
