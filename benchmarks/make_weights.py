@@ -24,7 +24,7 @@ from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.parts import Parts, begun_with
-from sim2cam.models.prediction import save_detector
+from sim2cam.models.prediction import own_detector, save_detector
 from sim2cam.models.training import TrainProgress, train_detector
 from sim2cam.models.trust import training_crops, with_trust
 from sim2cam.models.tuning import tuned
@@ -51,15 +51,16 @@ def main(arguments: Arguments) -> None:
     parts, config = parts_of(arguments.work, arguments.threads, CONFIG)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
-    trained = train_detector(parts, config, run, resume=True, progress=tell)
+    trained = own_detector(
+        train_detector(parts, config, run, resume=True, progress=tell), "features"
+    )
     dev = read_captures(real_folder("dice") / "dev.json")
-    familiar = training_crops(trained, parts, config)
-    detector = replace(tuned(trained, dev), familiar=familiar)
-    detector = with_trust(detector, dev, "development captures", config.crop_px)
+    trained = replace(trained, familiar=training_crops(trained, parts, config))
+    detector = with_trust(tuned(trained, dev), dev, "development captures", config.crop_px)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"
     card = replace(detector.card, metrics=metrics)
-    save_detector(path, detector.network.state_dict(), card, familiar)
+    save_detector(path, detector.network.state_dict(), card, detector.familiar)
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sim2cam.dataset.sample import Dataset
 from sim2cam.models.augment import Photometric
 from sim2cam.models.close_ups import draw_close_up, readable, side_px, surface_in
-from sim2cam.models.crops import CropRules, draw_crop
+from sim2cam.models.crops import Crop, CropRules, draw_crop
 from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import BOXES, Picture, PictureStore, Tasks
 from sim2cam.models.reader import SURFACE_STRIDE_PX
@@ -49,11 +49,13 @@ class Batch:
         rgb: crops (n, h, w, 3).
         targets: of them, stacked.
         close_ups: of objects; None without a reader.
+        crops: with their labels, before their looks are varied.
     """
 
     rgb: NDArray[np.uint8]
     targets: Targets
     close_ups: CloseUps | None = None
+    crops: tuple[Crop, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class BatchMaker:
         Raises:
             InputError: an image cannot be read.
         """
-        crops: list[tuple[NDArray[np.uint8], Targets]] = []
+        crops: list[tuple[NDArray[np.uint8], Targets, Crop]] = []
         shown: list[CloseUps] = []
         for slot in self._slots:
             rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
@@ -119,12 +121,13 @@ class BatchMaker:
             picture = self._store.get(part, int(rng.integers(self._sizes[part])))
             crops.append(self._make_crop(picture, rng))
             shown += [self._make_close_up(picture, rng) for _ in range(self._close_ups)]
-        rgb, targets = np.stack([rgb for rgb, _ in crops]), stacked([t for _, t in crops])
-        return Batch(rgb, targets, _stacked(shown) if shown else None)
+        rgb, targets, plain = zip(*crops, strict=True)
+        close_ups = _stacked(shown) if shown else None
+        return Batch(np.stack(rgb), stacked(targets), close_ups, plain)
 
     def _make_crop(
         self, picture: Picture, rng: np.random.Generator
-    ) -> tuple[NDArray[np.uint8], Targets]:
+    ) -> tuple[NDArray[np.uint8], Targets, Crop]:
         crop = draw_crop(picture, self._rules, rng)
         side = self._rules.crop_px
         targets = targets_of(
@@ -136,7 +139,7 @@ class BatchMaker:
             crop.segments if self._masks else None,
             crop.is_read,
         )
-        return self._varied(crop.rgb, rng), targets
+        return self._varied(crop.rgb, rng), targets, crop
 
     def _make_close_up(self, picture: Picture, rng: np.random.Generator) -> CloseUps:
         """Returns a close-up of an object that is seen well enough, with a leading axis of 1."""

@@ -11,8 +11,9 @@ from sim2cam import __version__
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError, UsageError, did_you_mean
 from sim2cam.models.confidence import Scaling
-from sim2cam.models.config import ARCHITECTURES, LATER, trained_magnification
+from sim2cam.models.config import ARCHITECTURES, LATER, MIN_CROP_PX, trained_magnification
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
+from sim2cam.models.named import named_architectures
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
 
@@ -66,7 +67,7 @@ class DetectorCard:
     """A detector in words.
 
     Attributes:
-        architecture: a key of ``ARCHITECTURES``.
+        architecture: a key of ``ARCHITECTURES``, or one of torchvision's models.
         categories: names in the order of class indices.
         steps: training steps done.
         config: the training's configuration.
@@ -150,8 +151,7 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
     """
     read = read_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
-        hint = did_you_mean(read.architecture, ARCHITECTURES)
-        raise CheckpointError(path, f"architecture '{read.architecture}' is not known. {hint}")
+        _check_named(path, read)
     if not read.categories or len(set(read.categories)) != len(read.categories):
         raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
     for what in ("objects", "keypoints"):
@@ -165,6 +165,19 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
     if read.scaling is not None:
         _check_scaling(path, read.scaling, read.categories)
     return read
+
+
+def _check_named(path: Path, card: DetectorCard) -> None:
+    known = named_architectures()
+    if card.architecture not in known:
+        hint = did_you_mean(card.architecture, known.union(ARCHITECTURES))
+        raise CheckpointError(path, f"architecture '{card.architecture}' is not known. {hint}")
+    crop_px = card.config.get("crop_px")
+    if not isinstance(crop_px, int) or crop_px < MIN_CROP_PX:
+        raise CheckpointError(
+            path,
+            f"config.crop_px must be the side of the crops trained on, not {crop_px}. Copy both files again.",
+        )
 
 
 def _check_scaling(path: Path, scaling: Scaling, categories: tuple[str, ...]) -> None:

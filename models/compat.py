@@ -50,10 +50,12 @@ def _name_operators() -> None:
 _import_torchvision()
 
 from torchvision.models import detection, get_model, list_models, segmentation  # noqa: E402, TID251
+from torchvision.models.detection.transform import GeneralizedRCNNTransform  # noqa: E402, TID251
 from torchvision.models.resnet import BasicBlock, ResNet  # noqa: E402, TID251
 
 __all__ = [
     "BasicBlock",
+    "GeneralizedRCNNTransform",
     "ResNet",
     "detection",
     "get_model",

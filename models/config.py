@@ -123,6 +123,9 @@ LATER = (
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
+MIN_CROP_PX = 32
+"""Side of the smallest crop, which divides those of all."""
+
 _LEAST = {
     "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
     "cache_bytes": 0, "patience": 0,
@@ -136,7 +139,8 @@ class TrainConfig:
     Attributes:
         steps: how many batches.
         seed: 0 or more.
-        architecture: a key of ``ARCHITECTURES``.
+        architecture: a key of ``ARCHITECTURES``, or the name of one of torchvision's models for detection,
+            masks, keypoints or segmentation, which learns what it learns there, from scratch.
         batch: crops a step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest magnification of a crop.
@@ -206,11 +210,12 @@ class TrainConfig:
         Raises:
             UsageError: naming the value.
         """
-        if self.architecture not in ARCHITECTURES:
-            hint = did_you_mean(self.architecture, ARCHITECTURES)
-            raise UsageError(f"architecture '{self.architecture}' is not known. {hint}")
-        if self.crop_px < 32 or self.crop_px % 32:
-            raise UsageError(f"crop_px must be a multiple of 32, not {self.crop_px}")
+        if self.is_named:
+            from sim2cam.models.named import check_named
+
+            check_named(self, ARCHITECTURES)
+        if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
+            raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
         check_least(self, _LEAST)
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
@@ -230,6 +235,11 @@ class TrainConfig:
         self._check_shares()
         self._check_mix()
         self._check_adapt()
+
+    @property
+    def is_named(self) -> bool:
+        """Whether what is trained is a model of torchvision."""
+        return self.architecture not in ARCHITECTURES
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as JSON values, without later ones that are not used."""

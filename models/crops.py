@@ -30,6 +30,7 @@ class CropRules:
         flips: half of the crops are mirrored.
         min_visible: objects less visible than this are neither learned nor learned to be absent.
         min_read: of objects of which less is visible in the crop, the category is not learned.
+        cell_px: side of the cells of ``Segments``.
     """
 
     crop_px: int = 192
@@ -39,6 +40,7 @@ class CropRules:
     flips: bool = True
     min_visible: float = 0.25
     min_read: float = 0.0
+    cell_px: int = STRIDE_PX
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +52,12 @@ class Segments:
             (h, w).
         votes: where the centre of its box is, cut at the edge, as ``Maps`` has it; 0 where nothing is
             shown (2, h, w).
+        owners: the number of the crop's object that each shows, -1 where it is none of these (h, w).
     """
 
     shown: NDArray[np.int64]
     votes: NDArray[np.float64]
+    owners: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
         categories=picture.categories[learned],
         ignored_xyxy=cut[ignored],
         keypoints=_moved_keypoints(picture.keypoints, learned, matrix, rules.crop_px),
-        segments=_segments(picture, matrix, cut, rules),
+        segments=_segments(picture, matrix, cut, learned, rules),
         is_read=None
         if rules.min_read == 0
         else (picture.visible * _area(cut) >= rules.min_read * _area(boxes))[learned],
@@ -189,13 +193,14 @@ def _moved_keypoints(
 
 
 def _segments(
-    picture: Picture, matrix: NDArray[np.float64], boxes: NDArray[np.float64], rules: CropRules
-) -> Segments | None:
+    picture: Picture, matrix: NDArray[np.float64], boxes: NDArray[np.float64],
+    learned: NDArray[np.bool_], rules: CropRules,
+) -> Segments | None:  # fmt: skip
     """Returns what is seen at the centres of cells; what is hardly visible and groups are not known."""
     if picture.owners is None:
         return None
-    side = rules.crop_px // STRIDE_PX
-    to_cells = _centred(matrix / STRIDE_PX)
+    side = rules.crop_px // rules.cell_px
+    to_cells = _centred(matrix / rules.cell_px)
     owners = cv2.warpAffine(picture.owners, to_cells, (side, side), flags=cv2.INTER_NEAREST)
     known = ~picture.ignored & (picture.visible >= rules.min_visible)
     kinds = np.concatenate([[0], np.where(known, picture.categories + 1, -1), [-1]])
@@ -204,9 +209,10 @@ def _segments(
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
     middles = np.vstack([np.zeros((1, 2)), middles, np.zeros((1, 2))])
     row, column = np.mgrid[:side, :side]
-    cells = (np.stack([column, row], -1) + 0.5) * STRIDE_PX
+    cells = (np.stack([column, row], -1) + 0.5) * rules.cell_px
     votes = np.where((shown > 0)[..., None], middles[numbers] - cells, 0) / UNIT_PX
-    return Segments(shown, votes.transpose(2, 0, 1))
+    places = np.concatenate([[-1], np.where(learned, np.cumsum(learned) - 1, -1), [-1]])
+    return Segments(shown, votes.transpose(2, 0, 1), places[numbers])
 
 
 def _area(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:

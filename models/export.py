@@ -15,7 +15,8 @@ from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.crops import SMOOTH_BELOW
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
 from sim2cam.models.perception import filled_up, magnified
-from sim2cam.models.prediction import DUPLICATE_IOU, LoadedDetector
+from sim2cam.models.prediction import LoadedDetector
+from sim2cam.models.seen import DUPLICATE_IOU
 from sim2cam.training.onnx import Outputs, write_onnx
 
 _HALVINGS = 4  # of a picture, for close-ups; ``PAD_TO_PX`` allows five

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
 from sim2cam.models.card import DetectorCard, StartRecord
 from sim2cam.models.config import FineTuning, TrainConfig
 from sim2cam.models.detector import Detector
-from sim2cam.models.prediction import LoadedDetector, load_detector
+from sim2cam.models.prediction import AnyDetector, load_detector
 
 _DEPTHS = {"neck": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
-           "trunk.stages.0": 4, "trunk.stem": 5, "spread": 1, "trunk.coarse": 2, "trunk.fine": 3}  # fmt: skip
+           "trunk.stages.0": 4, "trunk.stem": 5, "spread": 1, "trunk.coarse": 2, "trunk.fine": 3,
+           "model.backbone": 1}  # fmt: skip
 """How many steps below the heads layers are, by the beginnings of their names."""
 
 
@@ -30,7 +33,7 @@ class Start:
     """
 
     path: Path
-    detector: LoadedDetector
+    detector: AnyDetector
     record: StartRecord
 
     @property
@@ -117,7 +120,7 @@ def rate_share(name: str, tuning: FineTuning | None) -> float:
     return tuning.head_rate * tuning.layer_decay**depth
 
 
-def begin_with(network: Detector, start: Detector) -> None:
+def begin_with(network: nn.Module, start: nn.Module) -> None:
     """Gives a network the weights of another one; a residual head that that does not have stays."""
     network.load_state_dict(network.state_dict() | start.state_dict())
 

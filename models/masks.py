@@ -64,7 +64,7 @@ def instance_masks(
         mine = _apart(votes[:, *cells], centre) <= nearest[cells]
         window = (slice(low[1], high[1]), slice(low[0], high[0]))
         start = np.array([cells[1].start, cells[0].start])
-        canvas[window] = _enlarged(mine * (1 - nothing[cells]), low, high, start, cell_px) > 0.5
+        canvas[window] = enlarged(mine * (1 - nothing[cells]), low, high, start, cell_px) > 0.5
         masks.append(RunLengths.of(canvas))
         canvas[window] = False
     return tuple(masks)
@@ -84,7 +84,7 @@ def category_masks(
     assert maps.segments is not None
     origin, end = np.zeros(2, np.int64), np.array(size[::-1])
     logits = maps.segments[0].float().cpu().numpy()
-    said = np.stack([_enlarged(one, origin, end, origin, STRIDE_PX / scale) for one in logits])
+    said = np.stack([enlarged(one, origin, end, origin, STRIDE_PX / scale) for one in logits])
     shown = said.argmax(axis=0)
     return {name: RunLengths.of(shown == number) for number, name in enumerate(categories, 1)}
 
@@ -94,7 +94,7 @@ def _apart(votes: Floats, centre: Floats) -> Floats:
     return np.asarray(((votes - centre[:, None, None]) ** 2).sum(axis=0))
 
 
-def _enlarged(
+def enlarged(
     shares: Floats, low: NDArray[np.int64], high: NDArray[np.int64], start: NDArray[np.int64],
     cell_px: float,
 ) -> NDArray[np.float32]:  # fmt: skip

@@ -15,7 +15,8 @@ from sim2cam.geometry.central import CentralLens, seen_ahead
 from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.measure.detection import Detection
 from sim2cam.models.pictures import PIXEL_CENTRE
-from sim2cam.models.prediction import LoadedDetector, Prediction, Surface, look
+from sim2cam.models.prediction import AnyDetector, look
+from sim2cam.models.seen import Prediction, Surface
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +55,7 @@ class Placed:
 
 
 def predict_poses(
-    detector: LoadedDetector, rgb: NDArray[np.uint8], lens: CentralLens
+    detector: AnyDetector, rgb: NDArray[np.uint8], lens: CentralLens
 ) -> tuple[Placed, ...]:
     """Returns what lies in an image and how, surest first.
 
@@ -70,7 +71,7 @@ def predict_poses(
     return placed_in(look(detector, rgb), detector, lens)
 
 
-def placed_in(seen: Prediction, detector: LoadedDetector, lens: CentralLens) -> tuple[Placed, ...]:
+def placed_in(seen: Prediction, detector: AnyDetector, lens: CentralLens) -> tuple[Placed, ...]:
     """Returns what was seen in an image, with its poses.
 
     Args:
@@ -85,7 +86,7 @@ def placed_in(seen: Prediction, detector: LoadedDetector, lens: CentralLens) -> 
     )
 
 
-def check_poses(detector: LoadedDetector) -> None:
+def check_poses(detector: AnyDetector) -> None:
     """Refuses a detector that finds no poses.
 
     Raises:

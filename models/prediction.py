@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.dataset.sample import Dataset
-from sim2cam.geometry.boxes import pairwise_coverage, pairwise_iou
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection, FoundKeypoint
@@ -34,21 +32,25 @@ from sim2cam.models.detector import (
 )
 from sim2cam.models.folding import folded
 from sim2cam.models.masks import category_masks, instance_masks
+from sim2cam.models.named import check_operators, lacking
+from sim2cam.models.named_detector import NamedDetector
+from sim2cam.models.named_network import named_network
 from sim2cam.models.novelty import Familiar, distance, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
+from sim2cam.models.seen import (
+    MAX_DETECTIONS,
+    SCORE_FLOOR,
+    Prediction,
+    Surface,
+    scaled,
+    widened,
+    without_duplicates,
+)
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
 Floats = NDArray[np.float64]
-
-SCORE_FLOOR = 0.05
-"""Before calibration; enough for a precision-recall curve. Users choose a higher one."""
-
-MAX_DETECTIONS = 300
-DUPLICATE_IOU = 0.6
-CONTAINED = 0.8
-"""Share of a box's area in another one, from which on it is mostly inside."""
 
 MOST_POINTS = 150
 """Of a surface, that a pose is found from; more make it slower and hardly better."""
@@ -80,44 +82,34 @@ class LoadedDetector:
         """What predicts: the network as it is when this is first asked for, made faster."""
         return folded(self.network)
 
+    def look(
+        self,
+        rgb: NDArray[np.uint8],
+        *,
+        score_floor: float | None = None,
+        scale: float | None = None,
+    ) -> Prediction:
+        """Returns what lies in an image; arguments are those of the function ``look``."""
+        return _look(self, rgb, score_floor, scale)
 
-@dataclass(frozen=True, eq=False)
-class Surface:
-    """Which points of an object's surface a detector sees, and where.
 
-    Attributes:
-        points_m: in the object's frame (n, 3).
-        places: pixels as boxes have them (n, 2).
-        spreads_px: how far off they are (n,), the scale of a Laplace distribution of either
-            coordinate.
+AnyDetector = LoadedDetector | NamedDetector
+"""What says what lies in a picture, with a network of our own or with a model of torchvision."""
+
+
+def own_detector(detector: AnyDetector, what: str) -> LoadedDetector:
+    """Returns a detector with a network of our own, which can do what torchvision's models cannot.
+
+    Args:
+        detector: any.
+        what: of ``named.LACKS``, for the error.
+
+    Raises:
+        UsageError: it is a model of torchvision.
     """
-
-    points_m: Floats
-    places: Floats
-    spreads_px: Floats
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a detector says of an image.
-
-    Attributes:
-        detections: what lies in it, surest first.
-        novelty: how unlike what the detector was trained on it is, over the limit of its card; None
-            where not measured.
-        surfaces: what is seen of that of each detection; None without poses.
-        segments: the pixels that show each category, by its name; None without masks.
-    """
-
-    detections: tuple[Detection, ...]
-    novelty: float | None
-    surfaces: tuple[Surface, ...] | None
-    segments: dict[str, RunLengths] | None = None
-
-    @property
-    def is_unlike(self) -> bool:
-        """Whether the image is beyond the limit, so that what is said of it may be worth nothing."""
-        return self.novelty is not None and self.novelty > 1
+    if isinstance(detector, NamedDetector):
+        raise lacking(detector.card.architecture, what)
+    return detector
 
 
 class Decoded(NamedTuple):
@@ -146,15 +138,27 @@ class Decoded(NamedTuple):
         return self._replace(**cut)
 
 
-def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
+def load_detector(path: Path, *, device: str = "cpu") -> AnyDetector:
     """Returns the detector that a weights file and its card describe.
 
     Raises:
         CheckpointError: a file is missing or broken, or card and weights do not fit.
-        UsageError, BackendError: there is no such device.
+        UsageError, BackendError: there is no such device, or operators that it needs do not load.
     """
     tensors, words = load_weights(path)
     card = card_from_json(card_path(path), words)
+    place, keypoints = find_device(device), max(map(len, card.keypoints.values()), default=0)
+    if card.architecture not in ARCHITECTURES:
+        check_operators(card.architecture)
+        named = named_network(
+            card.architecture,
+            len(card.categories),
+            torch.Generator(),
+            keypoints=keypoints,
+            crop_px=card.config["crop_px"],
+        )
+        fill_network(path, named, tensors)
+        return NamedDetector(named.eval().to(place), card)
     familiar = None
     if card.novelty is not None:
         channels = ARCHITECTURES[card.architecture].head_channels
@@ -164,13 +168,13 @@ def load_detector(path: Path, *, device: str = "cpu") -> LoadedDetector:
         len(card.categories),
         torch.Generator(),
         poses=bool(card.objects),
-        keypoints=max(map(len, card.keypoints.values()), default=0),
+        keypoints=keypoints,
         masks=card.masks,
         residual=card.residual,
         reader=card.reader,
     )
     fill_network(path, network, tensors)
-    network.eval().to(find_device(device))
+    network.eval().to(place)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return LoadedDetector(network, card, familiar)
 
@@ -198,7 +202,7 @@ def save_detector(
 
 
 def predict(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     rgb: NDArray[np.uint8],
     *,
     score_floor: float | None = None,
@@ -209,7 +213,7 @@ def predict(
 
 
 def look(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     rgb: NDArray[np.uint8],
     *,
     score_floor: float | None = None,
@@ -226,6 +230,15 @@ def look(
             card's and, as long as larger objects than those trained on would have room in it, ever
             halved ones: see ``pyramid``. Novelty and pixels of categories are those of the first.
     """
+    return detector.look(rgb, score_floor=score_floor, scale=scale)
+
+
+def _look(
+    detector: LoadedDetector,
+    rgb: NDArray[np.uint8],
+    score_floor: float | None,
+    scale: float | None,
+) -> Prediction:
     card, size = detector.card, (rgb.shape[0], rgb.shape[1])
     levels = pyramid(card.magnification, card.sizes_px, max(size))
     if scale is not None:
@@ -234,7 +247,7 @@ def look(
     found = [(glance, i) for glance in glances for i in range(len(glance.boxes))]
     found.sort(key=lambda one: one[0].scores[one[1]], reverse=True)
     boxes = np.array([glance.boxes[i] for glance, i in found]).reshape(-1, 4)
-    kept = _without_duplicates(boxes, [glance.scale for glance, _ in found])
+    kept = without_duplicates(boxes, [glance.scale for glance, _ in found])
     found, boxes = [found[i] for i in kept], boxes[kept]
     masks = _masks(found, boxes, size) if card.masks else {}
     first = glances[0]
@@ -281,7 +294,7 @@ def _glance(
     said = said.of((longer_px >= level.least_px) & (longer_px <= level.most_px))
     if detector.folded.reader is not None and len(said.boxes):
         said = _read_again(detector, rgb, said, level.scale, score_floor)
-    boxes = _widened(said.boxes.numpy().astype(np.float64) / level.scale, card.box_margin)
+    boxes = widened(said.boxes.numpy().astype(np.float64) / level.scale, card.box_margin)
     boxes = boxes.clip(0, (width, height, width, height))
     return _Glance(level.scale, maps, features, said, boxes, said.scores.tolist())
 
@@ -401,7 +414,7 @@ def _keypoints(
 
 
 def predict_dataset(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     dataset: Dataset,
     *,
     score_floor: float | None = None,
@@ -426,7 +439,7 @@ def predict_dataset(
 
 
 def look_at_dataset(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     dataset: Dataset,
     *,
     score_floor: float | None = None,
@@ -503,7 +516,7 @@ def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> t
         rgb: (height, width, 3) uint8.
         scale: magnification before the network.
     """
-    rgb = _scaled(rgb, scale)
+    rgb = scaled(rgb, scale)
     height, width = rgb.shape[:2]
     rows = [
         [_maps_of_tile(detector.folded, rgb, (y, x)) for x in range(0, width, TILE_PX)]
@@ -557,37 +570,3 @@ def _joined(rows: list[list[Tensor]]) -> Tensor:
 
 def _rounded_up(side: int) -> int:
     return -(-side // PAD_TO_PX) * PAD_TO_PX
-
-
-def _scaled(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    if scale == 1.0:
-        return rgb
-    smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(rgb, None, fx=scale, fy=scale, interpolation=smooth), np.uint8)
-
-
-def _widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
-    """Returns boxes (n, 4) that reach further on each side, by a share of that side's length."""
-    more = margin * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
-    return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
-
-
-def _without_duplicates(boxes_xyxy: Floats, scales: Sequence[float]) -> list[int]:
-    """Returns which boxes, sorted by falling score, are not mostly a surer one's.
-
-    Nor does one lie mostly inside, or mostly around, a surer one that was found at another magnification:
-    parts of an object, and groups of objects, look like objects of another size.
-
-    Args:
-        boxes_xyxy: (n, 4).
-        scales: at which they were found (n,).
-    """
-    is_duplicate = pairwise_iou(boxes_xyxy, boxes_xyxy) > DUPLICATE_IOU
-    inside = pairwise_coverage(boxes_xyxy, boxes_xyxy) > CONTAINED
-    apart = np.not_equal.outer(scales, scales)
-    is_duplicate |= apart & (inside | inside.T)
-    kept: list[int] = []
-    for index in range(len(boxes_xyxy)):
-        if not is_duplicate[index, kept].any():
-            kept.append(index)
-    return kept

@@ -13,7 +13,7 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.images import read_rgb
 from sim2cam.measure.selection import SelectionScores, selection_scores
 from sim2cam.models.detector import Maps, is_peak
-from sim2cam.models.prediction import LoadedDetector, maps_of, novelty_of
+from sim2cam.models.prediction import AnyDetector, maps_of, novelty_of, own_detector
 
 SURE_HEAT = 0.5
 """Probability of an object's centre from which on a place counts, whatever lies there."""
@@ -33,7 +33,7 @@ class WithoutLabels:
 
 
 def look_without_labels(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     captures: Dataset,
     *,
     progress: Callable[[int, int], None] | None = None,
@@ -47,12 +47,14 @@ def look_without_labels(
 
     Raises:
         InputError: an image cannot be read.
+        UsageError: it is a model of torchvision.
     """
+    own = own_detector(detector, "scores without labels")
     votes, novelty = [], {}
     for done, sample in enumerate(captures.samples, 1):
-        maps, features = maps_of(detector, read_rgb(sample.rgb), detector.card.magnification)
+        maps, features = maps_of(own, read_rgb(sample.rgb), own.card.magnification)
         votes.append(category_probabilities(maps))
-        away = novelty_of(detector, features)
+        away = novelty_of(own, features)
         if away is not None:
             novelty[sample.name] = away
         if progress is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import CLOSE_UPS
 from sim2cam.models.config import ARCHITECTURES, TrainConfig
 from sim2cam.models.crops import CropRules
-from sim2cam.models.detector import Detector, Maps
+from sim2cam.models.detector import STRIDE_PX, Detector, Maps
 from sim2cam.models.fine_tuning import begin_with, freeze, rate_share
 from sim2cam.models.lesson import UNAIDED, Aids, Lesson, lesson_of
 from sim2cam.models.losses import (
@@ -39,9 +40,17 @@ from sim2cam.models.losses import (
     surface_losses,
     total_loss,
 )
+from sim2cam.models.named import check_operators
+from sim2cam.models.named_detector import NamedDetector
+from sim2cam.models.named_network import NamedNetwork, drawn_from, named_network
 from sim2cam.models.parts import Parts, shares_at
 from sim2cam.models.pictures import Tasks
-from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
+from sim2cam.models.prediction import (
+    AnyDetector,
+    LoadedDetector,
+    load_detector,
+    save_detector,
+)
 from sim2cam.models.stopping import Looks, look_steps
 from sim2cam.models.tuning import ap50_on
 from sim2cam.seeds import integer_seed
@@ -68,6 +77,8 @@ __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
 
 LOADER_THREADS_BESIDE_CUDA = 6
 
+Network = TypeVar("Network", bound=nn.Module)
+
 
 @dataclass(frozen=True)
 class TrainProgress:
@@ -78,7 +89,8 @@ class TrainProgress:
         steps: steps in all.
         losses: means since the last line: ``heat box category total``, with poses
             ``outline surface``, with a reader ``reading``, with keypoints ``keypoints seen``, with masks
-            ``shown votes``; with captures what ``adaptation_losses`` returns.
+            ``shown votes``; with captures what ``adaptation_losses`` returns. Models of torchvision
+            have the names that it gives them.
         learning_rate: of the last step.
         step_s: seconds a step since the last line, waiting for data included.
     """
@@ -101,7 +113,7 @@ def train_detector(
     progress: Callable[[TrainProgress], None] | None = None,
     checkpoint_s: float = 30.0,
     line_steps: int = 20,
-) -> LoadedDetector:
+) -> AnyDetector:
     """Returns the detector whose averaged weights are then in ``run_dir/weights.safetensors``.
 
     Args:
@@ -122,10 +134,11 @@ def train_detector(
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         UsageError: names of keypoints do not tell left from right, which mirrored crops take; settings
             ask for what is not there, or the other way round.
-        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
-            batch.
+        UsageError, BackendError: there is no such device, its memory is full, processes cannot share the
+            batch, or operators that the architecture needs do not load.
         Sim2CamError: the loss is no longer finite.
     """
+    check_operators(config.architecture)
     with joined(device) as place:
         _train(
             lesson_of(parts, config, aids),
@@ -151,7 +164,7 @@ def _train(
 ) -> None:
     """Trains to the last step and, in the first process, writes what came of it."""
     config, identity = lesson.config, lesson.identity()
-    run = _Run(lesson, place)
+    run = (_NamedRun if config.is_named else _OwnRun)(lesson, place)
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
         run.restore(checkpoint)
     card = lesson.card()
@@ -190,34 +203,20 @@ def _train(
     wait_for_all()
 
 
-class _Run:
+class _Run(ABC, Generic[Network]):
     """A training between two steps."""
 
     def __init__(self, lesson: Lesson, device: torch.device) -> None:
         self._lesson, self._config = lesson, lesson.config
         self._device = device
-        config, tasks = lesson.config, lesson.tasks
+        config = lesson.config
         generator = torch.Generator().manual_seed(integer_seed(config.seed, "weights"))
-        self.network = Detector(
-            config.architecture,
-            len(lesson.categories),
-            generator,
-            poses=tasks.turns is not None,
-            keypoints=max(map(len, tasks.keypoints.values()), default=0),
-            masks=tasks.masks,
-            residual=lesson.has_residual,
-            reader=config.reader,
-        )
+        self.network = self._new_network(generator)
         if lesson.start is not None:
             begin_with(self.network, lesson.start.detector.network)
         share_norms(self.network)
-        if lesson.is_frozen:
-            freeze(self.network)
+        self._freeze()
         self.network.to(device)
-        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._turns = (
-            None if tasks.turns is None else torch.from_numpy(tasks.turns).float().to(device)
-        )
         self._critic = _critic(config)
         if self._critic is not None:
             self._critic.to(device)
@@ -242,33 +241,7 @@ class _Run:
         self.learning_rate = _learning_rate(self._config, self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * group["share"]
-        rgb = self._pixels(batch.rgb)
-        labelled = len(rgb)
-        targets = TargetTensors.of(batch.targets, self._device)
-        taught = self._taught(views)
-        if views is not None:
-            rgb = torch.cat([rgb, self._pixels(views.varied)])
-        self.network.train(not self._lesson.is_frozen)  # its statistics stay as well
-        with autocast(self._device, on_cpu=self._config.bfloat16):
-            features = self.network.features(rgb)
-            maps = self.network.read(features)
-        said = maps if views is None else maps.of(slice(labelled))
-        losses = detector_losses(said, targets)
-        if batch.close_ups is not None:
-            losses |= self._reading_losses(batch.close_ups)
-        total = total_loss(losses)
-        if self._config.adapt is not None and views is not None:
-            strength = self._config.adapt.weight * strength_at(self.step, self._config.steps)
-            more = adaptation_losses(
-                features.float(),
-                maps,
-                labelled,
-                strength=strength,
-                critic=self._critic,
-                taught=taught,
-            )
-            losses |= more
-            total = total + torch.stack(list(more.values())).sum()
+        losses, total = self._losses(batch, views)
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()  # type: ignore[no-untyped-call]
         average_gradients(self.optimizer)
@@ -278,18 +251,20 @@ class _Run:
         self.step += 1
         return {name: value.detach() for name, value in (losses | {"total": total}).items()}
 
-    def _reading_losses(self, shown: CloseUps) -> dict[str, Tensor]:
-        with autocast(self._device, on_cpu=self._config.bfloat16):
-            reading = self.network.read_close_ups(self._pixels(shown.rgb))
-        categories = torch.from_numpy(shown.categories).to(self._device)
-        losses = {}
-        if reading.categories is not None:
-            losses["reading"] = reading_loss(reading.categories, categories)
-        if reading.surfaces is not None and self._turns is not None:
-            assert shown.surfaces is not None
-            truth = torch.from_numpy(shown.surfaces).to(self._device)
-            losses |= surface_losses(reading.surfaces, categories, truth, self._turns)
-        return losses
+    @abstractmethod
+    def _new_network(self, generator: torch.Generator) -> Network:
+        """Returns what is trained, with weights from scratch."""
+
+    def _freeze(self) -> None:
+        """Lets some layers be as they are."""
+
+    @abstractmethod
+    def _losses(self, batch: Batch, views: Views | None) -> tuple[dict[str, Tensor], Tensor]:
+        """Returns the losses of a step by name, and what is learned of all of them."""
+
+    @abstractmethod
+    def _detector(self, card: DetectorCard) -> AnyDetector:
+        """Returns what predicts with the averaged weights."""
 
     def look(self, card: DetectorCard) -> None:
         """Takes in how good the averaged weights are on development captures, where it is time to.
@@ -300,18 +275,17 @@ class _Run:
         dev, steps = self._lesson.dev, self._config.steps
         if dev is None or (self.step % look_steps(steps) and self.step < steps):
             return
-        detector = LoadedDetector(self._averaged(self.average.state), card)
+        detector = self._detector(card)
         score = as_first_finds(lambda: ap50_on(detector, dev), self._device)
         self.looks.take(self.step, score, self.average.state)
 
     def weights(self, views: ViewMaker | None) -> dict[str, Tensor]:
-        """Returns the averaged weights: the best of those looked at, or else the last."""
-        state = self.looks.best or self.average.state
-        if views is None or self._config.adapt is None or self._config.adapt.joins_steps:
-            return state
-        first = self._config.steps
-        steps = range(first, first - (-NORM_CROPS // self._config.batch))
-        return adapted_norms(self._averaged(state), (views.make(step).plain for step in steps))
+        """Returns the averaged weights: the best of those looked at, or else the last.
+
+        Args:
+            views: of captures that they are brought to; None without any.
+        """
+        return self.looks.best or self.average.state
 
     @property
     def best_step(self) -> int:
@@ -354,11 +328,93 @@ class _Run:
     def _pixels(self, rgb: NDArray[np.uint8]) -> Tensor:
         return torch.from_numpy(rgb).to(self._device).permute(0, 3, 1, 2)
 
-    def _averaged(self, state: Mapping[str, Tensor]) -> Detector:
+    def _averaged(self, state: Mapping[str, Tensor]) -> Network:
         """Returns a network with some weights, in evaluation mode."""
         network = copy.deepcopy(self.network).eval()
         network.load_state_dict(dict(state))
         return network
+
+
+class _OwnRun(_Run[Detector]):
+    """A training of one of our own networks."""
+
+    def __init__(self, lesson: Lesson, device: torch.device) -> None:
+        super().__init__(lesson, device)
+        turns = lesson.tasks.turns
+        self._turns = None if turns is None else torch.from_numpy(turns).float().to(device)
+
+    def weights(self, views: ViewMaker | None) -> dict[str, Tensor]:
+        """Returns the averaged weights, with statistics of captures where the recipe asks for these."""
+        state = super().weights(views)
+        if views is None or self._config.adapt is None or self._config.adapt.joins_steps:
+            return state
+        first = self._config.steps
+        steps = range(first, first - (-NORM_CROPS // self._config.batch))
+        return adapted_norms(self._averaged(state), (views.make(step).plain for step in steps))
+
+    def _new_network(self, generator: torch.Generator) -> Detector:
+        config, tasks = self._config, self._lesson.tasks
+        network = Detector(
+            config.architecture,
+            len(self._lesson.categories),
+            generator,
+            poses=tasks.turns is not None,
+            keypoints=max(map(len, tasks.keypoints.values()), default=0),
+            masks=tasks.masks,
+            residual=self._lesson.has_residual,
+            reader=config.reader,
+        )
+        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+    def _freeze(self) -> None:
+        if self._lesson.is_frozen:
+            freeze(self.network)
+
+    def _detector(self, card: DetectorCard) -> LoadedDetector:
+        return LoadedDetector(self._averaged(self.average.state), card)
+
+    def _losses(self, batch: Batch, views: Views | None) -> tuple[dict[str, Tensor], Tensor]:
+        rgb = self._pixels(batch.rgb)
+        labelled = len(rgb)
+        targets = TargetTensors.of(batch.targets, self._device)
+        taught = self._taught(views)
+        if views is not None:
+            rgb = torch.cat([rgb, self._pixels(views.varied)])
+        self.network.train(not self._lesson.is_frozen)  # its statistics stay as well
+        with autocast(self._device, on_cpu=self._config.bfloat16):
+            features = self.network.features(rgb)
+            maps = self.network.read(features)
+        said = maps if views is None else maps.of(slice(labelled))
+        losses = detector_losses(said, targets)
+        if batch.close_ups is not None:
+            losses |= self._reading_losses(batch.close_ups)
+        total = total_loss(losses)
+        if self._config.adapt is not None and views is not None:
+            strength = self._config.adapt.weight * strength_at(self.step, self._config.steps)
+            more = adaptation_losses(
+                features.float(),
+                maps,
+                labelled,
+                strength=strength,
+                critic=self._critic,
+                taught=taught,
+            )
+            losses |= more
+            total = total + torch.stack(list(more.values())).sum()
+        return losses, total
+
+    def _reading_losses(self, shown: CloseUps) -> dict[str, Tensor]:
+        with autocast(self._device, on_cpu=self._config.bfloat16):
+            reading = self.network.read_close_ups(self._pixels(shown.rgb))
+        categories = torch.from_numpy(shown.categories).to(self._device)
+        losses = {}
+        if reading.categories is not None:
+            losses["reading"] = reading_loss(reading.categories, categories)
+        if reading.surfaces is not None and self._turns is not None:
+            assert shown.surfaces is not None
+            truth = torch.from_numpy(shown.surfaces).to(self._device)
+            losses |= surface_losses(reading.surfaces, categories, truth, self._turns)
+        return losses
 
     @torch.no_grad()
     def _taught(self, views: Views | None) -> Maps | None:
@@ -373,6 +429,34 @@ class _Run:
         with autocast(self._device, on_cpu=self._config.bfloat16):
             maps = functional_call(self.network, self.average.state, (self._pixels(views.plain),))
         return cast("Maps", maps)
+
+
+class _NamedRun(_Run[NamedNetwork]):
+    """A training of a model of torchvision."""
+
+    def _new_network(self, generator: torch.Generator) -> NamedNetwork:
+        keypoints = self._lesson.tasks.keypoints
+        return named_network(
+            self._config.architecture,
+            len(self._lesson.categories),
+            generator,
+            keypoints=max(map(len, keypoints.values()), default=0),
+            crop_px=self._config.crop_px,
+        )
+
+    def _detector(self, card: DetectorCard) -> NamedDetector:
+        return NamedDetector(self._averaged(self.average.state), card)
+
+    def _losses(self, batch: Batch, views: Views | None) -> tuple[dict[str, Tensor], Tensor]:
+        assert views is None  # they do not adapt
+        self.network.train()
+        chance = integer_seed(self._config.seed, f"proposals/{self.step}")
+        with (
+            drawn_from(chance, self._device),
+            autocast(self._device, on_cpu=self._config.bfloat16),
+        ):
+            losses = self.network.losses(self._pixels(batch.rgb), batch.crops)
+        return losses, torch.stack(list(losses.values())).sum()
 
 
 def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
@@ -436,6 +520,7 @@ def _crop_rules(config: TrainConfig) -> CropRules:
         flips=config.flips,
         min_visible=config.min_visible,
         min_read=config.min_read,
+        cell_px=1 if config.is_named else STRIDE_PX,
     )
 
 
@@ -448,7 +533,7 @@ def _critic(config: TrainConfig) -> Critic | None:
 
 
 def _optimizer(
-    network: Detector, critic: Critic | None, config: TrainConfig
+    network: nn.Module, critic: Critic | None, config: TrainConfig
 ) -> torch.optim.Optimizer:
     """Returns the optimizer; each of its groups has a ``share`` of the learning rate."""
     learned = [

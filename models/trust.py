@@ -17,6 +17,7 @@ from sim2cam.models.novelty import FALSE_ALARMS, Familiar, crop_features, famili
 from sim2cam.models.parts import Parts, as_learned
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import (
+    AnyDetector,
     LoadedDetector,
     load_detector,
     look_at_dataset,
@@ -38,9 +39,9 @@ def measure_trust(
     source: Source,
     *,
     device: str = "cpu",
-) -> LoadedDetector:
-    """Returns the detector of a weights file with calibrated confidences and a limit of novelty; file
-    and card hold what that takes.
+) -> AnyDetector:
+    """Returns the detector of a weights file with calibrated confidences and, but for torchvision's models,
+    a limit of novelty; file and card hold what that takes.
 
     Args:
         path: the weights file.
@@ -59,9 +60,10 @@ def measure_trust(
     parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
     pictures = as_learned(pictures, config)
     detector = load_detector(path, device=device)
-    familiar = training_crops(detector, parts, config)
-    trusted = with_trust(replace(detector, familiar=familiar), pictures, source, config.crop_px)
-    save_detector(path, trusted.network.state_dict(), trusted.card, familiar)
+    if isinstance(detector, LoadedDetector):  # the others have no features of one place
+        detector = replace(detector, familiar=training_crops(detector, parts, config))
+    trusted = with_trust(detector, pictures, source, config.crop_px)
+    save_detector(path, trusted.network.state_dict(), trusted.card, trusted.familiar)
     return trusted
 
 
@@ -85,19 +87,21 @@ def training_crops(detector: LoadedDetector, parts: Parts, config: TrainConfig) 
 
 
 def with_trust(
-    detector: LoadedDetector, pictures: Dataset, source: Source, tile_px: int
-) -> LoadedDetector:
+    detector: AnyDetector, pictures: Dataset, source: Source, tile_px: int
+) -> AnyDetector:
     """Returns the detector with the scaling of confidences and the limit of novelty that pictures tell.
 
     Args:
-        detector: what its card says of both is replaced; it has ``familiar``.
+        detector: what its card says of both is replaced; without ``familiar`` it has no limit.
         pictures, source: as ``measure_trust`` has them.
         tile_px: side of the training crops.
 
     Raises:
         InputError: a picture cannot be read.
     """
-    limit = NoveltyLimit(1.0, FALSE_ALARMS, len(pictures.samples), source, tile_px)
+    limit = None
+    if detector.familiar is not None:
+        limit = NoveltyLimit(1.0, FALSE_ALARMS, len(pictures.samples), source, tile_px)
     card = replace(detector.card, scaling=None, novelty=limit)
     as_used = card
     if source == "held-out pictures":
@@ -108,6 +112,6 @@ def with_trust(
     card = replace(
         card,
         scaling=fitted_scaling(found, card.categories),
-        novelty=replace(limit, distance=limit_of(distances)),
+        novelty=limit and replace(limit, distance=limit_of(distances)),
     )
     return replace(detector, card=card)

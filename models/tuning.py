@@ -11,7 +11,7 @@ import numpy as np
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.measure.detection import Detection, evaluate
-from sim2cam.models.prediction import LoadedDetector, load_detector, predict_dataset, save_detector
+from sim2cam.models.prediction import AnyDetector, load_detector, predict_dataset, save_detector
 from sim2cam.seeds import stream
 
 MAGNIFICATIONS = (1.0, 1.25, 1.5)
@@ -20,7 +20,7 @@ SURE = 0.3  # less sure detections do not say how boxes are drawn
 MIN_PAIRS = 10
 
 
-def tuned(detector: LoadedDetector, dev: Dataset) -> LoadedDetector:
+def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
     """Returns the detector with the box margin measured and the magnification chosen on images.
 
     The margin is what brings the median side of found boxes to that of the labels, because people
@@ -41,7 +41,7 @@ def tuned(detector: LoadedDetector, dev: Dataset) -> LoadedDetector:
     return max(candidates, key=lambda candidate: ap50_on(candidate, dev))
 
 
-def tune_weights(path: Path, dev: Dataset) -> LoadedDetector:
+def tune_weights(path: Path, dev: Dataset) -> AnyDetector:
     """Returns the detector of a weights file after ``tuned``; the card beside the file says so.
 
     Raises:
@@ -74,12 +74,12 @@ def measured_margin(found: Mapping[str, Sequence[Detection]], dataset: Dataset) 
     return round(float(np.median(shares)), 3) if len(shares) >= 2 * MIN_PAIRS else 0.0
 
 
-def _with(detector: LoadedDetector, magnification: float, margin: float) -> LoadedDetector:
+def _with(detector: AnyDetector, magnification: float, margin: float) -> AnyDetector:
     card = replace(detector.card, magnification=magnification, box_margin=margin)
     return replace(detector, card=card)
 
 
-def ap50_on(detector: LoadedDetector, dev: Dataset) -> float:
+def ap50_on(detector: AnyDetector, dev: Dataset) -> float:
     """Returns the AP50 of a detector on labelled images, 0 to 1.
 
     Raises:

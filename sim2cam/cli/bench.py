@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sim2cam.measure.poses import PoseScore
     from sim2cam.measure.segments import SegmentScore
     from sim2cam.measure.slices import Slice
-    from sim2cam.models.prediction import LoadedDetector
+    from sim2cam.models.prediction import AnyDetector
     from sim2cam.pipeline.bench import BenchResult, UnlabelledResult
     from sim2cam.pipeline.compare import Comparison, Comparisons
     from sim2cam.pipeline.poses import PoseBench
@@ -192,7 +192,7 @@ class Bench:
             progress=console.progress("predicting"),
         )
 
-    def _detector(self) -> LoadedDetector:
+    def _detector(self) -> AnyDetector:
         from sim2cam.models.prediction import load_detector
         from sim2cam.training.device import use_threads
 

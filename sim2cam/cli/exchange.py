@@ -75,7 +75,7 @@ class Export:
         from sim2cam.adapt.export import export_translator
         from sim2cam.adapt.store import load_transfer
         from sim2cam.models.export import export_detector
-        from sim2cam.models.prediction import load_detector
+        from sim2cam.models.prediction import load_detector, own_detector
         from sim2cam.training.device import use_threads
 
         if len(self.data) != 1 or self.split is not None or self.where is not None:
@@ -85,7 +85,7 @@ class Export:
         if source.is_dir():
             export_translator(load_transfer(source), self.out)
         else:
-            export_detector(load_detector(source), self.out)
+            export_detector(own_detector(load_detector(source), "--format onnx"), self.out)
         self.talk.tell(f"onnx: {self.out}", out=str(self.out))
 
 

@@ -66,6 +66,7 @@ class Ladder:
     def execute(self) -> None:
         """Runs what is missing; writes and prints the scores of what is there."""
         from sim2cam.dataset.writer import write_json
+        from sim2cam.models.named import check_operators
         from sim2cam.pipeline.ladder import PAGE, RESULT, open_ladder
         from sim2cam.pipeline.ladder_scores import ladder_facts, ladder_notes
         from sim2cam.pipeline.recipe import load_recipe
@@ -74,6 +75,7 @@ class Ladder:
 
         self._check_numbers()
         recipe = load_recipe(self.recipe)
+        check_operators(recipe.train.architecture)
         captures = self._captures(recipe)
         fixed = fixed_twin(self.recipe, recipe)
         known = rungs(captures, fixed)

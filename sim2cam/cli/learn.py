@@ -322,6 +322,7 @@ class Train:
         """Trains."""
         from sim2cam.dataset.captures import read_captures
         from sim2cam.models.lesson import Aids
+        from sim2cam.models.named import check_operators
         from sim2cam.models.training import WEIGHTS, train_detector
         from sim2cam.models.trust import measure_trust
         from sim2cam.models.tuning import tune_weights
@@ -348,6 +349,7 @@ class Train:
             mix_steps=self.mix_steps,
         )
         config = replace(load_recipe(self.recipe).train, **given)
+        check_operators(config.architecture)
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
         captures, dev = (

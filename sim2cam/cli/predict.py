@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from sim2cam.geometry.lens import Lens
     from sim2cam.measure.detection import Detection
-    from sim2cam.models.prediction import LoadedDetector, Prediction
+    from sim2cam.models.prediction import AnyDetector
+    from sim2cam.models.seen import Prediction
 
 _QUALITY = 92
 
@@ -115,7 +116,7 @@ class Predict:
 
 
 def _told(
-    detector: LoadedDetector, seen: Prediction, lens: Lens | None
+    detector: AnyDetector, seen: Prediction, lens: Lens | None
 ) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
     """Returns what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
     from sim2cam.models.poses import placed_in

@@ -22,7 +22,7 @@ from sim2cam.measure.selection import SelectionScores
 from sim2cam.measure.shapes import ShapeScore
 from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
-from sim2cam.models.prediction import LoadedDetector, look_at_dataset
+from sim2cam.models.prediction import AnyDetector, look_at_dataset
 from sim2cam.models.selection import look_without_labels
 from sim2cam.pipeline.trust import (
     Trust,
@@ -64,7 +64,7 @@ class BenchResult:
 
 
 def bench(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     captures: Dataset,
     *,
     renamed: Mapping[str, str] | None = None,
@@ -129,7 +129,7 @@ class UnlabelledResult:
 
 
 def bench_unlabelled(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     captures: Dataset,
     *,
     progress: Callable[[int, int], None] | None = None,

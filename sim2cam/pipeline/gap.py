@@ -18,7 +18,7 @@ from sim2cam.errors import InputError
 from sim2cam.measure.look import LEAST_PX, LOOK, Aspect, aspect_of, look
 from sim2cam.measure.sets import Apartness, Gap, Scale, gap_of, scale_of, sliced_wasserstein
 from sim2cam.models.features import trunk_features
-from sim2cam.models.prediction import LoadedDetector, load_detector
+from sim2cam.models.prediction import LoadedDetector, load_detector, own_detector
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.imprint import imprint, imprint_gaps
 from sim2cam.pipeline.recipe import Recipe
@@ -279,7 +279,7 @@ def _trunk_look(weights: Path, rgb: Rgb) -> Floats:
 
 @lru_cache(maxsize=1)
 def _detector(weights: Path) -> LoadedDetector:
-    return load_detector(weights)
+    return own_detector(load_detector(weights), "features")
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.images import digest_of
 from sim2cam.models.perception import perceive
-from sim2cam.models.prediction import load_detector, predict
+from sim2cam.models.prediction import LoadedDetector, load_detector, predict
 from sim2cam.models.tuning import ap50_on
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
 from sim2cam.training.weights import SUFFIX
@@ -79,6 +79,8 @@ def perception_of(path: Path, renders: Dataset, device: str) -> Perception | str
         UsageError, BackendError: there is no such device.
     """
     detector = load_detector(path, device=device)
+    if not isinstance(detector, LoadedDetector):
+        return "it is a model of torchvision, through which no gradients go"
     labelled = tuple(s for s in renders.samples if s.objects)
     strangers = set(renders.categories) - set(detector.card.categories)
     if not labelled or strangers:

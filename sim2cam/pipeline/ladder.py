@@ -29,7 +29,7 @@ from sim2cam.measure.detection import Detection
 from sim2cam.models.config import Adaptation, Alignment, TrainConfig
 from sim2cam.models.lesson import UNAIDED, Aids
 from sim2cam.models.parts import Parts, begun_with
-from sim2cam.models.prediction import LoadedDetector, predict_dataset
+from sim2cam.models.prediction import AnyDetector, predict_dataset
 from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.cameras import recipe_around
@@ -204,7 +204,7 @@ def run_piece(piece: Piece) -> Path:
     return piece.result
 
 
-def _trained(piece: Piece) -> LoadedDetector:
+def _trained(piece: Piece) -> AnyDetector:
     """Returns the detector of a piece; all arms have the same number of steps."""
     arm, run = piece.arm, piece.work / _RUNS / piece.result.stem
     adapt = None if arm.adapt is None else Adaptation(arm.adapt)

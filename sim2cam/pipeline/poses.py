@@ -30,7 +30,7 @@ from sim2cam.measure.discrepancy import TAUS, depth_of, discrepancies
 from sim2cam.measure.poses import PoseModel, PoseScore, Sought, evaluate_poses
 from sim2cam.measure.units import Units, grouped
 from sim2cam.models.poses import check_poses, predict_poses
-from sim2cam.models.prediction import LoadedDetector
+from sim2cam.models.prediction import AnyDetector
 from sim2cam.render.assets.reader import read_solids
 from sim2cam.seeds import stream
 
@@ -164,7 +164,7 @@ def sought_in(
 
 
 def estimate_poses(
-    detector: LoadedDetector,
+    detector: AnyDetector,
     captures: Path,
     *,
     renamed: Mapping[str, str] | None = None,

@@ -13,7 +13,7 @@ from sim2cam.measure.calibration import Calibration, calibration_of, confidences
 from sim2cam.measure.detection import Detection
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.confidence import before_calibration
-from sim2cam.models.prediction import Prediction
+from sim2cam.models.seen import Prediction
 from sim2cam.models.sizes import SizeFit, longer_side, size_fit
 from sim2cam.seeds import stream
 

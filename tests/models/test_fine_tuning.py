@@ -17,7 +17,7 @@ from sim2cam.models.fine_tuning import begin_with, load_start, rate_share
 from sim2cam.models.lesson import Aids, lesson_of
 from sim2cam.models.prediction import load_detector, save_detector
 from sim2cam.models.targets import stacked, targets_of
-from sim2cam.models.training import _Run, train_detector
+from sim2cam.models.training import _OwnRun, train_detector
 
 TINY = TrainConfig(steps=4, batch=2, crop_px=64, seed=3, warmup_steps=2)
 FROZEN = FineTuning(residual=True)
@@ -114,7 +114,7 @@ def test_rates_fall_from_the_heads_to_the_stem():
 def test_the_first_step_moves_every_layer_as_far_as_its_rate(base, photos):
     # Adam's first step is the learning rate, whatever the gradient
     config = replace(TINY, warmup_steps=0, weight_decay=0.0, fine_tuning=FineTuning(0.5, 0.5))
-    run = _Run(lesson_of(((photos, 1.0),), config, Aids(start=base)), torch.device("cpu"))
+    run = _OwnRun(lesson_of(((photos, 1.0),), config, Aids(start=base)), torch.device("cpu"))
     before = {name: p.detach().clone() for name, p in run.network.named_parameters()}
     box, none = np.array([[10.0, 12, 40, 44]]), np.zeros((0, 4))
     rgb = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3)).astype(np.uint8)

@@ -246,7 +246,7 @@ def segment_losses(said, votes):
     """The losses of cells that show, from left to right: unknown, nothing, and the second category."""
     shown = np.repeat([-1, 0, 0, 2], 4)[None].repeat(16, axis=0)
     target = np.where(shown > 0, 1.5, 0.0)[None].repeat(2, axis=0)
-    targets = tensors_of([BOX], [1], segments=Segments(shown, target))
+    targets = tensors_of([BOX], [1], segments=Segments(shown, target, shown))
     maps = perfect_maps(targets)._replace(segments=said, votes=votes)
     return detector_losses(maps, targets), torch.from_numpy(shown)
 
@@ -266,7 +266,8 @@ def test_cells_learn_what_they_show_and_those_of_objects_where_its_centre_is():
 
 
 def test_without_a_known_cell_masks_cost_nothing():
-    targets = tensors_of([], [], segments=Segments(np.full((16, 16), -1), np.zeros((2, 16, 16))))
+    unknown = np.full((16, 16), -1)
+    targets = tensors_of([], [], segments=Segments(unknown, np.zeros((2, 16, 16)), unknown))
     maps = perfect_maps(targets)._replace(
         segments=torch.zeros(1, 3, 16, 16), votes=torch.ones(1, 2, 16, 16)
     )

@@ -1,143 +1,229 @@
-"""Models of torchvision by name; where its operators do not load, non-maximum suppression is stood in for."""
+"""Models of torchvision by name, of which small ones are added to its list; where its operators do not load,
+they are stood in for.
+"""
+
+import itertools
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.errors import BackendError, UsageError
+from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
+from sim2cam.errors import BackendError, CheckpointError, UsageError
 from sim2cam.geometry.boxes import pairwise_iou
-from sim2cam.geometry.masks import RunLengths
-from sim2cam.images import encode_png, write_bytes
-from sim2cam.measure.segments import evaluate_segments
+from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import named
-from sim2cam.models.compat import has_operators
-from sim2cam.models.named import find_objects, find_pixels, named_model
-from sim2cam.pipeline.bench import score_predictions
-from sim2cam.training.detection_set import DetectionSet, collate
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.compat import detection, has_operators, segmentation
+from sim2cam.models.config import Adaptation, FineTuning, TrainConfig
+from sim2cam.models.crops import CropRules, draw_crop
+from sim2cam.models.lesson import Aids
+from sim2cam.models.named import named_architectures, named_model, tells_pixels
+from sim2cam.models.named_detector import NamedDetector
+from sim2cam.models.named_network import (
+    ObjectNetwork,
+    PixelNetwork,
+    hidden_pixels,
+    named_network,
+    target_of,
+)
+from sim2cam.models.pictures import Tasks, read_picture
+from sim2cam.models.prediction import load_detector, look, own_detector, predict_dataset
+from sim2cam.models.selection import look_without_labels
+from sim2cam.models.training import read_metrics, train_detector
+from sim2cam.models.trust import measure_trust
+from sim2cam.pipeline.bench import bench
 
-SSD = "ssdlite320_mobilenet_v3_large"
-SEGMENTS = "lraspp_mobilenet_v3_large"
+SSD, PIXELS = "ssdlite320_mobilenet_v3_large", "lraspp_mobilenet_v3_large"
+CONFIG = TrainConfig(
+    steps=4, batch=2, crop_px=64, warmup_steps=2, photometric=False, free_turns=False
+)
+
+
+class KilledError(Exception):
+    """Stands for a process that is gone."""
 
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.fixture(scope="module")
-def squares(tmp_path_factory):
-    """Two pictures of one bright square each."""
-    root, samples = tmp_path_factory.mktemp("squares"), []
-    for number, (x, y) in enumerate(((8, 8), (40, 24))):
-        rgb = np.zeros((64, 96, 3), np.uint8)
-        rgb[y : y + 32, x : x + 32] = 255
-        write_bytes(root / f"{number}.png", encode_png(rgb))
-        label = ObjectLabel(
-            "square", (x, y, x + 32, y + 32), 1024.0, mask=RunLengths.of(rgb[..., 0] > 0)
-        )
-        samples.append(Sample(f"{number}", root / f"{number}.png", 96, 64, (label,), "sim"))
-    return Dataset(root, ("disc", "square"), tuple(samples))
+class Backbone(nn.Sequential):
+    """Cells of 8 pixels."""
+
+    out_channels = 32
+
+    def __init__(self):
+        layers = [
+            (nn.Conv2d(before, after, 3, 2, 1), nn.BatchNorm2d(after), nn.ReLU())
+            for before, after in itertools.pairwise((3, 16, 32, 32))
+        ]
+        super().__init__(*itertools.chain(*layers))
+
+
+def anchors(*sizes):
+    return detection.anchor_utils.AnchorGenerator((sizes,), ((1.0,),))
+
+
+def fcos_tiny(num_classes, **_):
+    return detection.fcos.FCOS(Backbone(), num_classes, anchor_generator=anchors(8))
+
+
+def second_stage(num_classes):
+    heads = detection.faster_rcnn
+    return {
+        "rpn_anchor_generator": anchors(16, 32),
+        "box_head": heads.TwoMLPHead(32 * 49, 32),
+        "box_predictor": heads.FastRCNNPredictor(32, num_classes),
+    }
+
+
+def maskrcnn_tiny(num_classes, **_):
+    kind = detection.mask_rcnn
+    return kind.MaskRCNN(
+        Backbone(), **second_stage(num_classes), mask_head=kind.MaskRCNNHeads(32, (16,), 1),
+        mask_predictor=kind.MaskRCNNPredictor(16, 16, num_classes),
+    )  # fmt: skip
+
+
+def keypointrcnn_tiny(num_classes, num_keypoints, **_):
+    kind = detection.keypoint_rcnn
+    return kind.KeypointRCNN(
+        Backbone(), **second_stage(num_classes), keypoint_head=kind.KeypointRCNNHeads(32, (16,)),
+        keypoint_predictor=kind.KeypointRCNNPredictor(16, num_keypoints),
+    )  # fmt: skip
+
+
+class Features(Backbone):
+    def forward(self, image):
+        return {"out": super().forward(image)}
+
+
+def fcn_tiny(num_classes, **_):
+    return segmentation.fcn.FCN(Features(), segmentation.fcn.FCNHead(32, num_classes))
 
 
 def greedy_nms(boxes, scores, iou_threshold):
     kept = []
-    overlap = pairwise_iou(boxes.double().numpy(), boxes.double().numpy()) > iou_threshold
+    corners = boxes.detach().double().numpy()
+    overlap = pairwise_iou(corners, corners) > iou_threshold
     for index in scores.argsort(descending=True).tolist():
         if not overlap[index, kept].any():
             kept.append(index)
     return torch.tensor(kept, dtype=torch.int64)
 
 
-@pytest.fixture
-def operators(monkeypatch):
-    """Non-maximum suppression as torchvision has it, where its own does not load."""
+def sampled_rois(features, rois, output_size, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
+    """What ``roi_align`` computes (He et al. 2017, section 3), with two samples a side of a bin."""
+    down, across = output_size
+    height, width = features.shape[2:]
+    found = []
+    for image, *corners in rois.tolist():
+        x0, y0, x1, y1 = (corner * spatial_scale for corner in corners)
+        steps = [
+            (torch.arange(2 * count) + 0.5) / (2 * count) * max(end - start, 1.0) + start
+            for start, end, count in ((y0, y1, down), (x0, x1, across))
+        ]
+        y, x = torch.meshgrid(*steps, indexing="ij")
+        grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], -1)[None]
+        one = features[int(image)][None]
+        samples = functional.grid_sample(one, grid, padding_mode="border", align_corners=False)
+        found.append(functional.avg_pool2d(samples, 2)[0])
+    return torch.stack(found) if found else features.new_zeros(0, features.shape[1], down, across)
+
+
+@pytest.fixture(autouse=True)
+def torchvision(monkeypatch):
+    """Its list with small models, and its operators, where its own do not load."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    known = detection.faster_rcnn.register_model.__globals__["BUILTIN_MODELS"]
+    kinds = {
+        "detection": (fcos_tiny, maskrcnn_tiny, keypointrcnn_tiny),
+        "segmentation": (fcn_tiny,),
+    }
+    for kind, builders in kinds.items():
+        for builder in builders:
+            monkeypatch.setattr(builder, "__module__", f"torchvision.models.{kind}.tiny")
+            monkeypatch.setitem(known, builder.__name__, builder)
     if not has_operators():
         monkeypatch.setattr(named, "has_operators", lambda: True)
         monkeypatch.setattr("torchvision.ops.boxes.nms", greedy_nms)
+        for place in ("ops.poolers", "models.detection.roi_heads"):
+            monkeypatch.setattr(f"torchvision.{place}.roi_align", sampled_rois)
+    yield
+    torch.set_num_threads(before)
 
 
-def test_a_detector_learns_from_our_data_and_is_scored_as_any_other(squares, operators):
-    model = named_model(SSD, squares.categories, generator())
-    pictures, targets = collate([DetectionSet(squares)[i] for i in range(2)])
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    losses = []
-    for _ in range(3):
-        total = sum(model(pictures, targets).values())
-        optimizer.zero_grad()
-        total.backward()
-        optimizer.step()
-        losses.append(total.item())
-    assert losses[-1] < losses[0]
-    found = find_objects(model, squares.categories, squares)
-    assert list(found) == ["0", "1"]
-    assert {d.category for of in found.values() for d in of} <= set(squares.categories)
-    assert any(found.values())
-    assert 0 <= score_predictions(squares, found).score.ap.value <= 1
+@pytest.fixture(scope="module")
+def data(write_dataset, tmp_path_factory):
+    """Two pictures, whose objects have two keypoints each, of which one is not always known."""
+    dataset = write_dataset(tmp_path_factory.mktemp("data"), n=2)
+
+    def pointed(label):
+        x0, y0, x1, y1 = label.box_xyxy
+        return replace(label, keypoints=(Keypoint("left", (x0, y0), 2),
+                                         Keypoint("right", (x1 - 1, y1 - 1), int(x0 > 60))))  # fmt: skip
+
+    samples = tuple(replace(s, objects=tuple(map(pointed, s.objects))) for s in dataset.samples)
+    return replace(dataset, samples=samples)
 
 
-def test_what_a_model_says_is_read_as_torchvision_means_it(squares):
-    class Said(torch.nn.Linear):
-        def forward(self, pictures):
-            (picture,) = pictures
-            assert (picture.shape, float(picture.max())) == ((3, 64, 96), 1.0)
-            x, y = 8.0 + 32 * bool(picture[0, 40, 60]), 8.0 + 16 * bool(picture[0, 40, 60])
-            return [
-                {
-                    "boxes": torch.tensor([[x, y, x + 32, y + 32], [0, 0, 4, 4.0]]),
-                    "labels": torch.tensor([2, 1]),
-                    "scores": torch.tensor([0.75, 0.25]),
-                    "masks": torch.stack([picture[:1], 0 * picture[:1]]),
-                }
-            ]
-
-    found = find_objects(Said(1, 1), squares.categories, squares)
-    first, second = found["1"]
-    assert (first.category, first.box_xyxy, first.score) == ("square", (40, 24, 72, 56), 0.75)
-    assert (second.category, second.mask.mask().any()) == ("disc", False)
-    scores = score_predictions(squares, found)
-    assert (scores.score.ap.value, scores.masks.ap.value) == (pytest.approx(1), pytest.approx(1))
+def settings(name, **more):
+    kinds = {"keypoints": "keypoint" in name, "masks": "mask" in name or tells_pixels(name)}
+    return replace(CONFIG, architecture=name, **{k: True for k, on in kinds.items() if on}, **more)
 
 
-def test_pixels_are_scored_as_those_of_our_masks(squares):
-    model = named_model(SEGMENTS, squares.categories, generator())
-    found = find_pixels(model, squares.categories, squares)
-    assert list(found["0"]) == ["disc", "square"]
-    assert found["0"]["square"].size == (64, 96)
+def kill_at(step):
+    def progress(line):
+        if line.step == step:
+            raise KilledError
 
-    class Said(torch.nn.Linear):
-        def forward(self, pictures):
-            bright = pictures[:, 0]
-            return {"out": torch.stack([1 - bright, 0 * bright, bright], 1)}
-
-    right = find_pixels(Said(1, 1), squares.categories, squares)
-    masks = {s.name: [o.mask for o in s.objects] for s in squares.samples}
-    score = evaluate_segments(squares, right, masks, rng=np.random.default_rng(0), draws=5)
-    assert score.miou.value == 1
+    return progress
 
 
-def test_weights_come_from_the_generator_alone(squares):
-    state = torch.get_rng_state()
-    one, same, other = (
-        named_model(SEGMENTS, squares.categories, generator(seed)).state_dict()
-        for seed in (1, 1, 2)
+ALL = ("fcos_tiny", "maskrcnn_tiny", "keypointrcnn_tiny", "fcn_tiny")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_resumed_training_is_bit_identical(data, tmp_path, name):
+    parts, config = ((data, 1.0),), settings(name, photometric=True)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    before = torch.get_rng_state()
+    train_detector(parts, config, whole, line_steps=2)
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(KilledError):
+        train_detector(parts, config, broken, line_steps=2, checkpoint_s=0, progress=kill_at(2))
+    torch.rand(1)  # another process has drawn something else
+    detector = train_detector(parts, config, broken, line_steps=2, resume=True)
+    for file in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (whole / file).read_bytes() == (broken / file).read_bytes(), file
+    assert detector.card.architecture == name
+    assert {0.0} != set(read_metrics(broken)[-1].losses.values())
+
+
+@pytest.mark.parametrize("name", ["fcos_tiny", "fcn_tiny"])
+def test_what_is_learned_is_found_again(data, tmp_path, name):
+    one = replace(data, samples=data.samples[:1])
+    config = settings(
+        name, steps=100, learning_rate=5e-3, scale_range=(1.0, 1.0), ema_decay=0.9, weight_decay=0.0
     )
-    assert torch.equal(torch.get_rng_state(), state)
-    assert all(torch.equal(one[name], same[name]) for name in one)
-    assert any(not torch.equal(one[name], other[name]) for name in one)
-
-
-def test_what_cannot_be_made_is_refused(monkeypatch):
-    with pytest.raises(UsageError) as caught:
-        named_model("fcos_resnet51_fpn", ("a",), generator())
-    assert str(caught.value).startswith(
-        "model 'fcos_resnet51_fpn' is not known. Did you mean 'fcos_resnet50_fpn'? Allowed: deeplab"
+    detector = train_detector(((one, 1.0),), config, tmp_path)
+    lines = read_metrics(tmp_path)
+    assert lines[-1].losses["total"] < 0.5 * lines[0].losses["total"]
+    found = MatchedRun(one, predict_dataset(detector, one))
+    assert found.scores(np.ones((1, 1), np.int64))["ap50"][0] > 0.9
+    result = bench(load_detector(tmp_path / "weights.safetensors"), one)
+    assert result.score.ap50.value > 0.9
+    if detector.card.masks:
+        assert result.segments.miou.value > 0.8
+    trusted = measure_trust(
+        tmp_path / "weights.safetensors", ((one, 1.0),), config, one, "held-out pictures"
     )
-    with pytest.raises(UsageError):
-        named_model("keypointrcnn_resnet50_fpn", ("a",), generator())
-    monkeypatch.setattr(named, "has_operators", lambda: False)
-    with pytest.raises(BackendError) as caught:
-        named_model(SSD, ("a",), generator())
-    assert str(caught.value) == (
-        f"{SSD} needs torchvision's compiled operators, which do not load beside torch "
-        f"{torch.__version__}. Take both from one index, in a new environment: make setup TORCH_INDEX=URL"
-    )
+    assert trusted.card.novelty is None
+    assert look(trusted, read_rgb(one.samples[0].rgb)).novelty is None

@@ -1,0 +1,98 @@
+"""What a detector says of a picture, and the steps to it that all detectors have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.geometry.boxes import pairwise_coverage, pairwise_iou
+from sim2cam.geometry.masks import RunLengths
+from sim2cam.measure.detection import Detection
+
+Floats = NDArray[np.float64]
+
+SCORE_FLOOR = 0.05
+"""Before calibration; enough for a precision-recall curve. Users choose a higher one."""
+
+MAX_DETECTIONS = 300
+DUPLICATE_IOU = 0.6
+CONTAINED = 0.8
+"""Share of a box's area in another one, from which on it is mostly inside."""
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """Which points of an object's surface a detector sees, and where.
+
+    Attributes:
+        points_m: in the object's frame (n, 3).
+        places: pixels as boxes have them (n, 2).
+        spreads_px: how far off they are (n,), the scale of a Laplace distribution of either
+            coordinate.
+    """
+
+    points_m: Floats
+    places: Floats
+    spreads_px: Floats
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a detector says of an image.
+
+    Attributes:
+        detections: what lies in it, surest first.
+        novelty: how unlike what the detector was trained on it is, over the limit of its card; None
+            where not measured.
+        surfaces: what is seen of that of each detection; None without poses.
+        segments: the pixels that show each category, by its name; None without masks.
+    """
+
+    detections: tuple[Detection, ...]
+    novelty: float | None
+    surfaces: tuple[Surface, ...] | None
+    segments: dict[str, RunLengths] | None = None
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the image is beyond the limit, so that what is said of it may be worth nothing."""
+        return self.novelty is not None and self.novelty > 1
+
+
+def scaled(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
+    """Returns a picture magnified."""
+    if scale == 1.0:
+        return rgb
+    smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(rgb, None, fx=scale, fy=scale, interpolation=smooth), np.uint8)
+
+
+def widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+    """Returns boxes (n, 4) that reach further on each side, by a share of that side's length."""
+    more = margin * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
+    return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
+
+
+def without_duplicates(boxes_xyxy: Floats, scales: Sequence[float]) -> list[int]:
+    """Returns which boxes, sorted by falling score, are not mostly a surer one's.
+
+    Nor does one lie mostly inside, or mostly around, a surer one that was found at another magnification:
+    parts of an object, and groups of objects, look like objects of another size.
+
+    Args:
+        boxes_xyxy: (n, 4).
+        scales: at which they were found (n,).
+    """
+    is_duplicate = pairwise_iou(boxes_xyxy, boxes_xyxy) > DUPLICATE_IOU
+    inside = pairwise_coverage(boxes_xyxy, boxes_xyxy) > CONTAINED
+    apart = np.not_equal.outer(scales, scales)
+    is_duplicate |= apart & (inside | inside.T)
+    kept: list[int] = []
+    for index in range(len(boxes_xyxy)):
+        if not is_duplicate[index, kept].any():
+            kept.append(index)
+    return kept
