@@ -11,10 +11,10 @@ from sim2cam.adapt.calibrate.camera_fit import CameraFit, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.cli.main import main
 from sim2cam.dataset.known_objects import KnownObject
-from sim2cam.geometry.boxes import corners_in_space
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import save_detector
+from sim2cam.models.reader import SURFACE_MAPS, SurfaceHead
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
 
 WEIGHTS = str(SHIPPED_WEIGHTS / "dice.safetensors")
@@ -89,15 +89,24 @@ CAMERA = CameraFit(
 )  # fmt: skip
 
 
+def one_side(_head, stages):
+    """Says that close-ups show one side of an object in their middle, from straight before it."""
+    cells = stages[0].shape[-1]
+    across = (torch.arange(cells) + 0.5) / cells * 2 - 1
+    said = torch.zeros(len(stages[0]), 1, SURFACE_MAPS, cells, cells)
+    said[:, :, 1], said[:, :, 2], said[:, :, 3] = across, across[:, None], -1.0
+    said[:, :, 0] = 4 * (said[:, :, 1:3].abs().amax(2) < 0.7) - 2
+    said[:, :, 4] = -3.0
+    return said
+
+
 @pytest.fixture
-def posed(tmp_path):
+def posed(tmp_path, monkeypatch):
     """Weights of a detector that was never trained and finds poses everywhere."""
+    monkeypatch.setattr(SurfaceHead, "forward", one_side)
     network = Detector("nano", 1, torch.Generator().manual_seed(0), poses=True)
     with torch.no_grad():
         network.where[1].bias[0] = 4.0
-        offsets = corners_in_space((-1, -1, -1), (1, 1, 1))[:, :2] * (0.8, 0.7)
-        said = np.column_stack([offsets + [[0.1], [-0.1]] * 4, np.zeros(8)])
-        network.corners[1].bias[:] = torch.from_numpy(said.ravel())
     known = KnownObject(((-0.02, -0.02, -0.02), (0.02, 0.02, 0.02)))
     card = DetectorCard("nano", ("cube",), 0, {}, (), objects={"cube": known})
     path = tmp_path / "posed.safetensors"
@@ -117,6 +126,8 @@ def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     assert found
     assert all(set(pose) == {"rotation_wxyz", "position_m"} for pose in found)
     assert all(pose["position_m"][2] > 0 for pose in found)
+    turns = [2 * np.arccos(min(abs(pose["rotation_wxyz"][0]), 1.0)) for pose in found]
+    assert np.median(turns) < 0.1  # but that pixels of this camera are not quite square
     assert main(command) == 0
     told = capsys.readouterr()
     assert (

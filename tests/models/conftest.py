@@ -119,7 +119,9 @@ def _write_bricks(root, index, rng, places):
         far, share, side = _cast(rays, pose, np.array(EXTENTS[name]))
         seen = far < depth
         depth[seen], ids[seen], coordinates[seen] = far[seen], number, share[seen]
-        rgb[seen] = SIDES[side - side % 2 if name == "slab" else side][seen]
+        if name == "slab":
+            side = np.where(side < 4, side - side % 2, side)  # one colour each of x and y
+        rgb[seen] = SIDES[side][seen]
         poses.append(pose)
     paths = {name: root / f"{index}-{name}.png" for name in ("ids", "coordinates")}
     write_bytes(root / f"{index}.png", encode_png(rgb.reshape(128, 160, 3)))

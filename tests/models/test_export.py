@@ -14,6 +14,7 @@ from sim2cam.adapt.reference.translator import ReferenceTranslator
 from sim2cam.adapt.reinhard import ReinhardTransfer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.translator import Translator, build_generator
+from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
@@ -137,3 +138,32 @@ def test_keypoints_and_masks_stay_out_of_the_graph():
     )
     assert network.keypoints is not None
     assert graph(torch.zeros(1, 64, 96, 3, dtype=torch.uint8))[0].shape == (SURE, 4)
+
+
+@pytest.mark.parametrize("reader", [True, False])
+def test_surfaces_stay_out_of_the_graph_and_categories_are_read_where_they_are(reader):
+    rng = torch.Generator().manual_seed(0)
+    network = Detector("nano", 2, rng, poses=True, reader=reader).eval()
+    known = KnownObject(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
+    card = DetectorCard(
+        "nano", ("a", "b"), 0, {}, (), objects={"a": known, "b": known}, reader=reader
+    )
+    with torch.no_grad():
+        network.where[1].bias[0] = 4.0
+        network.what[1].bias[0] = 9.0  # the maps say the first, and the reader the second
+        if reader:
+            network.reader.category.bias[1] = 9.0
+    graph = export.DetectorGraph(LoadedDetector(network, card))
+    assert not any(".surface." in name for name in graph.state_dict())
+    assert network.reader.surface is not None
+    noise = torch.randint(0, 256, (1, 64, 96, 3), dtype=torch.uint8, generator=rng)
+    with torch.inference_mode():
+        boxes, scores, labels = graph(noise)
+    found = predict(LoadedDetector(network, card), noise[0].numpy())
+    assert (scores > 0).any()
+    assert set(labels[scores > 0].tolist()) == {int(reader)}
+    assert {one.category for one in found} == {"ab"[int(reader)]}
+    overlap = pairwise_iou(
+        np.array([found[0].box_xyxy]), boxes[scores > 0].numpy().astype(np.float64)
+    )
+    assert overlap.max() > 0.9

@@ -4,7 +4,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,8 +16,6 @@ from sim2cam.errors import (
     Sim2CamError,
     UsageError,
 )
-from sim2cam.geometry.lens import BrownConrady
-from sim2cam.geometry.poses import Pose
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import losses
@@ -173,42 +170,51 @@ def test_images_are_magnified_as_crops_were(make_dataset, tmp_path):
     assert card.magnification == card.trained_magnification == 0.5
 
 
-def posed(dataset):
-    """The data set with poses of bricks of 20 mm, and what its header says of them."""
-    lens = BrownConrady(160.0, 160.0, 79.5, 63.5)
-    kinds = {name: {"categories": [name], "symmetries": {}} for name in dataset.categories}
-    header = {"format": 1, "categories": dataset.categories, "objects": kinds}
-    (dataset.root / "dataset.json").write_text(json.dumps(header))
-    half = (0.01, 0.01, 0.01)
-
-    def with_pose(label):
-        x0, y0, x1, y1 = label.box_xyxy
-        ray = lens.unproject(np.array([[(x0 + x1) / 2, (y0 + y1) / 2]]))[0]
-        place = Pose(position_m=tuple((0.15 * ray).tolist()))
-        return replace(label, pose=place, extent_m=(tuple(-h for h in half), half))
-
-    samples = tuple(
-        replace(s, lens=lens, objects=tuple(map(with_pose, s.objects))) for s in dataset.samples
-    )
-    return replace(dataset, samples=samples)
+POSED = replace(TINY, steps=4, poses=True, flips=False)
 
 
-def test_poses_are_learned_and_resumed_beside_photos_without(make_dataset, tmp_path):
-    parts = ((posed(make_dataset("sim")), 0.7), (make_dataset("photos", seed=1), 0.3))
-    config = replace(TINY, steps=4, poses=True, flips=False)
+def as_photos(dataset):
+    """The data set with boxes and categories alone."""
+    return replace(dataset, samples=tuple(
+        replace(s, channels={}, objects=tuple(replace(o, pose=None, extent_m=None) for o in s.objects))
+        for s in dataset.samples
+    ))  # fmt: skip
+
+
+def test_poses_are_learned_and_resumed_beside_photos_without(write_bricks, tmp_path):
+    photos = as_photos(write_bricks(tmp_path / "photos", seed=1))
+    parts = ((write_bricks(tmp_path / "sim"), 0.7), (photos, 0.3))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    detector = train_detector(parts, config, whole, line_steps=2)
+    detector = train_detector(parts, POSED, whole, line_steps=2)
     with pytest.raises(KilledError):
-        train_detector(parts, config, broken, line_steps=2, checkpoint_s=0, progress=kill_at(2))
-    train_detector(parts, config, broken, resume=True, line_steps=2)
+        train_detector(parts, POSED, broken, line_steps=2, checkpoint_s=0, progress=kill_at(2))
+    train_detector(parts, POSED, broken, resume=True, line_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
-    assert set(read_metrics(whole)[0].losses) == {"heat", "box", "category", "corners", "total"}
-    assert list(detector.card.objects) == ["square", "disc"]
-    assert detector.card.objects["disc"].corners_m().max() == 0.01
-    with pytest.raises(InputError, match="no object of category 'square' has a pose and a size"):
-        train_detector(parts[1:], config, tmp_path / "photos alone")
+    terms = {"heat", "box", "category", "outline", "surface", "total"}
+    assert set(read_metrics(whole)[0].losses) == terms
+    assert list(detector.card.objects) == ["brick", "slab"]
+    assert [one.reach_m for one in detector.card.objects.values()] == [0.03, 0.025]
+    assert detector.network.reader.category is None
+    with pytest.raises(InputError, match="no object of category 'brick' has a pose and a size"):
+        train_detector(parts[1:], POSED, tmp_path / "photos alone")
     assert not (tmp_path / "photos alone").exists()
+
+
+@pytest.mark.parametrize("left", [(), ("ids",), ("coordinates",)])
+def test_data_that_do_not_tell_which_points_are_seen_teach_no_poses(write_bricks, tmp_path, left):
+    data = write_bricks(tmp_path / "sim", n=2)
+    bare = replace(data, samples=tuple(
+        replace(s, channels={n: path for n, path in s.channels.items() if n in left})
+        for s in data.samples
+    ))  # fmt: skip
+    with pytest.raises(InputError) as caught:
+        train_detector(((bare, 1.0),), POSED, tmp_path / "run")
+    assert str(caught.value) == (
+        f"{data.root}: has no channels ids and coordinates, from which poses are learned. Render it "
+        "again with both among --channels, or train without poses."
+    )
+    assert not (tmp_path / "run").exists()
 
 
 def test_another_training_is_not_resumed(make_dataset, tmp_path):
@@ -344,7 +350,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
         (
             {"reader": True, "keypoints": True, "flips": False},
-            "a reader needs poses = false and keypoints = false: these are found for one category",
+            "a reader needs keypoints = false: these are found for one category",
         ),
         (
             {"reader": True, "fine_tuning": FineTuning(residual=True)},

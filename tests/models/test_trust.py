@@ -10,12 +10,14 @@ import torch
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import CheckpointError
 from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.models import trust
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.novelty import FALSE_ALARMS, LEAST_PICTURES
+from sim2cam.models.parts import as_learned
 from sim2cam.models.prediction import load_detector, look, look_at_dataset, predict, save_detector
 from sim2cam.models.training import train_detector
-from sim2cam.models.trust import measure_trust
+from sim2cam.models.trust import measure_trust, training_crops
 from sim2cam.models.tuning import tune_weights
 
 CONFIG = TrainConfig(steps=40, batch=4, crop_px=64, learning_rate=4e-3, warmup_steps=10)
@@ -105,6 +107,22 @@ def test_what_is_measured_repeats_to_the_byte(trained, make_dataset, tmp_path):
     measure_trust(path, parts, CONFIG, held, "held-out pictures")
     assert path.read_bytes() == weights.read_bytes()
     assert path.with_suffix(".json").read_bytes() == weights.with_suffix(".json").read_bytes()
+
+
+def test_crops_of_whole_objects_are_those_of_their_boxes(trained, make_dataset, monkeypatch):
+    """As they are in training: with ids, outlines would be of what is seen, and be turned freely."""
+    monkeypatch.setattr(trust, "CROPS", 16)
+    weights, *_ = trained
+    config = replace(CONFIG, amodal=True)
+    looks = [
+        training_crops(
+            load_detector(weights),
+            ((as_learned(make_dataset(f"ids {ids}", n=4, with_ids=ids), config), 1.0),),
+            config,
+        )
+        for ids in (True, False)
+    ]
+    assert torch.equal(looks[0].mean, looks[1].mean)
 
 
 def test_what_is_kept_is_a_few_kilobytes(trained):

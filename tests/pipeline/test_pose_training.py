@@ -27,7 +27,7 @@ folder = "assets"
 width = 96
 height = 96
 views = 2
-channels = ["depth", "ids", "keypoints"]
+channels = ["depth", "ids", "keypoints", "coordinates"]
 [domain.layout]
 object_count = 1
 distractor_count = 0
