@@ -151,8 +151,7 @@ class ObjectNetwork(NamedNetwork):
             corner = tile.low if self._is_square else np.maximum(tile.low, 0)
             (said,) = self.model([_image(piece, self.place)[0] / 255])
             boxes = said["boxes"].double().cpu().numpy() + np.tile(corner, 2)
-            middles = ((boxes[:, :2] + boxes[:, 2:]) / 2).clip(0, (width - 1, height - 1))
-            mine = np.flatnonzero(tile.speaks_for(middles))
+            mine = np.flatnonzero(tile.speaks_for(boxes) & _are_inside(boxes, width, height))
             found.append(_sighting(said, mine, boxes[mine], corner))
         return _joined(found)
 
@@ -312,15 +311,27 @@ class _Tile:
         x, y = self.start - np.maximum(self.low, 0)
         return maps[:, y : y + self.core_px, x : x + self.core_px]
 
-    def speaks_for(self, places: Floats) -> NDArray[np.bool_]:
-        """Returns for which places (n, 2) of the picture it speaks."""
-        return np.asarray(((places // self.core_px) * self.core_px == self.start).all(axis=1))
+    def speaks_for(self, boxes: Floats) -> NDArray[np.bool_]:
+        """Returns for which boxes (n, 4) of the picture it speaks: those whose middle is in what it does."""
+        return np.asarray(
+            (_middles(boxes) // self.core_px * self.core_px == self.start).all(axis=1)
+        )
 
 
 def _tiles(height: int, width: int, core_px: int, around_px: int) -> Iterator[_Tile]:
     for y in range(0, height, core_px):
         for x in range(0, width, core_px):
             yield _Tile(np.array([x, y]), core_px, around_px)
+
+
+def _middles(boxes: Floats) -> Floats:
+    return np.asarray((boxes[:, :2] + boxes[:, 2:]) / 2)
+
+
+def _are_inside(boxes: Floats, width: int, height: int) -> NDArray[np.bool_]:
+    """Returns which boxes (n, 4) have an area, and their middle in the picture."""
+    middles, sides = _middles(boxes), boxes[:, 2:] - boxes[:, :2]
+    return np.asarray(((middles >= 0) & (middles < (width, height)) & (sides > 0)).all(axis=1))
 
 
 def _image(rgb: Rgb, place: torch.device) -> Tensor:

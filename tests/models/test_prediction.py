@@ -170,8 +170,8 @@ def test_card_and_tensors_must_fit(weights):
     card.write_text(json.dumps(words | {"architecture": "smal"}))
     with pytest.raises(CheckpointError) as caught:
         load_detector(weights)
-    assert str(caught.value) == (
-        f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: base, nano, scout, small"
+    assert str(caught.value).startswith(
+        f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: base, deeplab"
     )
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
     with pytest.raises(CheckpointError, match="not the card of a detector: categories: Field req"):

@@ -20,6 +20,7 @@ from sim2cam.images import read_rgb
 from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import losses
 from sim2cam.models.config import LATER, Adaptation, FineTuning, TrainConfig
+from sim2cam.models.named import named_architectures
 from sim2cam.models.prediction import LoadedDetector, load_detector, predict, predict_dataset
 from sim2cam.models.training import read_metrics, train_detector
 from sim2cam.training.checkpoint import save_checkpoint
@@ -333,7 +334,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     ("values", "message"),
     [
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
-         "Allowed: base, nano, scout, small"),
+         f"Allowed: {', '.join(sorted({'base', 'nano', 'scout', 'small'} | named_architectures()))}"),
         ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
         ({"masks": True, "amodal": True}, "masks need amodal = false: what is hidden has no pixels"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
