@@ -214,12 +214,13 @@ def slow(*values):
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [("fcn_tiny", 80), slow("fcos_tiny", 300), slow("maskrcnn_tiny", 200), slow("keypointrcnn_tiny", 200)],
+    [("fcn_tiny", 80), slow("fcos_tiny", 150), slow("maskrcnn_tiny", 200), slow("keypointrcnn_tiny", 200)],
 )  # fmt: skip
 def test_what_is_learned_is_found_again(data, tmp_path, name, steps):
     one = replace(data, samples=data.samples[:1])
+    # FCOS normalizes over all that it sees, so its crops have to be about as the picture is
     config = settings(
-        name, steps=steps, learning_rate=3e-3, scale_range=(1.0, 1.0), quarter_turns=False, flips=False,
+        name, crop_px=128 if name == "fcos_tiny" else 64, steps=steps, learning_rate=3e-3, scale_range=(1.0, 1.0), quarter_turns=False, flips=False,
         ema_decay=0.9, weight_decay=0.0,
     )  # fmt: skip
     detector = train_detector(((one, 1.0),), config, tmp_path)
@@ -230,8 +231,10 @@ def test_what_is_learned_is_found_again(data, tmp_path, name, steps):
     assert [d.category for d in found.detections] == [d.category for d in again.detections]
     result = bench(detector, one)
     assert result.score.ap50.value > 0.9
-    if detector.card.masks:
+    if name == "fcn_tiny":
         assert result.segments.miou.value > 0.7
+    if detector.card.masks:
+        assert result.masks.ap50.value > 0.9
     if detector.card.keypoints:
         assert result.keypoints.ap50.value > 0.9
     trusted = measure_trust(weights, ((one, 1.0),), config, one, "held-out pictures")
