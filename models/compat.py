@@ -2,7 +2,7 @@
 
 Beside a CPU build of torch the compiled operators of a CUDA build of torchvision cannot load, and
 then ``import torchvision`` itself fails, because it describes ``nms`` to the compiler whether or
-not the operator exists. Nothing here needs those operators: naming them is enough.
+not the operator exists. Naming them is enough to import it; what needs them asks `named.check_operators`.
 """
 
 from __future__ import annotations
