@@ -16,6 +16,7 @@ name = "tiny"
 steps = 2
 batch = 2
 crop_px = 64
+reader = false
 """
 
 
