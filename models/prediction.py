@@ -53,7 +53,7 @@ from sim2cam.training.weights import card_path, fill_network, load_weights, save
 Floats = NDArray[np.float64]
 
 MOST_POINTS = 150
-"""Of a surface, that a pose is found from; more make it slower and hardly better."""
+"""Of a surface, that a pose is found from: more make it slower."""
 
 PAD_TO_PX = 32
 TILE_PX = 1536
