@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.render.camera.noise import standard_normal
 from sim2cam.scene.sensor import Demosaic, Mosaic, Sensor
 from sim2cam.seeds import stream
 
@@ -86,9 +87,9 @@ def _gathered(electrons: Floats, sensor: Sensor, mosaic: Mosaic) -> Floats:
         _add_hot_pixels(mean, mosaic)
     rng = np.random.default_rng(sensor.noise_seed)
     variance = np.maximum(mean, 0) + np.float32(sensor.read_noise_e**2)
-    read = mean + rng.standard_normal(mean.shape, dtype=np.float32) * np.sqrt(variance)
+    read = mean + standard_normal(rng, mean.shape) * np.sqrt(variance)
     if mosaic.row_noise_e:
-        rows = rng.standard_normal((len(mean), 1), dtype=np.float32)
+        rows = standard_normal(rng, (len(mean), 1))
         read = read + np.float32(mosaic.row_noise_e) * rows
     if mosaic.dsnu_e:
         read = read + np.float32(mosaic.dsnu_e) * _pattern("offsets", mosaic, mean.shape)
@@ -97,7 +98,7 @@ def _gathered(electrons: Floats, sensor: Sensor, mosaic: Mosaic) -> Floats:
 
 def _pattern(name: str, mosaic: Mosaic, shape: tuple[int, ...]) -> Floats:
     """Returns normal numbers (h, w) that are the same in every picture of a camera."""
-    return stream(mosaic.pattern_seed, name).standard_normal(shape, dtype=np.float32)
+    return standard_normal(stream(mosaic.pattern_seed, name), shape)
 
 
 def _add_hot_pixels(mean: Floats, mosaic: Mosaic) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.render.camera.automatics import Earlier, Settings, choose
 from sim2cam.render.camera.mosaic import colored, counted
+from sim2cam.render.camera.noise import standard_normal
 from sim2cam.render.camera.tone import evened, toned
 from sim2cam.render.shapes.textures import encode_srgb
 from sim2cam.scene.sensor import Processing, Sensor
@@ -81,14 +82,15 @@ def _captured(exposed: Floats, sensor: Sensor) -> tuple[Floats, NDArray[np.uint1
 
 
 def _processed(linear: Floats, sensor: Sensor, settings: Settings) -> NDArray[np.uint8]:
-    """Returns the picture (h, w, 3) RGB uint8."""
+    """Returns the picture (h, w, 3) RGB uint8; the light is used up."""
     processing = sensor.processing or Processing()
     if processing.shading_correction:
         falloff = _falloff(linear.shape, sensor.vignetting)
         kept = 1 + np.float32(processing.shading_correction) * (falloff - 1)
-        linear = linear / kept[..., None]
+        linear /= kept[..., None]
     gains = [sensor.red_gain * settings.red, 1.0, sensor.blue_gain * settings.blue]
-    balanced = cv2.transform(_filtered(linear, sensor.denoise), np.diag(gains).astype(np.float32))
+    quiet = _filtered(linear, sensor.denoise)
+    balanced = cv2.transform(quiet, np.diag(gains).astype(np.float32), quiet)
     even = evened(np.asarray(balanced, dtype=np.float32), processing.local_tone)
     picture = encode_srgb(toned(even, sensor.tone_contrast, sensor.saturation))
     return _smooth_color(_sharpened(picture, sensor.sharpening), processing.chroma_blur_px)
@@ -121,7 +123,7 @@ def _counted(exposed: Floats, sensor: Sensor) -> Floats:
     spread = np.asarray(clipped / full, dtype=np.float32)
     spread += (sensor.read_noise_e / full) ** 2
     np.sqrt(spread, out=spread)
-    spread *= rng.standard_normal(clipped.shape, dtype=np.float32)
+    spread *= standard_normal(rng, clipped.shape)
     clipped += spread
     return np.asarray(np.clip(clipped, 0, 1, out=clipped))
 

@@ -28,19 +28,16 @@ def toned(linear: Floats, contrast: float, saturation: float) -> Floats:
     curved /= np.float32(_MIDDLE_GREY)
     cv2.pow(curved, contrast, curved)
     curved *= _MIDDLE_GREY
-    scratch = np.zeros_like(curved)
-    _roll_off(curved, scratch)
-    grey = cv2.transform(curved, np.full((3, 3), 1 / 3, np.float32), scratch)
-    curved -= grey
-    curved *= np.float32(saturation)
-    curved += grey
+    _roll_off(curved)
+    colours = saturation * np.eye(3) + (1 - saturation) / 3
+    cv2.transform(curved, colours.astype(np.float32), curved)
     return np.asarray(np.clip(curved, 0, 1, out=curved))
 
 
-def _roll_off(light: Floats, bent: Floats) -> None:
-    """Bends what is brighter than the shoulder towards 1, in place; the other array is scratch."""
+def _roll_off(light: Floats) -> None:
+    """Bends what is brighter than the shoulder towards 1, in place."""
     room = np.float32(1 - _SHOULDER)
-    np.subtract(_SHOULDER, light, out=bent)
+    bent = _SHOULDER - light
     bent /= room
     np.exp(bent, out=bent)
     bent *= -room

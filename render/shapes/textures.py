@@ -40,6 +40,7 @@ _TEXELS_PER_M = 1600
 _MAX_TEXELS = 2048
 _MAX_PICTURE_PX = 4096
 _SRGB_STEPS = 65535
+_AT_ONCE = 2**15  # what is encoded of so many values stays in the processor's cache
 _LEAST_OPACITY = 1e-4
 
 
@@ -195,9 +196,14 @@ def _srgb_table() -> NDArray[np.uint8]:
 
 def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """Returns sRGB bytes of linear values in 0..1."""
-    steps = np.clip(linear, 0, 1)
-    steps *= _SRGB_STEPS
-    return np.asarray(_srgb_table().take(np.rint(steps, out=steps).astype(np.uint16)))
+    encoded = np.empty(linear.shape, np.uint8)
+    values, found, table = linear.reshape(-1), encoded.reshape(-1), _srgb_table()
+    for first in range(0, found.size, _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        steps = np.clip(values[part], 0, 1)
+        steps *= _SRGB_STEPS
+        table.take(np.rint(steps, out=steps).astype(np.uint16), out=found[part], mode="clip")
+    return encoded
 
 
 def _value_noise(rng: np.random.Generator) -> Pattern:
