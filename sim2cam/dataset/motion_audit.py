@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.audit import Channels, Floats, in_camera, on_object, seen_points
-from sim2cam.dataset.channels import FLOW_SEEN, ChannelName
+from sim2cam.dataset.channels import DEPTH_SCALE_M, FLOW_SEEN, ChannelName
 from sim2cam.dataset.sample import Moment, ObjectLabel, Sample
 from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import LensError
 
 _OFF_PX = 0.5
-_OTHER_POINTS, _OTHER_SHARE = 3, 0.02  # at edges rounding moves some to the next pixel
+_OTHER_POINTS, _OTHER_SHARE = (
+    3,
+    0.25,
+)  # of those at its edge, which rounding moves to the next pixel
 _STILL_SHARE = 0.25  # of what has no label; the rest may be things that move, as it says nowhere
 _REST_STEP = 37  # of so many pixels one is looked at
 _LEAST_REST = 20
@@ -43,8 +47,9 @@ def audit_flow(
         place = f"object {index} (category {label.category}): {name}"
         rows, columns = _flowing(name, channels, label.instance_id)
         points = _points_on(label, sample, channels, rows, columns)
+        farther = _points_on(label, sample, channels, rows, columns, DEPTH_SCALE_M / 2)
         found = _ends(name, channels, rows, columns)
-        yield from _off_problems(f"{place} is", points, found, then, other)
+        yield from _off_problems(f"{place} is", points, found, then, other, farther)
         seen = channels[name][rows, columns, 2] == FLOW_SEEN
         yield from _seen_problems(place, found[seen], ids, label.instance_id)
     yield from _rest_problems(name, sample, channels, other)
@@ -62,7 +67,7 @@ def _rest_problems(
     points = _points_on(world(sample.moment), sample, channels, rows, columns)
     found = _ends(name, channels, rows, columns)
     try:
-        off = np.abs(_pixels(points, world(other.moment), other) - found).max(axis=1)
+        off = _apart(_pixels(points, world(other.moment), other), found)
     except LensError as error:
         yield f"{name} leads to what the other camera cannot see ({error})"
         return
@@ -94,9 +99,10 @@ def _points_on(
     channels: Channels,
     rows: NDArray[np.intp],
     columns: NDArray[np.intp],
+    farther_m: float = 0.0,
 ) -> Floats:
-    """Returns what pixels see (n, 3), in the frame of an object."""
-    points = seen_points(sample, channels["depth"], rows, columns)
+    """Returns what pixels see (n, 3), in the frame of an object, were it so much farther off."""
+    points = seen_points(sample, channels["depth"] + farther_m, rows, columns)
     return on_object(points, label, sample, rows.astype(np.float64))
 
 
@@ -132,18 +138,28 @@ def audit_tracks(tracks: Tracks, sample: Sample, channels: Channels) -> Iterator
 
 
 def _off_problems(
-    place: str, points_m: Floats, pixels: Floats, label: ObjectLabel, sample: Sample
+    place: str,
+    points_m: Floats,
+    pixels: Floats,
+    label: ObjectLabel,
+    sample: Sample,
+    others_m: Floats | None = None,
 ) -> Iterator[str]:
-    """Yields whether points (n, 3) of an object are not at these pixels (n, 2) of a sample."""
+    """Yields whether points (n, 3) of an object are not at these pixels (n, 2) of a sample.
+
+    They may be as far off as the other points (n, 3) are, which they could be by rounding as well.
+    """
     if not len(points_m):
         return
     try:
-        off = np.abs(_pixels(points_m, label, sample) - pixels).max()
+        there = _pixels(points_m, label, sample)
+        unsure = 0.0 if others_m is None else _apart(_pixels(others_m, label, sample), there)
     except LensError as error:
         yield f"{place} at poses that cannot be seen ({error})"
         return
-    if off > _OFF_PX:
-        yield f"{place} up to {off:.1f} px off what its pose has"
+    off = _apart(there, pixels)
+    if (off > _OFF_PX + unsure).any():
+        yield f"{place} up to {off.max():.1f} px off what its pose has"
 
 
 def _seen_problems(
@@ -153,9 +169,16 @@ def _seen_problems(
     height, width = ids.shape
     limits = np.array([width - 1, height - 1])
     columns, rows = np.clip(np.rint(pixels), 0, limits).astype(np.intp).T
-    wrong = int((ids[rows, columns] != instance_id).sum())
-    if wrong > max(_OTHER_POINTS, _OTHER_SHARE * len(pixels)):
+    mask = (ids == instance_id).astype(np.uint8)
+    inner = cv2.erode(mask, np.ones((3, 3), np.uint8))
+    wrong, at_edge = (int((shown[rows, columns] == 0).sum()) for shown in (mask, inner))
+    if wrong > max(_OTHER_POINTS, _OTHER_SHARE * at_edge):
         yield f"{place}: {wrong} of {len(pixels)} points that are seen are not in its mask"
+
+
+def _apart(pixels: Floats, others: Floats) -> Floats:
+    """Returns by how much pixels (n, 2) are apart in row or column (n,)."""
+    return np.asarray(np.abs(pixels - others).max(axis=1))
 
 
 def _pixels(points_m: Floats, label: ObjectLabel, sample: Sample) -> Floats:

@@ -8,9 +8,9 @@ import pytest
 
 from sim2cam.dataset import tracks
 from sim2cam.dataset.audit import audit
-from sim2cam.dataset.channels import encode, read
+from sim2cam.dataset.channels import DEPTH_SCALE_M, FLOW_HIDDEN, encode, read
 from sim2cam.dataset.motion_audit import audit_flow, audit_tracks
-from sim2cam.dataset.sample import Moment, Sample
+from sim2cam.dataset.sample import Moment, ObjectLabel, Sample
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
@@ -211,3 +211,32 @@ def test_what_left_the_picture_and_captures_are_not_audited(rendered):
     gone = film.but(other=replace(film.other, objects=()))
     assert not any(what.startswith("object ") for what in gone.problems())
     assert list(film.but(sample=replace(film.sample, lens=None)).problems()) == []
+
+
+def test_depth_is_rounded_and_what_is_near_moves_far():
+    """A patch 8 cm away goes 6 cm aside and 4 cm nearer: half a step of its depth is 0.8 px there."""
+    lens = BrownConrady(600.0, 600.0, 319.5, 239.5)
+    depth = np.zeros((480, 640))
+    depth[200:280, 30:110] = 0.08 + np.linspace(0, 0.0003, 80)
+    rows, columns = np.nonzero(depth)
+    rays = lens.unproject(np.stack([columns, rows], 1).astype(np.float64))
+    seen = rays / rays[:, 2:] * depth[rows, columns][:, None]
+    there = Pose(position_m=(0.06, 0.0, -0.04))
+
+    def problems(beside_px):
+        flow = np.zeros((480, 640, 3))
+        flow[rows, columns, :2] = lens.project(there.apply(seen)) - np.stack([columns, rows], 1)
+        flow[rows, columns, 0] += beside_px
+        flow[rows, columns, 2] = FLOW_HIDDEN
+        label = ObjectLabel("patch", (30.0, 200.0, 110.0, 280.0), 1.0, instance_id=1, pose=Pose())
+        sample = Sample("0", Path("a.jpg"), 640, 480, (label,), "sim", lens=lens)
+        other = replace(sample, objects=(replace(label, pose=there),))
+        ids = (depth > 0).astype(np.uint16)
+        rounded = np.round(depth / DEPTH_SCALE_M) * DEPTH_SCALE_M
+        channels = {"depth": rounded, "ids": ids, "flow_forward": flow}
+        return list(audit_flow("flow_forward", sample, channels, other, ids))
+
+    assert problems(0.0) == []
+    assert problems(2.0) == [
+        "object 0 (category patch): flow_forward is up to 2.8 px off what its pose has"
+    ]
