@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from sim2cam.models.backbones import Grid, Neck, Trunk, convolution
 from sim2cam.models.config import ARCHITECTURES, GridArchitecture
-from sim2cam.models.reader import Reader, Reading
+from sim2cam.models.reader import Reader, Reading, SurfaceMaps
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # a side of exp(0) units
@@ -126,6 +126,17 @@ class Detector(nn.Module):
         """Returns what close-ups show, which are as ``forward`` takes images."""
         assert self.reader is not None
         return cast("Reading", self.reader((rgb - self.mean) / self.std))
+
+    def read_surfaces(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
+        """Returns what close-ups show of the surfaces of objects.
+
+        Args:
+            features: ``Reading.features``.
+            categories: class index of each close-up (n,).
+        """
+        assert self.reader is not None
+        assert self.reader.surface is not None
+        return cast("SurfaceMaps", self.reader.surface(features, categories))
 
     def read(self, features: Tensor, cells: tuple[int, int] | None = None) -> Maps:
         """Returns the maps that the heads make of ``features``.
@@ -267,10 +278,11 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
     last = [head[1] for head in heads]
     if reader is not None:
         last += [] if reader.category is None else [reader.category]
-        last += [] if reader.surface is None else [reader.surface.outputs]
     for outputs in last:
         nn.init.normal_(cast("Tensor", outputs.weight), std=0.01, generator=generator)
         nn.init.zeros_(cast("Tensor", outputs.bias))
+    if reader is not None and reader.surface is not None:
+        nn.init.normal_(reader.surface.outputs.weight, std=0.01, generator=generator)
     heat_bias = detector.where[1].bias
     assert isinstance(heat_bias, Tensor)
     with torch.no_grad():

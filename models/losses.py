@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sim2cam.models.detector import LOG_SPREADS, STRIDE_PX, UNIT_PX, Maps, point_places
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps, point_places
+from sim2cam.models.reader import SurfaceMaps
 from sim2cam.models.targets import Targets
 from sim2cam.training.processes import divisor
 
@@ -86,39 +87,46 @@ def reading_loss(logits: Tensor, categories: Tensor) -> Tensor:
     return losses / divisor((categories >= 0).sum())
 
 
-def surface_losses(
-    said: Tensor, categories: Tensor, truth: Tensor, turns: Tensor
-) -> dict[str, Tensor]:
-    """Returns ``outline``, how badly it is told which cells show the object, and ``surface``, how far off
-    the points are that they show and how well that is told; means over cells, then over close-ups.
+def surface_losses(said: SurfaceMaps, truth: Tensor, turns: Tensor) -> dict[str, Tensor]:
+    """Returns ``outline``, how badly it is told which cells show the object, and ``surface``, how badly which
+    points; means over cells, then over close-ups.
 
-    Of the turns after which an object looks the same, the nearest to what is said counts. Points learn from
-    the distance alone, and spreads, as those of keypoints do, from their likelihood given that distance.
+    Coordinates are told as shares of the two bins that they lie between. Of the turns after which an object
+    looks the same, the nearest to what is said of the whole close-up counts.
 
     Args:
-        said: ``Reading.surfaces`` (n, c, ``SURFACE_MAPS``, h, w).
-        categories: class index of each close-up (n,), -1 where it shows nothing.
+        said: of close-ups, for the category of each.
         truth: points over the reach of the object (n, 3, h, w), NaN where it is not shown. Where it is
             shown nowhere, nothing is known and nothing learned.
-        turns: of each category (c, s, 3, 3).
+        turns: of each category (n, s, 3, 3).
     """
-    chosen = (categories >= 0) & truth[:, 0].isfinite().any(2).any(1)
-    mine = said[chosen, categories[chosen]]
-    truth, turns = truth[chosen], turns[categories[chosen]]
     is_shown = truth[:, 0].isfinite()
+    cells = is_shown.sum((1, 2))
+    known = cells > 0
     outline = functional.binary_cross_entropy_with_logits(
-        mine[:, 0], is_shown.to(mine.dtype), reduction="none"
+        said.shown, is_shown.to(said.shown.dtype), reduction="none"
     ).mean((1, 2))
     turned = torch.einsum("nsij,njhw->nsihw", turns, truth.nan_to_num())
-    off = (mine[:, None, 1:4] - turned).abs().sum(2)  # (n, s, h, w)
     with torch.no_grad():
+        points, _ = said.points()
+        off = (points[:, None] - turned).abs().sum(2)  # (n, s, h, w)
         nearest = (off * is_shown[:, None]).sum((2, 3)).argmin(1)
-    off = off[torch.arange(len(off), device=off.device), nearest]
-    log_spread = mine[:, 4].clamp(*LOG_SPREADS)
-    told = off.detach() / log_spread.exp() + 3 * log_spread  # three coordinates
-    surface = ((off + told) * is_shown).sum((1, 2)) / is_shown.sum((1, 2))
-    each = divisor(chosen.sum())
-    return {"outline": outline.sum() / each, "surface": surface.sum() / each}
+    turned = turned[torch.arange(len(turned), device=turned.device), nearest]
+    told = _between_bins(said.bins.log_softmax(2), turned).mean(1)
+    surface = (told * is_shown).sum((1, 2)) / cells.clamp(min=1)
+    each = divisor(known.sum())
+    return {"outline": (outline * known).sum() / each, "surface": surface.sum() / each}
+
+
+def _between_bins(log_probability: Tensor, values: Tensor) -> Tensor:
+    """Returns cross-entropies (n, a, h, w) of values from -1 to 1 and bins (n, a, b, h, w)."""
+    last = log_probability.shape[2] - 1
+    place = (values.clamp(-1, 1) + 1) / 2 * last
+    low = place.floor().clamp(max=last - 1)
+    share = place - low
+    index = low.long()[:, :, None]
+    below, above = (log_probability.gather(2, index + step)[:, :, 0] for step in (0, 1))
+    return -((1 - share) * below + share * above)
 
 
 def total_loss(losses: Mapping[str, Tensor]) -> Tensor:

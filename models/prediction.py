@@ -22,7 +22,6 @@ from sim2cam.models.close_ups import close_up, close_up_square, side_px
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import (
-    LOG_SPREADS,
     STRIDE_PX,
     UNIT_PX,
     Detector,
@@ -54,6 +53,8 @@ Floats = NDArray[np.float64]
 
 MOST_POINTS = 150
 """Of a surface, that a pose is found from: more make it slower."""
+
+_LEAST_SPREAD = 0.01  # of a point of a surface, over the reach: less is not to be believed
 
 PAD_TO_PX = 32
 TILE_PX = 1536
@@ -122,7 +123,8 @@ class Decoded(NamedTuple):
         heat: probability of there being an object (n,).
         keypoints: places, spreads and how sure it is that each is seen (n, k, 4), pixels; None without
             keypoints.
-        surfaces: of their close-ups, for their categories (n, ``SURFACE_MAPS``, h, w); None without poses.
+        surfaces: of every cell of their close-ups, the logit of its showing the object, which point, and how
+            far off that is, as ``SurfaceMaps`` has them (n, 5, h, w); None without poses.
     """
 
     boxes: Tensor
@@ -323,9 +325,11 @@ def _read_again(
         reading = network.read_close_ups(torch.from_numpy(close_ups).permute(0, 3, 1, 2).to(device))
     if reading.categories is not None:
         said = _recognized(detector, said, reading.categories.cpu())
-    if reading.surfaces is not None:
-        surfaces = reading.surfaces[torch.arange(len(boxes)), said.categories].cpu()
-        said = said._replace(surfaces=surfaces)
+    if reading.features is not None:
+        mine = network.read_surfaces(reading.features, said.categories.to(device))
+        points, off = mine.points()
+        surfaces = torch.cat([mine.shown[:, None], points, off[:, None]], 1)
+        said = said._replace(surfaces=surfaces.cpu())
     order = said.scores.argsort(descending=True, stable=True)
     said = said.of(order)
     return said if score_floor is None else said.of(said.scores >= score_floor)
@@ -348,15 +352,13 @@ def _surface(card: DetectorCard, glance: _Glance, number: int) -> Surface:
     box = glance.said.boxes[number].numpy().astype(np.float64) / glance.scale
     corner, side = close_up_square(box)
     maps = glance.said.surfaces[number].numpy().astype(np.float64)
-    shown, points, log_spread = maps[0], maps[1:4], maps[4].clip(*LOG_SPREADS)
-    row, column = np.unravel_index(np.argsort(log_spread, axis=None), log_spread.shape)
+    shown, points, spread = maps[0], maps[1:4], maps[4].clip(_LEAST_SPREAD)
+    row, column = np.unravel_index(np.argsort(spread, axis=None), spread.shape)
     chosen = np.flatnonzero(shown[row, column] > 0)[:MOST_POINTS]
     row, column = row[chosen], column[chosen]
     places = corner + (np.stack([column, row], 1) + 0.5) * side / len(shown)
     half_px = (box[2:] - box[:2]).max() / 2  # about as many pixels as the object reaches
-    return Surface(
-        reach_m * points[:, row, column].T, places, half_px * np.exp(log_spread[row, column])
-    )
+    return Surface(reach_m * points[:, row, column].T, places, half_px * spread[row, column])
 
 
 def _detection(

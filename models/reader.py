@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,11 @@ from torch import Tensor, nn
 from sim2cam.models.backbones import TRUNK_CHANNELS, Neck, Trunk
 
 SURFACE_STRIDE_PX = 4
-SURFACE_MAPS = 5  # shown, three coordinates, logarithm of the spread
+SURFACE_BINS = 16  # of a coordinate, from -1 to 1
+_AXES = 3
+_OUTPUTS = 1 + _AXES * SURFACE_BINS  # of a cell
 _NECK_CHANNELS = 64
+_NEAR = 2  # bins beside the most probable one, of which the mean is taken
 
 
 class Reading(NamedTuple):
@@ -19,14 +22,40 @@ class Reading(NamedTuple):
 
     Attributes:
         categories: logits (n, c); None where categories are not read.
-        surfaces: for each category, of every cell of ``SURFACE_STRIDE_PX`` pixels: the logit of its showing
-            the object in the middle; which point of the surface it shows, in the object's frame over its
-            reach; and the natural logarithm of how far off that is (n, c, ``SURFACE_MAPS``, h/4, w/4); None
-            without poses.
+        features: what ``Reader.surface`` reads (n, k, h/4, w/4); None without poses.
     """
 
     categories: Tensor | None
-    surfaces: Tensor | None
+    features: Tensor | None
+
+
+class SurfaceMaps(NamedTuple):
+    """What close-ups show of an object, in every cell of ``SURFACE_STRIDE_PX`` pixels.
+
+    Attributes:
+        shown: logit of its being shown (n, h/4, w/4).
+        bins: logits of where each coordinate of the point that is shown lies, in the object's frame over its
+            reach: of the ends of ``SURFACE_BINS`` - 1 equal parts of what lies between -1 and 1 (n, 3,
+            ``SURFACE_BINS``, h/4, w/4).
+    """
+
+    shown: Tensor
+    bins: Tensor
+
+    def points(self) -> tuple[Tensor, Tensor]:
+        """Returns which points are shown (n, 3, h/4, w/4), and how far off they are (n, h/4, w/4).
+
+        A coordinate is the mean about its most probable bin: what could also lie somewhere else is not put
+        between the two. How far off it is, is the standard deviation over all bins.
+        """
+        probability = self.bins.softmax(2)
+        place = torch.linspace(-1, 1, SURFACE_BINS, device=self.bins.device)[:, None, None]
+        number = torch.arange(SURFACE_BINS, device=self.bins.device)[:, None, None]
+        peak = probability.argmax(2, keepdim=True)
+        near = probability * ((number - peak).abs() <= _NEAR)
+        points = (near * place).sum(2) / near.sum(2)
+        off = (probability * (place - points[:, :, None]).square()).sum(2)
+        return points, off.sum(1).sqrt()
 
 
 class Reader(nn.Module):
@@ -51,26 +80,31 @@ class Reader(nn.Module):
         self.surface: SurfaceHead | None = SurfaceHead(n_categories) if surfaces else None
 
     def forward(self, image: Tensor) -> Reading:
-        """Returns what the close-ups show, in single precision."""
+        """Returns what the close-ups show; logits are in single precision."""
         stages = self.trunk(image)
         return Reading(
             None if self.category is None else self.category(stages[-1].mean((2, 3))).float(),
-            None if self.surface is None else self.surface(stages),
+            None if self.surface is None else self.surface.neck(stages),
         )
 
 
 class SurfaceHead(nn.Module):
-    """The ``surfaces`` of a ``Reading``."""
+    """What close-ups show of the surface of an object of one category each."""
 
     def __init__(self, n_categories: int) -> None:
         super().__init__()
         self.neck = Neck(_NECK_CHANNELS, _NECK_CHANNELS)
-        self.outputs = nn.Conv2d(_NECK_CHANNELS, n_categories * SURFACE_MAPS, 1)
+        self.outputs = nn.Embedding(n_categories, _OUTPUTS * (_NECK_CHANNELS + 1))
 
-    def forward(self, stages: list[Tensor]) -> Tensor:
-        """Returns them, of what a ``Trunk`` returned."""
-        features = self.neck(stages)
-        # bfloat16 has steps of a 128th of the object's reach
+    def forward(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
+        """Returns it, in single precision.
+
+        Args:
+            features: of the close-ups, from the neck.
+            categories: class indices (n,).
+        """
+        kernels = self.outputs(categories).unflatten(1, (_OUTPUTS, -1))  # (n, outputs, k + 1)
         with torch.autocast(features.device.type, enabled=False):
-            said = self.outputs(features.float())
-        return cast("Tensor", said.unflatten(1, (-1, SURFACE_MAPS)))
+            read = torch.baddbmm(kernels[..., -1:], kernels[..., :-1], features.float().flatten(2))
+        said = read.reshape(*read.shape[:2], *features.shape[2:])
+        return SurfaceMaps(said[:, 0], said[:, 1:].unflatten(1, (_AXES, SURFACE_BINS)))

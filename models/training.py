@@ -410,10 +410,12 @@ class _OwnRun(_Run[Detector]):
         losses = {}
         if reading.categories is not None:
             losses["reading"] = reading_loss(reading.categories, categories)
-        if reading.surfaces is not None and self._turns is not None:
+        if reading.features is not None and self._turns is not None:
             assert shown.surfaces is not None
+            known = categories.clamp(min=0)
+            surfaces = self.network.read_surfaces(reading.features, known)
             truth = torch.from_numpy(shown.surfaces).to(self._device)
-            losses |= surface_losses(reading.surfaces, categories, truth, self._turns)
+            losses |= surface_losses(surfaces, truth, self._turns[known])
         return losses
 
     @torch.no_grad()
