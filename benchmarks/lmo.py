@@ -36,7 +36,7 @@ class Arguments:
 
     work: Path = Path("runs/lmo")
     """Data set, training and poses."""
-    pictures: int = 2000
+    pictures: int = 3000
     """Rendered."""
     workers: int = 2
     """Processes of the rendering, threads of the training."""

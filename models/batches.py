@@ -32,7 +32,7 @@ class CloseUps:
     Attributes:
         rgb: (n, s, s, 3).
         categories: class index of each (n,), -1 where a picture has none to be shown.
-        surfaces: the points that each shows (n, 3, s/4, s/4), as ``surface_in`` returns them; None without
+        surfaces: the points that each shows (n, 3, s/8, s/8), as ``surface_in`` returns them; None without
             poses.
     """
 

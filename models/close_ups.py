@@ -16,7 +16,6 @@ from sim2cam.models.crops import CropRules, draw_linear, warp
 from sim2cam.models.pictures import Picture
 from sim2cam.models.reader import SURFACE_STRIDE_PX
 
-CLOSE_UPS = 2  # for each crop of a training
 CATEGORY_PX, SURFACE_PX = 64, 96
 FILL = 0.72
 """Share of a close-up's side that the longer side of the box takes."""
@@ -28,6 +27,11 @@ _OFF_CENTRE = 0.07  # of the box's longer side
 def side_px(*, poses: bool) -> int:
     """Returns the side of close-ups, in pixels."""
     return SURFACE_PX if poses else CATEGORY_PX
+
+
+def close_ups_a_crop(*, categories: bool, poses: bool) -> int:
+    """Returns how many close-ups are learned for each crop: points are learned much more slowly than boxes."""
+    return 4 if poses else 2 if categories else 0
 
 
 def close_up(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
@@ -80,7 +84,7 @@ def draw_close_up(
 def surface_in(
     picture: Picture, number: int, matrix: NDArray[np.float64], side: int
 ) -> NDArray[np.float32]:
-    """Returns which points of an object a close-up of it shows (3, h/4, w/4), as ``Reading`` has them.
+    """Returns which points of an object a close-up of it shows (3, h/8, w/8), as ``Reading`` has them.
 
     They are NaN where it shows something else, and all of them where the picture does not tell.
 

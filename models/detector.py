@@ -21,7 +21,6 @@ STD_RGB = (58.4, 57.1, 57.4)
 LOG_SPREADS = (-6.0, 3.0)
 BOX_MAPS = 5  # heat and the logarithms of four sides
 RESIDUAL_CHANNELS = 32
-_READER_BLOCKS = (1, 1, 1)
 RARE = 0.01  # probability of an object's centre that an untrained detector gives every cell
 
 
@@ -105,9 +104,7 @@ class Detector(nn.Module):
         self.masks = _mask_head(head, n_categories) if masks else None
         self.residual = _residual_head(head, BOX_MAPS + n_categories) if residual else None
         self.reader = (
-            Reader(n_categories, _READER_BLOCKS, categories=reader, surfaces=poses)
-            if reader or poses
-            else None
+            Reader(n_categories, categories=reader, surfaces=poses) if reader or poses else None
         )
         _initialise(self, generator)
 

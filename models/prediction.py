@@ -51,9 +51,6 @@ from sim2cam.training.weights import card_path, fill_network, load_weights, save
 
 Floats = NDArray[np.float64]
 
-MOST_POINTS = 150
-"""Of a surface, that a pose is found from: more make it slower."""
-
 _LEAST_SPREAD = 0.01  # of a point of a surface, over the reach: less is not to be believed
 
 PAD_TO_PX = 32
@@ -346,16 +343,14 @@ def _recognized(detector: LoadedDetector, said: Decoded, logits: Tensor) -> Deco
 
 
 def _surface(card: DetectorCard, glance: _Glance, number: int) -> Surface:
-    """Returns what is seen of a detection's surface: the surest of the cells that show it."""
+    """Returns what is seen of a detection's surface: the cells that show it."""
     assert glance.said.surfaces is not None
     reach_m = card.objects[card.categories[int(glance.said.categories[number])]].reach_m
     box = glance.said.boxes[number].numpy().astype(np.float64) / glance.scale
     corner, side = close_up_square(box)
     maps = glance.said.surfaces[number].numpy().astype(np.float64)
     shown, points, spread = maps[0], maps[1:4], maps[4].clip(_LEAST_SPREAD)
-    row, column = np.unravel_index(np.argsort(spread, axis=None), spread.shape)
-    chosen = np.flatnonzero(shown[row, column] > 0)[:MOST_POINTS]
-    row, column = row[chosen], column[chosen]
+    row, column = np.nonzero(shown > 0)
     places = corner + (np.stack([column, row], 1) + 0.5) * side / len(shown)
     half_px = (box[2:] - box[:2]).max() / 2  # about as many pixels as the object reaches
     return Surface(reach_m * points[:, row, column].T, places, half_px * spread[row, column])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from sim2cam.models.backbones import TRUNK_CHANNELS, Neck, Trunk
+from sim2cam.models.backbones import TRUNK_CHANNELS, Trunk, convolution, doubled
 
-SURFACE_STRIDE_PX = 4
+SURFACE_STRIDE_PX = 8
 SURFACE_BINS = 16  # of a coordinate, from -1 to 1
+_BLOCKS, _SURFACE_BLOCKS = (1, 1, 1), (1, 2, 2)
 _AXES = 3
 _OUTPUTS = 1 + _AXES * SURFACE_BINS  # of a cell
-_NECK_CHANNELS = 64
+_CHANNELS = 128
 _NEAR = 2  # bins beside the most probable one, of which the mean is taken
 
 
@@ -22,7 +23,7 @@ class Reading(NamedTuple):
 
     Attributes:
         categories: logits (n, c); None where categories are not read.
-        features: what ``Reader.surface`` reads (n, k, h/4, w/4); None without poses.
+        features: what ``Reader.surface`` reads (n, k, h/8, w/8); None without poses.
     """
 
     categories: Tensor | None
@@ -33,17 +34,17 @@ class SurfaceMaps(NamedTuple):
     """What close-ups show of an object, in every cell of ``SURFACE_STRIDE_PX`` pixels.
 
     Attributes:
-        shown: logit of its being shown (n, h/4, w/4).
+        shown: logit of its being shown (n, h/8, w/8).
         bins: logits of where each coordinate of the point that is shown lies, in the object's frame over its
             reach: of the ends of ``SURFACE_BINS`` - 1 equal parts of what lies between -1 and 1 (n, 3,
-            ``SURFACE_BINS``, h/4, w/4).
+            ``SURFACE_BINS``, h/8, w/8).
     """
 
     shown: Tensor
     bins: Tensor
 
     def points(self) -> tuple[Tensor, Tensor]:
-        """Returns which points are shown (n, 3, h/4, w/4), and how far off they are (n, h/4, w/4).
+        """Returns which points are shown (n, 3, h/8, w/8), and how far off they are (n, h/8, w/8).
 
         A coordinate is the mean about its most probable bin: what could also lie somewhere else is not put
         between the two. How far off it is, is the standard deviation over all bins.
@@ -66,16 +67,13 @@ class Reader(nn.Module):
 
     Args:
         n_categories: how many categories there are.
-        blocks: residual blocks at stride 4, 8 and 16.
         categories: whether it reads which one a close-up shows.
         surfaces: whether it reads which points of the surface are shown.
     """
 
-    def __init__(
-        self, n_categories: int, blocks: tuple[int, int, int], *, categories: bool, surfaces: bool
-    ) -> None:
+    def __init__(self, n_categories: int, *, categories: bool, surfaces: bool) -> None:
         super().__init__()
-        self.trunk = Trunk(blocks)
+        self.trunk = Trunk(_SURFACE_BLOCKS if surfaces else _BLOCKS)
         self.category = nn.Linear(TRUNK_CHANNELS[-1], n_categories) if categories else None
         self.surface: SurfaceHead | None = SurfaceHead(n_categories) if surfaces else None
 
@@ -84,7 +82,7 @@ class Reader(nn.Module):
         stages = self.trunk(image)
         return Reading(
             None if self.category is None else self.category(stages[-1].mean((2, 3))).float(),
-            None if self.surface is None else self.surface.neck(stages),
+            None if self.surface is None else self.surface.features(stages),
         )
 
 
@@ -93,18 +91,34 @@ class SurfaceHead(nn.Module):
 
     def __init__(self, n_categories: int) -> None:
         super().__init__()
-        self.neck = Neck(_NECK_CHANNELS, _NECK_CHANNELS)
-        self.outputs = nn.Embedding(n_categories, _OUTPUTS * (_NECK_CHANNELS + 1))
+        _, fine, coarse = TRUNK_CHANNELS
+        self.whole = nn.Linear(coarse, coarse)
+        self.coarse = nn.Conv2d(coarse, _CHANNELS, 1)
+        self.fine = nn.Conv2d(fine, _CHANNELS, 1)
+        self.merge = convolution(_CHANNELS, _CHANNELS)
+        self.outputs = nn.Embedding(n_categories, _OUTPUTS * (_CHANNELS + 1))
+
+    def features(self, stages: list[Tensor]) -> Tensor:
+        """Returns what tells points (n, k, h/8, w/8), of what a ``Trunk`` returned.
+
+        Which point a cell shows depends on how all of the object lies: what the whole close-up shows is
+        added everywhere.
+        """
+        _, fine, coarse = stages
+        whole = self.whole(coarse.mean((2, 3))).relu()
+        coarse = self.coarse(coarse + whole[:, :, None, None])
+        return cast("Tensor", self.merge(self.fine(fine) + doubled(coarse)))
 
     def forward(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
         """Returns it, in single precision.
 
         Args:
-            features: of the close-ups, from the neck.
+            features: of the close-ups.
             categories: class indices (n,).
         """
-        kernels = self.outputs(categories).unflatten(1, (_OUTPUTS, -1))  # (n, outputs, k + 1)
+        kernels = self.outputs(categories).view(-1, _OUTPUTS, _CHANNELS + 1)
         with torch.autocast(features.device.type, enabled=False):
             read = torch.baddbmm(kernels[..., -1:], kernels[..., :-1], features.float().flatten(2))
         said = read.reshape(*read.shape[:2], *features.shape[2:])
-        return SurfaceMaps(said[:, 0], said[:, 1:].unflatten(1, (_AXES, SURFACE_BINS)))
+        bins = said[:, 1:].reshape(len(said), _AXES, SURFACE_BINS, *features.shape[2:])
+        return SurfaceMaps(said[:, 0], bins)

@@ -27,7 +27,7 @@ from sim2cam.models.adaptation import (
 )
 from sim2cam.models.batches import Batch, BatchMaker, CloseUps, ViewMaker, Views, made_ahead
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.close_ups import CLOSE_UPS
+from sim2cam.models.close_ups import close_ups_a_crop
 from sim2cam.models.config import ARCHITECTURES, TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.detector import STRIDE_PX, Detector, Maps
@@ -509,7 +509,7 @@ def batch_maker(
         seed=config.seed,
         cache_bytes=config.cache_bytes,
         tasks=tasks,
-        close_ups=CLOSE_UPS if config.reader or tasks.turns is not None else 0,
+        close_ups=close_ups_a_crop(categories=config.reader, poses=tasks.turns is not None),
     )
 
 

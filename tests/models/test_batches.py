@@ -69,11 +69,11 @@ def test_close_ups_know_the_points_that_they_show_and_photos_none(write_bricks, 
         shown = made.close_ups
         assert shown.rgb.shape == (8, SURFACE_PX, SURFACE_PX, 3)
         assert set(shown.categories) == {0, 1}
-        assert shown.surfaces.shape == (8, 3, 24, 24)
+        assert shown.surfaces.shape == (8, 3, 12, 12)
         is_shown = np.isfinite(shown.surfaces[:, 0])
         assert (is_shown.mean(axis=(1, 2)) > 0.1).all() == is_shown.any() == knows
         if knows:  # objects are coloured, and what lies around them is grey
-            cells = shown.rgb.reshape(8, 24, 4, 24, 4, 3)[:, :, 1:3, :, 1:3].mean(axis=(2, 4))
+            cells = shown.rgb.reshape(8, 12, 8, 12, 8, 3)[:, :, 3:5, :, 3:5].mean(axis=(2, 4))
             vivid = np.abs(cells - 110).max(axis=3) > 60
             assert (vivid == is_shown).mean() > 0.85
         assert made.targets.shown is None  # of masks, which are not learned

@@ -180,9 +180,11 @@ def off_px(sample, number, surface, places):
 
 
 def places_of(matrix, side):
-    """Where the cells of a close-up lie in the picture (h/4, w/4, 2)."""
+    """Where the cells of a close-up lie in the picture (h/8, w/8, 2)."""
     rows, columns = np.mgrid[: side // SURFACE_STRIDE_PX, : side // SURFACE_STRIDE_PX] + 0.5
-    centres = SURFACE_STRIDE_PX * np.stack([columns, rows, np.full_like(rows, 0.25)], -1)
+    centres = SURFACE_STRIDE_PX * np.stack(
+        [columns, rows, np.full_like(rows, 1 / SURFACE_STRIDE_PX)], -1
+    )
     whole = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
     return (centres @ whole.T)[..., :2]
 
@@ -197,11 +199,11 @@ def test_each_cell_knows_the_point_that_lies_there(bricks, number):
         rng = np.random.default_rng(seed)
         _, matrix = draw_close_up(picture, number, rules, SURFACE_PX, rng)
         surface = surface_in(picture, number, matrix, SURFACE_PX)
-        assert surface.shape == (3, 24, 24)
+        assert surface.shape == (3, 12, 12)
         assert surface.dtype == np.float32
         places = places_of(matrix, SURFACE_PX)
         off = off_px(sample, number, surface, places)
-        assert len(off) > 60
+        assert len(off) > 15
         assert (
             off.max() < 0.5 + 0.02
         )  # a cell has the point of the middle of a pixel; steps of float16
@@ -212,8 +214,8 @@ def test_each_cell_knows_the_point_that_lies_there(bricks, number):
         assert np.array_equal(np.isnan(surface).any(axis=0), np.isnan(surface).all(axis=0))
         beyond += (~inside).sum()
         shared += (owner == 2 - number).sum()
-    assert shared > 20
-    assert (beyond > 20) == (number == 0)
+    assert shared > 5
+    assert (beyond > 5) == (number == 0)
 
 
 def test_cells_of_what_is_found_lie_where_its_close_up_has_them(bricks):
@@ -225,11 +227,11 @@ def test_cells_of_what_is_found_lie_where_its_close_up_has_them(bricks):
     scale = SURFACE_PX / reach_px
     matrix = np.column_stack([scale * np.eye(2), -scale * corner])
     surface = surface_in(picture, 1, matrix, SURFACE_PX)
-    steps = (np.arange(24) + 0.5) * reach_px / 24
+    steps = (np.arange(12) + 0.5) * reach_px / 12
     places = corner + np.stack(np.meshgrid(steps, steps), -1)
     assert off_px(sample, 1, surface, places).max() < 0.52
     cut = close_up(picture.rgb, np.array(sample.objects[1].box_xyxy), SURFACE_PX)
-    cells = cut.reshape(24, 4, 24, 4, 3)[:, 1:3, :, 1:3].mean(axis=(1, 3))
+    cells = cut.reshape(12, 8, 12, 8, 3)[:, 3:5, :, 3:5].mean(axis=(1, 3))
     vivid = np.abs(cells - 110).max(axis=2) > 60  # on grey
     assert vivid[np.isfinite(surface[0])].mean() > 0.95
 

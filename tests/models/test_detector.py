@@ -5,7 +5,7 @@ import torch
 
 from sim2cam.models.config import ARCHITECTURES
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, point_places
-from sim2cam.models.reader import SURFACE_MAPS
+from sim2cam.models.reader import SURFACE_BINS
 
 HEADS = ("where", "what")
 
@@ -78,9 +78,11 @@ def test_a_reader_says_what_is_asked_and_all_of_it_learns(categories, poses):
     ).train()
     rgb = torch.rand(4, 3, 96, 64, generator=torch.Generator().manual_seed(0)) * 255
     reading = detector.read_close_ups(rgb)
-    said = [part for part in reading if part is not None]
-    assert (reading.categories is not None, reading.surfaces is not None) == (categories, poses)
-    shapes = [(4, 3)] * categories + [(4, 3, SURFACE_MAPS, 24, 16)] * poses
+    assert (reading.categories is not None, reading.features is not None) == (categories, poses)
+    said = [] if reading.categories is None else [reading.categories]
+    if reading.features is not None:
+        said += detector.read_surfaces(reading.features, torch.tensor([0, 1, 2, 2]))
+    shapes = [(4, 3)] * categories + [(4, 12, 8), (4, 3, SURFACE_BINS, 12, 8)] * poses
     assert [tuple(part.shape) for part in said] == shapes
     sum(part.square().sum() for part in said).backward()
     for name, parameter in detector.named_parameters():
@@ -94,14 +96,30 @@ def test_an_untrained_reader_is_sure_of_nothing():
     rgb = torch.rand(8, 3, 96, 96, generator=torch.Generator().manual_seed(0)) * 255
     reading = detector.train().read_close_ups(rgb)
     assert reading.categories.softmax(1).max() < 0.6
-    assert reading.surfaces.abs().mean() < 0.5
+    surfaces = detector.read_surfaces(reading.features, torch.arange(8) % 3)
+    assert surfaces.shown.abs().mean() < 0.5
+    assert surfaces.bins.softmax(2).max() < 0.3
+
+
+def test_a_surface_is_read_as_that_of_its_category():
+    detector = Detector("nano", 3, torch.Generator().manual_seed(0), poses=True).eval()
+    rgb = torch.rand(1, 3, 96, 96, generator=torch.Generator().manual_seed(0)) * 255
+    with torch.inference_mode():
+        features = detector.read_close_ups(rgb).features
+        alone = [detector.read_surfaces(features, torch.tensor([k])) for k in range(3)]
+        both = detector.read_surfaces(features.expand(2, -1, -1, -1), torch.tensor([2, 0]))
+    for one, other in zip(both.bins, (alone[2], alone[0]), strict=True):
+        assert torch.allclose(one, other.bins[0], atol=1e-6)
+    assert not torch.allclose(alone[0].bins, alone[1].bins, atol=1e-3)
 
 
 def test_surfaces_are_said_in_single_precision():
     detector = Detector("nano", 2, torch.Generator().manual_seed(0), poses=True, reader=True).eval()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         reading = detector.read_close_ups(torch.zeros(1, 3, 96, 96))
-    assert reading.surfaces.dtype == reading.categories.dtype == torch.float32
+        surfaces = detector.read_surfaces(reading.features, torch.tensor([0]))
+    assert surfaces.shown.dtype == surfaces.bins.dtype == torch.float32
+    assert reading.categories.dtype == torch.float32
 
 
 def test_without_poses_nothing_of_them_is_there():

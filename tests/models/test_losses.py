@@ -16,7 +16,7 @@ from sim2cam.models.losses import (
     surface_losses,
 )
 from sim2cam.models.pictures import Keypoints
-from sim2cam.models.reader import SURFACE_MAPS
+from sim2cam.models.reader import SURFACE_BINS, SurfaceMaps
 from sim2cam.models.targets import stacked, targets_of
 
 CPU = torch.device("cpu")
@@ -292,105 +292,114 @@ def shown_points(*shares, seed=0):
     return (2 * points - 1).masked_fill(hidden[:, None], float("nan"))
 
 
-def saying_points(points, categories, log_spread=0.0, logit=20.0):
-    """What a reader says that knows which cells show something and says these points of them."""
-    said = torch.full((len(points), 2, SURFACE_MAPS, CELLS, CELLS), 7.0)  # of other categories
-    for mine, truth, category in zip(said, points, categories, strict=True):
-        mine[category, 0] = torch.where(truth[0].isfinite(), logit, -logit)
-        mine[category, 1:4] = truth.nan_to_num(3.0)
-        mine[category, 4] = log_spread
-    return said.requires_grad_()
+def bins_of(points):
+    """Logits (n, 3, b, h, w) of someone who is sure of points (n, 3, h, w), each between two bins."""
+    place = (points.nan_to_num(0.9) + 1) / 2 * (SURFACE_BINS - 1)
+    number = torch.arange(SURFACE_BINS)[:, None, None]
+    return (1 - (place[:, :, None] - number).abs()).clamp(min=1e-12).log()
+
+
+def on_bins(points):
+    """The nearest points at which all coordinates lie on bins."""
+    half = (SURFACE_BINS - 1) / 2
+    return (points * half + half).round() / half - 1
+
+
+def saying_points(points, logit=20.0):
+    """What a reader says that knows which cells show something, and which points."""
+    shown = torch.where(points[:, 0].isfinite(), logit, -logit)
+    return SurfaceMaps(shown.requires_grad_(), bins_of(points).requires_grad_())
 
 
 def losses_of_surfaces(said, categories, truth):
-    return surface_losses(said, torch.tensor(categories), truth, TURNS)
+    return surface_losses(said, truth, TURNS[categories])
 
 
 def turned(points, turn):
     return torch.einsum("ij,njhw->nihw", turn, points)
 
 
-def test_right_points_cost_only_what_they_are_not_sure_of():
+def test_right_points_cost_nothing_but_what_lies_between_bins():
     truth = shown_points(0.5, 0.2)
-    for log_spread in (-4.0, 0.0, 1.0):
-        losses = losses_of_surfaces(saying_points(truth, [0, 1], log_spread), [0, 1], truth)
-        assert losses["surface"].item() == pytest.approx(3 * log_spread, abs=1e-4)
-        assert losses["outline"].item() == pytest.approx(0, abs=1e-6)
-    other = losses_of_surfaces(saying_points(truth, [1, 0]), [0, 1], truth)
-    assert min(other.values()) > 1  # what is said of the other category counts nothing
+    exact = on_bins(truth)
+    losses = losses_of_surfaces(saying_points(exact), [0, 1], exact)
+    assert losses["surface"].item() == pytest.approx(0, abs=1e-4)
+    assert losses["outline"].item() == pytest.approx(0, abs=1e-6)
+    between = (exact + 1 / (SURFACE_BINS - 1)).clamp(max=1 - 1 / (SURFACE_BINS - 1))
+    said = saying_points(between)
+    losses = losses_of_surfaces(said, [0, 1], between)
+    assert losses["surface"].item() == pytest.approx(math.log(2), abs=1e-4)
+    losses["surface"].backward()
+    assert said.bins.grad.abs().max() < 1e-5  # it cannot be told better
+    assert losses_of_surfaces(saying_points(-exact), [0, 1], exact)["surface"] > 5
+
+
+def test_not_to_know_costs_as_much_everywhere():
+    truth = shown_points(0.5, 0.2)
+    said = saying_points(truth)
+    ignorant = said._replace(bins=torch.zeros_like(said.bins))
+    cost = losses_of_surfaces(ignorant, [0, 1], truth)["surface"].item()
+    assert cost == pytest.approx(math.log(SURFACE_BINS), abs=1e-5)
 
 
 def test_cells_learn_whether_they_show_the_object():
     truth = shown_points(0.5)
-    said = saying_points(truth, [0], logit=0.0)
+    said = saying_points(truth, logit=0.0)
     losses = losses_of_surfaces(said, [0], truth)
     assert losses["outline"].item() == pytest.approx(math.log(2), abs=1e-6)
     losses["outline"].backward()
-    push = said.grad[0, 0, 0]
+    push = said.shown.grad[0]
     assert torch.equal(push < 0, truth[0, 0].isfinite())
     assert push.abs().min() > 0
-    assert said.grad[0, 1].abs().max() == said.grad[0, 0, 1:].abs().max() == 0
 
 
 def test_any_turn_that_changes_nothing_is_right_for_a_whole_close_up():
-    truth = shown_points(0.7, seed=1)
+    truth = on_bins(shown_points(0.7, seed=1))
     for category, is_same in ((0, False), (1, True)):
-        whole = saying_points(turned(truth, HALF_TURN), [category], -1.0)
+        whole = saying_points(turned(truth, HALF_TURN))
         cost = losses_of_surfaces(whole, [category], truth)["surface"].item()
-        assert (cost == pytest.approx(-3.0, abs=1e-4)) == is_same
-        assert is_same or cost > -2.5
-        quarter = saying_points(turned(truth, QUARTER_TURN), [category], -1.0)
-        assert losses_of_surfaces(quarter, [category], truth)["surface"].item() > -2.5
+        assert cost < 1e-4 if is_same else cost > 5
+        quarter = saying_points(turned(truth, QUARTER_TURN))
+        assert losses_of_surfaces(quarter, [category], truth)["surface"].item() > 5
     mixed = truth.clone()
     mixed[..., ::2] = turned(truth, HALF_TURN)[..., ::2]  # half of it after the turn
-    assert losses_of_surfaces(saying_points(mixed, [1], -1.0), [1], truth)["surface"].item() > -2.5
+    assert losses_of_surfaces(saying_points(mixed), [1], truth)["surface"].item() > 2.5
 
 
-def test_the_best_spread_of_points_is_a_third_of_the_summed_distance():
-    """Which is the likeliest scale of a Laplace distribution in three coordinates."""
-    truth = shown_points(0.6)
-    off = truth + torch.tensor([0.05, -0.02, 0.02])[None, :, None, None]
-    best = math.log(0.09 / 3)
-    found = [
-        losses_of_surfaces(saying_points(off, [0], best + step), [0], truth)["surface"].item()
-        for step in (-0.2, -0.02, 0.0, 0.02, 0.2)
-    ]
-    assert found.index(min(found)) == 2
-    assert found[2] == pytest.approx(0.09 + 3 + 3 * best, abs=1e-4)
-    said = saying_points(off, [0], best)
-    losses_of_surfaces(said, [0], truth)["surface"].backward()
-    assert said.grad[0, 0, 4].abs().max() < 1e-5
-
-
-@pytest.mark.parametrize("log_spread", [-3.0, 0.0, 2.0])
-def test_points_learn_from_the_distance_however_sure_they_are(log_spread):
-    truth = shown_points(0.5, 0.25)
-    said = saying_points(truth + 0.1, [0, 1], log_spread)
-    losses_of_surfaces(said, [0, 1], truth)["surface"].backward()
-    for index, cells in enumerate((18, 9)):
-        is_shown = truth[index, 0].isfinite()
-        gradient = said.grad[index, index, 1:4]
-        assert gradient[:, is_shown].numpy() == pytest.approx(1 / cells / 2, rel=1e-5)
-        assert gradient[:, ~is_shown].abs().max() == 0
-        assert said.grad[index, 1 - index].abs().max() == 0
-        assert said.grad[index, index, 4][~is_shown].abs().max() == 0
-        assert said.grad[index, index, 4][is_shown].abs().min() > 0
+def test_what_a_coordinate_may_be_besides_stays_possible():
+    """Of a point that lies here in one close-up and there in another that looks the same, both are learned."""
+    here, there = torch.full((1, 3, 1, 1), -0.6), torch.full((1, 3, 1, 1), 0.6)
+    said = SurfaceMaps(torch.zeros(1, 1, 1), torch.zeros(1, 3, SURFACE_BINS, 1, 1).requires_grad_())
+    for _ in range(300):
+        costs = [losses_of_surfaces(said, [0], truth)["surface"] for truth in (here, there)]
+        (step,) = torch.autograd.grad(sum(costs), said.bins)
+        said = said._replace(bins=(said.bins - 3 * step).detach().requires_grad_())
+    share = said.bins.detach().softmax(2)[0, 0, :, 0, 0]
+    middle = SURFACE_BINS // 2
+    assert share[: middle - 2].sum().item() == pytest.approx(0.5, abs=0.02)
+    assert share[middle + 2 :].sum().item() == pytest.approx(0.5, abs=0.02)
 
 
 def test_close_ups_of_nothing_and_of_what_is_not_known_teach_nothing():
-    truth = shown_points(0.5, 0.25, 0.75, 0.0)
-    said = saying_points(truth + 0.1, [0, 1, 1, 0], -1.0, logit=1.0)
-    losses = losses_of_surfaces(said, [0, 1, -1, 0], truth)
-    alone = [losses_of_surfaces(said[i : i + 1], [i], truth[i : i + 1]) for i in (0, 1)]
+    truth = shown_points(0.5, 0.25, 0.0)
+    said = saying_points((truth + 0.1).clamp(max=1), logit=1.0)
+    losses = losses_of_surfaces(said, [0, 1, 0], truth)
+    alone = [
+        losses_of_surfaces(SurfaceMaps(*(part[i : i + 1] for part in said)), [i], truth[i : i + 1])
+        for i in (0, 1)
+    ]
     for name, loss in losses.items():
         expected = (alone[0][name] + alone[1][name]) / 2
         assert loss.item() == pytest.approx(expected.item(), rel=1e-5), name
     sum(losses.values()).backward()
-    assert said.grad[:2].abs().amax(dim=(1, 2, 3, 4)).min() > 0
-    assert said.grad[2:].abs().max() == 0
-    assert said.grad.isfinite().all()
-    said = saying_points(truth, [0, 1, 1, 0])
-    none = losses_of_surfaces(said, [-1, -1, -1, 0], truth)
+    for part in said:
+        assert part.grad[:2].flatten(1).abs().amax(1).min() > 0
+        assert part.grad[2].abs().max() == 0
+        assert part.grad.isfinite().all()
+    hidden = truth[:2, :1].isnan().expand(-1, 3, -1, -1)
+    assert said.bins.grad[:2].abs().amax(2)[hidden].max() == 0
+    said = saying_points(truth[2:])
+    none = losses_of_surfaces(said, [0], truth[2:])
     assert none["outline"] == none["surface"] == 0
     sum(none.values()).backward()
-    assert said.grad.abs().max() == 0
+    assert all(part.grad.abs().max() == 0 for part in said)

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from sim2cam.models.prediction import (
     predict_dataset,
     save_detector,
 )
-from sim2cam.models.reader import Reading
+from sim2cam.models.reader import SURFACE_STRIDE_PX, Reading
 from sim2cam.training import device
 
 CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
@@ -68,6 +69,9 @@ class Says(torch.nn.Module):
 
     def read_close_ups(self, rgb):
         return self.reader(rgb)
+
+    def read_surfaces(self, features, categories):
+        return self.reader.surface(features, categories)
 
     def features(self, rgb):
         assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
@@ -222,26 +226,39 @@ class Reads:
     it reads categories, that an object is the first where its close-up is red and the second where not.
     """
 
-    def __init__(self, *, categories, log_spread=-2.0):
-        self.categories, self.log_spread = categories, log_spread
+    def __init__(self, *, categories, spread=0.1):
+        self.categories, self.spread = categories, spread
 
     def __call__(self, rgb):
-        cells = torch.nn.functional.avg_pool2d(rgb.float(), 4)
-        surfaces = torch.zeros(len(rgb), 2, 5, *cells.shape[2:])
-        surfaces[:, :, 0] = (cells.amax(1) > 150)[:, None] * 8.0 - 4.0
-        surfaces[:, :, 1], surfaces[:, :, 2] = 0.5, -1.0
-        surfaces[:, 1, 3] = 1.0
-        surfaces[:, :, 4] = self.log_spread
+        cells = torch.nn.functional.avg_pool2d(rgb.float(), SURFACE_STRIDE_PX)
         is_red = cells[:, 0].flatten(1).amax(1) > 150
         logits = torch.stack([is_red * 5.0, ~is_red * 3.0], 1) if self.categories else None
-        return Reading(logits, surfaces)
+        return Reading(logits, cells)
+
+    def surface(self, cells, categories):
+        shown = (cells.amax(1) > 150) * 8.0 - 4.0
+        points = torch.zeros(len(cells), 3, *cells.shape[2:])
+        points[:, 0], points[:, 1] = 0.5, -1.0
+        points[:, 2] = categories[:, None, None]
+        return Told(shown, points, torch.zeros_like(shown) + self.spread)
+
+
+class Told(NamedTuple):
+    """``SurfaceMaps`` that say what they are told to."""
+
+    shown: torch.Tensor
+    at: torch.Tensor
+    off: torch.Tensor
+
+    def points(self):
+        return self.at, self.off
 
 
 def squares_on_grey(*squares, size=(80, 100)):
-    """A picture with squares of 6 px around places, red or blue."""
+    """A picture with squares of 8 px around places, red or blue."""
     rgb = np.full((*size, 3), 100, np.uint8)
     for (x, y), colour in squares:
-        rgb[y - 3 : y + 3, x - 3 : x + 3] = colour
+        rgb[y - 4 : y + 4, x - 4 : x + 4] = colour
     return rgb
 
 
@@ -260,12 +277,12 @@ def test_surfaces_come_in_the_pixels_of_the_image(magnification):
     assert found == predict(said, rgb, scale=magnification)[0]
     assert found.category == "2"
     assert found.box_xyxy == pytest.approx(box, abs=1e-3)
-    step = 24 / FILL / 24  # pixels of the picture that a cell has
-    assert len(seen.places) == pytest.approx((6 / step) ** 2, rel=0.35)
+    step = 24 / FILL / 12  # pixels of the picture that a cell has
+    assert len(seen.places) == pytest.approx((8 / step) ** 2, rel=0.6)
     assert seen.places.mean(axis=0) == pytest.approx(square, abs=0.5 * step)
-    assert np.abs(seen.places - square).max() < 3 + step
+    assert np.abs(seen.places - square).max() < 4 + step
     assert seen.points_m == pytest.approx(np.tile([0.025, -0.05, 0.05], (len(seen.places), 1)))
-    assert seen.spreads_px == pytest.approx(12 * np.exp(-2.0), rel=1e-5)
+    assert seen.spreads_px == pytest.approx(12 * 0.1, rel=1e-5)
 
 
 def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_detection():
@@ -280,7 +297,8 @@ def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_de
     assert again.detections[0].box_xyxy == plain.detections[1].box_xyxy
     for seen, order in ((plain, ((32, 44), (118, 62))), (again, ((118, 62), (32, 44)))):
         for one, surface, place in zip(seen.detections, seen.surfaces, order, strict=True):
-            assert surface.places.mean(axis=0) == pytest.approx(place, abs=1.5)
+            cell_px = np.ptp(one.box_xyxy[::2]) / FILL / 12
+            assert surface.places.mean(axis=0) == pytest.approx(place, abs=0.5 * cell_px)
             point = (0.015, -0.03, 0.0) if one.category == "1" else (0.025, -0.05, 0.05)
             assert surface.points_m[0] == pytest.approx(point)
     detector = LoadedDetector(Says(maps, Reads(categories=True)), POSED)
@@ -290,14 +308,12 @@ def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_de
     assert sure.surfaces[0].places == pytest.approx(again.surfaces[0].places)
 
 
-def test_the_surest_cells_of_a_surface_are_taken():
-    log_spread = torch.rand(24, 24, generator=torch.Generator().manual_seed(0)) * 3 - 4
+def test_all_cells_of_a_surface_are_taken_as_sure_as_they_are():
+    spread = torch.rand(12, 12, generator=torch.Generator().manual_seed(0))
     maps = drawn_maps([(20, 20, 60, 60, 0, 4.0)])
-    said = LoadedDetector(Says(maps, Reads(categories=False, log_spread=log_spread)), POSED)
+    said = LoadedDetector(Says(maps, Reads(categories=False, spread=spread)), POSED)
     (seen,) = look(said, np.full((80, 100, 3), 250, np.uint8)).surfaces
-    assert len(seen.places) == prediction.MOST_POINTS
-    surest = log_spread.flatten().sort().values[: prediction.MOST_POINTS]
-    assert seen.spreads_px == pytest.approx(20 * surest.exp().numpy(), rel=1e-5)
+    assert seen.spreads_px == pytest.approx(20 * spread.clamp(min=0.01).flatten().numpy(), rel=1e-5)
     assert look(said, np.zeros((80, 100, 3), np.uint8)).surfaces[0].places.shape == (0, 2)
 
 

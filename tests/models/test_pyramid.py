@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sim2cam.models.close_ups import close_up_square
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps
 from sim2cam.models.prediction import LoadedDetector, look, predict
 from sim2cam.models.pyramid import Level, pyramid
-from sim2cam.models.reader import SURFACE_MAPS, SURFACE_STRIDE_PX, Reading
+from sim2cam.models.reader import SURFACE_STRIDE_PX, Reading
 
 SIDE = 320
 TRAINED_PX = (20.0, 80.0)
@@ -63,6 +64,9 @@ class SaysBySize(torch.nn.Module):
     def read_close_ups(self, rgb):
         return self.reader(rgb)
 
+    def read_surfaces(self, features, categories):
+        return self.reader.surface(features, categories)
+
     def features(self, rgb):
         return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
 
@@ -72,16 +76,30 @@ class SaysBySize(torch.nn.Module):
         return Maps(*(None if m is None else m[..., :rows, :columns] for m in maps))
 
 
-def everywhere(rgb):
+class Everywhere:
     """A reader that says of every cell that it shows the point whose x and y are its shares of the close-up."""
-    n, _, side, _ = rgb.shape
-    cells = side // SURFACE_STRIDE_PX
-    shares = (torch.arange(cells) + 0.5) / cells
-    surfaces = torch.zeros(n, 2, SURFACE_MAPS, cells, cells)
-    surfaces[:, :, 0] = 4.0
-    surfaces[:, :, 1], surfaces[:, :, 2] = shares, shares[:, None]
-    surfaces[:, :, 4] = torch.rand(cells, cells, generator=torch.Generator().manual_seed(0))
-    return Reading(None, surfaces)
+
+    def __call__(self, rgb):
+        return Reading(None, rgb[..., ::SURFACE_STRIDE_PX, ::SURFACE_STRIDE_PX])
+
+    def surface(self, cells, categories):
+        n, _, side, _ = cells.shape
+        shares = (torch.arange(side) + 0.5) / side
+        points = torch.zeros(n, 3, side, side)
+        points[:, 0], points[:, 1] = shares, shares[:, None]
+        off = torch.rand(side, side, generator=torch.Generator().manual_seed(0))
+        return Told(torch.full((n, side, side), 4.0), points, off.expand(n, -1, -1))
+
+
+class Told(NamedTuple):
+    """``SurfaceMaps`` that say what they are told to."""
+
+    shown: torch.Tensor
+    at: torch.Tensor
+    off: torch.Tensor
+
+    def points(self):
+        return self.at, self.off
 
 
 def said_of(width, objects, *, points=True):
@@ -118,7 +136,7 @@ def detector(by_width, **changes):
     card = replace(CARD, masks=bool(changes.get("points", True)))
     card = card if card.masks else replace(card, keypoints={}, objects={})
     said = {width: said_of(width, objects, **changes) for width, objects in by_width.items()}
-    return LoadedDetector(SaysBySize(nothing | said, everywhere if card.objects else None), card)
+    return LoadedDetector(SaysBySize(nothing | said, Everywhere() if card.objects else None), card)
 
 
 SMALL, LARGE = (20, 20, 52, 52), (96, 96, 224, 224)
