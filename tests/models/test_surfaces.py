@@ -42,10 +42,10 @@ def test_bricks_lie_about_as_they_are_seen(learned):
                 found.append(one.pose)
     assert len(found) >= 4
     off_deg = np.array([[turned_deg(a, b) for b in found] for a in true])
-    assert np.median(np.diag(off_deg)) < 75  # 42 when this was written
-    assert np.median(off_deg[~np.eye(len(found), dtype=bool)]) > 90  # poses of other pictures: 136
+    assert np.median(np.diag(off_deg)) < 70  # 38 when this was written
+    assert np.median(off_deg[~np.eye(len(found), dtype=bool)]) > 90  # poses of other pictures: 124
     off_m = [np.subtract(b.position_m, a.position_m) for a, b in zip(true, found, strict=True)]
-    assert np.median(np.linalg.norm(off_m, axis=1)) < 0.1  # 0.07, of 0.2 to 0.3
+    assert np.median(np.linalg.norm(off_m, axis=1)) < 0.06  # 0.02, of 0.2 to 0.3
 
 
 def turned_deg(one, other):
@@ -57,4 +57,4 @@ def test_the_record_says_what_was_learned(learned):
     terms = {"heat", "box", "category", "reading", "outline", "surface", "total"}
     assert set(record[0].losses) == terms
     assert record[-1].losses["outline"] < 0.2 * record[0].losses["outline"]
-    assert record[-1].losses["surface"] < record[0].losses["surface"] - 1.5
+    assert record[-1].losses["surface"] < record[0].losses["surface"] - 0.8  # 0.5 is the least
