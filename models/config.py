@@ -221,10 +221,6 @@ class TrainConfig:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
         if self.reader and self.keypoints:
             raise UsageError("a reader needs keypoints = false: these are found for one category")
-        if self.reader and self.fine_tuning is not None and self.fine_tuning.residual:
-            raise UsageError(
-                "fine_tuning.residual cannot correct what a reader says: leave out one of both"
-            )
         if self.masks and self.amodal:
             raise UsageError("masks need amodal = false: what is hidden has no pixels")
         for name in ("learning_rate", "clip_norm"):

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from sim2cam.models.backbones import Grid, Neck, Trunk, convolution
 from sim2cam.models.config import ARCHITECTURES, GridArchitecture
-from sim2cam.models.reader import Reader, Reading, SurfaceMaps
+from sim2cam.models.reader import RESIDUAL_CHANNELS, Reader, Reading, SurfaceMaps
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # a side of exp(0) units
@@ -20,7 +20,6 @@ MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit values
 STD_RGB = (58.4, 57.1, 57.4)
 LOG_SPREADS = (-6.0, 3.0)
 BOX_MAPS = 5  # heat and the logarithms of four sides
-RESIDUAL_CHANNELS = 32
 RARE = 0.01  # probability of an object's centre that an untrained detector gives every cell
 
 
@@ -104,7 +103,9 @@ class Detector(nn.Module):
         self.masks = _mask_head(head, n_categories) if masks else None
         self.residual = _residual_head(head, BOX_MAPS + n_categories) if residual else None
         self.reader = (
-            Reader(n_categories, categories=reader, surfaces=poses) if reader or poses else None
+            Reader(n_categories, categories=reader, surfaces=poses, residual=residual)
+            if reader or poses
+            else None
         )
         _initialise(self, generator)
 
@@ -261,6 +262,12 @@ def _said(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor
     return maps.movedim((1, 2), (-2, -1))
 
 
+def residual_heads(detector: Detector) -> list[nn.Sequential]:
+    """Returns the small heads of a detector that correct what others say; none where it has none."""
+    reader = None if detector.reader is None else detector.reader.residual
+    return [head for head in (detector.residual, reader) if head is not None]
+
+
 def _initialise(detector: Detector, generator: torch.Generator) -> None:
     for module in detector.modules():
         if isinstance(module, nn.Conv2d):
@@ -280,9 +287,14 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
         nn.init.zeros_(cast("Tensor", outputs.bias))
     if reader is not None and reader.surface is not None:
         nn.init.normal_(reader.surface.outputs.weight, std=0.01, generator=generator)
+    for layer in detector.modules():
+        if isinstance(layer, nn.Linear) and layer not in last:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
+            nn.init.zeros_(layer.bias)
     heat_bias = detector.where[1].bias
     assert isinstance(heat_bias, Tensor)
     with torch.no_grad():
         heat_bias[0] = -math.log((1 - RARE) / RARE)
-    if detector.residual is not None:
-        nn.init.zeros_(cast("Tensor", detector.residual[2].weight))
+    for corrects in residual_heads(detector):
+        nn.init.zeros_(cast("Tensor", corrects[2].weight))
+        nn.init.zeros_(cast("Tensor", corrects[2].bias))

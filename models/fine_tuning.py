@@ -13,7 +13,7 @@ from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
 from sim2cam.models.card import DetectorCard, StartRecord
 from sim2cam.models.config import FineTuning, TrainConfig
-from sim2cam.models.detector import Detector
+from sim2cam.models.detector import Detector, residual_heads
 from sim2cam.models.prediction import AnyDetector, load_detector
 
 _DEPTHS = {"neck": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
@@ -126,10 +126,10 @@ def begin_with(network: nn.Module, start: nn.Module) -> None:
 
 
 def freeze(network: Detector) -> None:
-    """Lets nothing of a network learn but its residual head."""
-    assert network.residual is not None
+    """Lets nothing of a network learn but its residual heads."""
     network.requires_grad_(requires_grad=False)
-    network.residual.requires_grad_(requires_grad=True)
+    for head in residual_heads(network):
+        head.requires_grad_(requires_grad=True)
 
 
 def _other(path: Path, name: str, was: str, now: str) -> CheckpointError:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sim2cam.models.backbones import TRUNK_CHANNELS, Trunk, convolution, doubled
 
+RESIDUAL_CHANNELS = 32
 SURFACE_STRIDE_PX = 8
 SURFACE_BINS = 16  # of a coordinate, from -1 to 1
 _BLOCKS, _SURFACE_BLOCKS = (1, 1, 1), (1, 2, 2)
@@ -69,21 +70,38 @@ class Reader(nn.Module):
         n_categories: how many categories there are.
         categories: whether it reads which one a close-up shows.
         surfaces: whether it reads which points of the surface are shown.
+        residual: whether a small head corrects the categories; it says nothing at first.
     """
 
-    def __init__(self, n_categories: int, *, categories: bool, surfaces: bool) -> None:
+    def __init__(
+        self, n_categories: int, *, categories: bool, surfaces: bool, residual: bool = False
+    ) -> None:
         super().__init__()
+        channels = TRUNK_CHANNELS[-1]
         self.trunk = Trunk(_SURFACE_BLOCKS if surfaces else _BLOCKS)
-        self.category = nn.Linear(TRUNK_CHANNELS[-1], n_categories) if categories else None
+        self.category = nn.Linear(channels, n_categories) if categories else None
+        self.residual = _residual_head(channels, n_categories) if categories and residual else None
         self.surface: SurfaceHead | None = SurfaceHead(n_categories) if surfaces else None
 
     def forward(self, image: Tensor) -> Reading:
         """Returns what the close-ups show; logits are in single precision."""
         stages = self.trunk(image)
         return Reading(
-            None if self.category is None else self.category(stages[-1].mean((2, 3))).float(),
+            None if self.category is None else self._categories(stages[-1].mean((2, 3))),
             None if self.surface is None else self.surface.features(stages),
         )
+
+    def _categories(self, whole: Tensor) -> Tensor:
+        """Returns the logits (n, c) that the means (n, k) over close-ups have."""
+        assert self.category is not None
+        logits = cast("Tensor", self.category(whole)).float()
+        return logits if self.residual is None else logits + self.residual(whole).float()
+
+
+def _residual_head(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(inputs, RESIDUAL_CHANNELS), nn.ReLU(), nn.Linear(RESIDUAL_CHANNELS, outputs)
+    )
 
 
 class SurfaceHead(nn.Module):

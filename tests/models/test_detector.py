@@ -90,6 +90,18 @@ def test_a_reader_says_what_is_asked_and_all_of_it_learns(categories, poses):
         assert parameter.grad is None or parameter.grad.abs().max() > 0, name
 
 
+def test_the_generator_alone_decides_the_first_weights():
+    made, again = (
+        Detector(
+            "nano", 3, torch.Generator().manual_seed(0),
+            poses=True, reader=True, keypoints=2, masks=True, residual=True,
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    for (name, one), other in zip(made.named_parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other), name
+
+
 def test_an_untrained_reader_is_sure_of_nothing():
     """So that no cell, category or point costs much more than another at the first step."""
     detector = Detector("nano", 3, torch.Generator().manual_seed(0), poses=True, reader=True)

@@ -98,6 +98,31 @@ def test_a_residual_head_says_nothing_at_first(base):
             assert ours is theirs is None or torch.allclose(ours, theirs, atol=1e-5)
 
 
+def test_what_a_reader_says_is_corrected_too(write_dataset, photos, tmp_path):
+    config = replace(TINY, reader=True)
+    run = tmp_path / "reads"
+    before = train_detector(((write_dataset(tmp_path / "renders"), 1.0),), config, run).network
+    weights = run / "weights.safetensors"
+    after = train_detector(
+        ((photos, 1.0),),
+        replace(config, seed=5, fine_tuning=FROZEN),
+        tmp_path / "tuned",
+        aids=Aids(start=weights),
+    ).network
+    old, new = before.state_dict(), after.state_dict()
+    assert all(torch.equal(values, new[name]) for name, values in old.items())
+    added = set(new) - set(old)
+    assert {name.rpartition("residual.")[0] for name in added} == {"", "reader."}
+    assert all(new[name].any() for name in added)
+    fresh = Detector("nano", 2, torch.Generator().manual_seed(1), residual=True, reader=True).eval()
+    begin_with(fresh, before)
+    rgb = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0)) * 255
+    with torch.inference_mode():
+        said = [network.read_close_ups(rgb).categories for network in (before, fresh, after)]
+    assert torch.allclose(said[0], said[1], atol=1e-5)  # it says nothing at first
+    assert not torch.allclose(said[0], said[2], atol=1e-5)
+
+
 def test_rates_fall_from_the_heads_to_the_stem():
     tuning = FineTuning(head_rate=0.5, layer_decay=0.1)
     layers = ("where.0.0.weight", "neck.merge_4.0.weight", "neck.lateral.1.bias", "trunk.stages.2.0.conv1.weight",

@@ -353,10 +353,6 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
             {"reader": True, "keypoints": True, "flips": False},
             "a reader needs keypoints = false: these are found for one category",
         ),
-        (
-            {"reader": True, "fine_tuning": FineTuning(residual=True)},
-            "fine_tuning.residual cannot correct what a reader says: leave out one of both",
-        ),
         ({"min_read": -0.1}, "min_read must be 0 to 1, not -0.1"),
         ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
         ({"mix_steps": -1}, "mix_steps must be 0 or more, not -1"),
