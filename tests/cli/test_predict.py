@@ -14,7 +14,7 @@ from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import save_detector
-from sim2cam.models.reader import SURFACE_MAPS, SurfaceHead
+from sim2cam.models.reader import SURFACE_BINS, SurfaceHead, SurfaceMaps
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
 
 WEIGHTS = str(SHIPPED_WEIGHTS / "dice.safetensors")
@@ -89,15 +89,16 @@ CAMERA = CameraFit(
 )  # fmt: skip
 
 
-def one_side(_head, stages):
+def one_side(_head, features, categories):
     """Says that close-ups show one side of an object in their middle, from straight before it."""
-    cells = stages[0].shape[-1]
-    across = (torch.arange(cells) + 0.5) / cells * 2 - 1
-    said = torch.zeros(len(stages[0]), 1, SURFACE_MAPS, cells, cells)
-    said[:, :, 1], said[:, :, 2], said[:, :, 3] = across, across[:, None], -1.0
-    said[:, :, 0] = 4 * (said[:, :, 1:3].abs().amax(2) < 0.7) - 2
-    said[:, :, 4] = -3.0
-    return said
+    cells = features.shape[-1]
+    across = ((torch.arange(cells) + 0.5) / cells * 2 - 1).expand(len(categories), cells, cells)
+    down = across.transpose(1, 2)
+    points = torch.stack([across, down, -torch.ones_like(across)], 1)
+    place = (points + 1) / 2 * (SURFACE_BINS - 1)
+    away = (place[:, :, None] - torch.arange(SURFACE_BINS)[:, None, None]).abs()
+    shown = 4 * (torch.maximum(across.abs(), down.abs()) < 0.7) - 2.0
+    return SurfaceMaps(shown, (1 - away).clamp(min=1e-6).log())
 
 
 @pytest.fixture
