@@ -1,6 +1,6 @@
 import json
 from dataclasses import replace
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -240,18 +240,8 @@ class Reads:
         points = torch.zeros(len(cells), 3, *cells.shape[2:])
         points[:, 0], points[:, 1] = 0.5, -1.0
         points[:, 2] = categories[:, None, None]
-        return Told(shown, points, torch.zeros_like(shown) + self.spread)
-
-
-class Told(NamedTuple):
-    """``SurfaceMaps`` that say what they are told to."""
-
-    shown: torch.Tensor
-    at: torch.Tensor
-    off: torch.Tensor
-
-    def points(self):
-        return self.at, self.off
+        off = torch.zeros_like(shown) + self.spread
+        return SimpleNamespace(shown=shown, points=lambda: (points, off))
 
 
 def squares_on_grey(*squares, size=(80, 100)):

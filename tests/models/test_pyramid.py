@@ -3,7 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,18 +88,8 @@ class Everywhere:
         points = torch.zeros(n, 3, side, side)
         points[:, 0], points[:, 1] = shares, shares[:, None]
         off = torch.rand(side, side, generator=torch.Generator().manual_seed(0))
-        return Told(torch.full((n, side, side), 4.0), points, off.expand(n, -1, -1))
-
-
-class Told(NamedTuple):
-    """``SurfaceMaps`` that say what they are told to."""
-
-    shown: torch.Tensor
-    at: torch.Tensor
-    off: torch.Tensor
-
-    def points(self):
-        return self.at, self.off
+        said = points, off.expand(n, -1, -1)
+        return SimpleNamespace(shown=torch.full((n, side, side), 4.0), points=lambda: said)
 
 
 def said_of(width, objects, *, points=True):
