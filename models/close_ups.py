@@ -84,7 +84,8 @@ def draw_close_up(
 def surface_in(
     picture: Picture, number: int, matrix: NDArray[np.float64], side: int
 ) -> NDArray[np.float32]:
-    """Returns which points of an object a close-up of it shows (3, h/8, w/8), as ``Reading`` has them.
+    """Returns which points of an object a close-up of it shows (3, h/8, w/8), as
+    ``SurfaceMaps.points`` has them.
 
     They are NaN where it shows something else, and all of them where the picture does not tell.
 

@@ -15,10 +15,7 @@ from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import LensError
 
 _OFF_PX = 0.5
-_OTHER_POINTS, _OTHER_SHARE = (
-    3,
-    0.25,
-)  # of those at its edge, which rounding moves to the next pixel
+_OTHER_POINTS, _OTHER_SHARE = 3, 0.25  # of those at its edge: rounding moves some beyond
 _STILL_SHARE = 0.25  # of what has no label; the rest may be things that move, as it says nowhere
 _REST_STEP = 37  # of so many pixels one is looked at
 _LEAST_REST = 20
@@ -40,6 +37,7 @@ def audit_flow(
     if sample.lens is None or other.lens is None:
         return
     there = {label.instance_id: label for label in other.objects or ()}
+    rounded = {**channels, "depth": channels["depth"] + DEPTH_SCALE_M / 2}  # at most by so much
     for index, label in enumerate(sample.objects or ()):
         then = there.get(label.instance_id)
         if then is None or label.pose is None or then.pose is None:
@@ -47,7 +45,7 @@ def audit_flow(
         place = f"object {index} (category {label.category}): {name}"
         rows, columns = _flowing(name, channels, label.instance_id)
         points = _points_on(label, sample, channels, rows, columns)
-        farther = _points_on(label, sample, channels, rows, columns, DEPTH_SCALE_M / 2)
+        farther = _points_on(label, sample, rounded, rows, columns)
         found = _ends(name, channels, rows, columns)
         yield from _off_problems(f"{place} is", points, found, then, other, farther)
         seen = channels[name][rows, columns, 2] == FLOW_SEEN
@@ -99,10 +97,9 @@ def _points_on(
     channels: Channels,
     rows: NDArray[np.intp],
     columns: NDArray[np.intp],
-    farther_m: float = 0.0,
 ) -> Floats:
-    """Returns what pixels see (n, 3), in the frame of an object, were it so much farther off."""
-    points = seen_points(sample, channels["depth"] + farther_m, rows, columns)
+    """Returns what pixels see (n, 3), in the frame of an object."""
+    points = seen_points(sample, channels["depth"], rows, columns)
     return on_object(points, label, sample, rows.astype(np.float64))
 
 
