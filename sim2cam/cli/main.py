@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated, Any
 
 import tyro
@@ -87,7 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     try:
         _check_launch(command)
-        command.execute()
+        with _interrupts_kept():
+            command.execute()
     except UsageError as error:
         return _fail(error, 2)
     except Sim2CamError as error:
@@ -97,6 +103,35 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Raises KeyboardInterrupt in place of the error that an interrupt became on its way.
+
+    C code that calls Python, as ctypes does for each argument of OpenGL's functions, may report
+    whatever that raised as an error of its own.
+    """
+    ours = threading.current_thread() is threading.main_thread()  # others may set no handler
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except Exception as error:
+        if interrupted:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _check_launch(command: object) -> None:

@@ -1,5 +1,6 @@
 """The command line as a user meets it: words, exit codes, streams."""
 
+import ctypes
 import json
 import os
 import signal
@@ -223,3 +224,21 @@ def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     assert main(["check", str(tmp_path / "d")]) == 1
     assert main([*render, "--workers", "1", "--resume", "-q"]) == 0
     assert main(["check", str(tmp_path / "d")]) == 0
+
+
+@pytest.mark.usefixtures("interrupts_heard")
+def test_an_interrupt_that_ctypes_makes_an_error_of_its_own_is_one(monkeypatch, capsys):
+    class Interrupted:
+        @classmethod
+        def from_param(cls, _):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    absolute = ctypes.CDLL(None).abs
+    absolute.argtypes = [Interrupted]
+    monkeypatch.setattr("sim2cam.cli.main.Doctor.execute", lambda _: absolute(1))
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "\nsim2cam: interrupted. \n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.setattr("sim2cam.cli.main.Doctor.execute", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["doctor"])
