@@ -28,6 +28,7 @@ from settled.rest import BLOCK, Block, measure_block, summary
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.render.rasterizer import rasterizer
 
 RESULTS = Path(__file__).parent / "results"
@@ -36,9 +37,7 @@ SETTLED = (
     "dice", "cubes", "cards", "chessboard", "twisty", "groceries", "fasteners", "lmo", "bin", "shelf",
 )  # fmt: skip
 """Recipes whose scenes are let go again, each as often as the others."""
-RECIPES = (
-    *SETTLED, "panda", "dice-camera", "dice-film", "dice-fisheye", "dice-hidden", "dice-rooms",
-)  # fmt: skip
+RECIPES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
 @dataclass(frozen=True)

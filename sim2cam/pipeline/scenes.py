@@ -234,16 +234,21 @@ def _reached(trial: _Trial, scene: Scene) -> dict[str, Reached] | _Rejection:
 
 
 def _check_budget(trial: _Trial, rejections: Sequence[_Rejection]) -> None:
-    """Refuses to go on when what rejected the last draft has rejected as many as it may."""
+    """Refuses to go on when what rejected the last draft has rejected as many as it may.
+
+    Drafts that do not settle count in a row: where others settle and fail a requirement, it is that
+    one's budget that is spent.
+    """
     last = rejections[-1]
+    unsettled = list(itertools.takewhile(lambda one: one.requirement is None, reversed(rejections)))
     counts = Counter(rejection.requirement for rejection in rejections)
     scene = f"scene {trial.index} of recipe '{trial.recipe.name}'"
     others = [_tally(name, count) for name, count in counts.items() if name != last.requirement]
     besides = f" Besides, {', '.join(others)}." if others else ""
-    if last.requirement is None and counts[None] >= MAX_ATTEMPTS:
+    if len(unsettled) >= MAX_ATTEMPTS:
         raise SceneError(
-            f"{scene} did not settle in {MAX_ATTEMPTS} attempts (last: {last}).{besides} Use fewer "
-            "objects, a larger region or slower throws."
+            f"{scene} did not settle in {MAX_ATTEMPTS} attempts in a row (last: {last}).{besides} "
+            "Use fewer objects, a larger region or slower throws."
         )
     if last.requirement and counts[last.requirement] >= _budget(trial, last.requirement):
         raise SceneError(

@@ -205,7 +205,7 @@ def interrupts_heard():
 @pytest.mark.usefixtures("interrupts_heard")
 def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     (tmp_path / "r.toml").write_text(SMALL)
-    render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "48"]
+    render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "32"]
     render += ["--size", "320x240"]  # which takes long enough to be interrupted in
     command = [sys.executable, "-m", "sim2cam", *render, "--workers", workers]
     child = subprocess.Popen(

@@ -23,7 +23,7 @@ from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.render.frame import FLOWS
 
 RECIPE = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
-COUNT = 36  # two whole shards and a short one
+COUNT = 20  # a whole shard and a short one
 
 
 def make(root: Path, *, count: int = COUNT, workers: int = 1, **kwargs):
@@ -67,7 +67,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
     assert child.wait() == -signal.SIGKILL
     assert list(root.glob("shards/*.part"))
     assert [problem.what for problem in check_dataset(root).problems] == [
-        "incomplete: 0 of 36 samples are there. Run its command again with --resume."
+        "incomplete: 0 of 20 samples are there. Run its command again with --resume."
     ]
     subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
     assert bytes_of(root) == bytes_of(plain)
@@ -80,7 +80,7 @@ def test_a_larger_count_extends(plain, tmp_path):
     assert bytes_of(tmp_path / "d") == bytes_of(plain)
     shutil.rmtree(tmp_path / "d/shards/000001")
     assert [problem.what for problem in check_dataset(tmp_path / "d").problems] == [
-        "incomplete: 20 of 36 samples are there. Run its command again with --resume."
+        "incomplete: 16 of 20 samples are there. Run its command again with --resume."
     ]
 
 
@@ -121,7 +121,9 @@ def test_a_sample_says_what_its_depth_is(plain):
 
 def test_a_scene_that_never_settles_is_an_error(monkeypatch):
     monkeypatch.setattr(module, "blind_spot", lambda _scene: "the lens folds back")
-    with pytest.raises(SceneError, match=r"did not settle in 20 attempts \(last: the lens folds"):
+    with pytest.raises(
+        SceneError, match=r"did not settle in 20 attempts in a row \(last: the lens folds"
+    ):
         settled_scene(RECIPE, 0, 0)
 
 

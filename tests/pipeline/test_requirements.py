@@ -1,5 +1,6 @@
 """Requirements: measured, rejected, counted, balanced, and starved with a name."""
 
+import itertools
 import json
 import math
 import re
@@ -11,6 +12,7 @@ from sim2cam.dataset.card import card_of
 from sim2cam.dataset.reader import read_scenes
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.errors import SceneError
+from sim2cam.pipeline import scenes
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import Recipe, RenderOptions, load_recipe
 from sim2cam.pipeline.records import read_settled
@@ -132,6 +134,17 @@ def test_what_starves_is_named_with_how_often_all_failed():
     ) or re.search(
         r"Besides, \d+ drafts? did not settle, \d+ drafts? failed 'warm'", str(caught.value)
     )
+
+
+def test_drafts_that_do_not_settle_are_counted_in_a_row(monkeypatch):
+    drafts = itertools.count(1)
+    monkeypatch.setattr(
+        scenes, "blind_spot", lambda _: None if next(drafts) % 6 == 0 else "the lens folds back"
+    )
+    never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
+    found = r"requirement 'crowd' 5 times .* Besides, (2[5-9]|3\d) drafts did not settle\."
+    with pytest.raises(SceneError, match=found):
+        settled_scene(needing(crowd=never), 0, 0)
 
 
 def test_counterfactuals_are_held_to_the_same():
