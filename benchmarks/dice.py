@@ -28,6 +28,7 @@ from sim2cam.pipeline.ladder import (
     FIXED,
     RANDOMIZED,
     REAL,
+    RETRANSLATED,
     TRANSLATED,
     Arm,
     Plan,
@@ -44,6 +45,7 @@ PLAN = Plan(
         Arm("randomized + camera fit", (CAMERA,)),
         Arm("+ transfer", (RANDOMIZED, "reinhard")),
         Arm("+ translated", (RANDOMIZED, TRANSLATED)),
+        Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
         Arm("real only (200 labelled photos)", (REAL,)),
         Arm("sim without randomization", (FIXED,)),
     ),
@@ -71,12 +73,15 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Runs what is missing and writes the scores of what is there."""
     start = time.monotonic()
-    captures = splits()
+    captures, plan = splits(), PLAN
     if arguments.minutes > 0:
-        prepare_data(PLAN, captures, arguments.work, workers=arguments.at_once)
+        empty = prepare_data(plan, captures, arguments.work, workers=arguments.at_once)
+        for name, reason in empty.items():
+            print(f"no arm with '{name}' is run: {reason}", flush=True)
+        plan = replace(plan, arms=tuple(a for a in plan.arms if empty.keys().isdisjoint(a.data)))
     left = arguments.minutes - (time.monotonic() - start) / 60
     for done in run_pieces(
-        PLAN, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
+        plan, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
     ):
         print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.stem}", flush=True)
     scores = score_ladder(PLAN, captures, RESULTS / "dice", baseline=BASELINE)

@@ -30,6 +30,7 @@ DICE_ARMS = (
     "randomized + camera fit",
     "+ transfer",
     "+ translated",
+    "+ translated, next seed",
     "real only (200 labelled photos)",
 )
 RENDERERS = (

@@ -39,10 +39,11 @@ class Ladder:
     out: Path
     """Folder of the ladder."""
     arms: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
-    """Comma-separated groups: core, transfers, features (adapted to the style photos), curve (5 to 200
-    labelled photos), mixed (these and renders), tuned (renders, then these); or arms: fixed, randomized,
-    camera (cameras drawn around the one of the style photos), translated, real, real-25, mixed-25,
-    tuned-25, coral, or a transfer."""
+    """Comma-separated groups: core, transfers, translators (ours with two seeds; cyclegan, cut and
+    fastcut as published), features (adapted to the style photos), curve (5 to 200 labelled photos),
+    mixed (these and renders), tuned (renders, then these); or arms: fixed, randomized, camera (cameras
+    drawn around the one of the style photos), translated, real, real-25, mixed-25, tuned-25, coral, or
+    a transfer."""
     seeds: int = 3
     """Trainings of each arm."""
     steps: int | None = None

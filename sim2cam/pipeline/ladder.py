@@ -16,10 +16,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from sim2cam import images
+from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
+from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
@@ -35,7 +37,7 @@ from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.cameras import recipe_around
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.generate import generate
-from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.recipe import AdaptOptions, load_recipe
 from sim2cam.pipeline.translate import (
     Certification,
     apply_transfer,
@@ -45,7 +47,9 @@ from sim2cam.pipeline.translate import (
 from sim2cam.training.device import use_threads
 
 REAL = "real"  # the labelled captures, among the names of data sets; ``real-25``: so many of them
-TRANSLATED = "translated"  # by the network; other translations have the names of their methods
+TRANSLATED = "translated"  # by the default network; others have the names of their methods
+RETRANSLATED = "translated-1"  # by the default network, trained with the next seed
+PUBLISHED = get_args(ReferenceMethod)
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
 CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
@@ -57,9 +61,10 @@ TUNING_SHARE = 0.25
 
 _PLAN = "plan.json"
 _RUNS, _TRANSFERS, _CAMERA_FIT = "runs", "transfers", "camera-fit"
+_TRANSLATIONS = {TRANSLATED, RETRANSLATED, *METHODS, *PUBLISHED}
 _PARTS = {
-    FIXED, RANDOMIZED, CAMERA, TRANSLATED, *METHODS, _RUNS, _TRANSFERS, _CAMERA_FIT, PREDICTIONS,
-    _PLAN, RESULT, PAGE,
+    FIXED, RANDOMIZED, CAMERA, *_TRANSLATIONS, _RUNS, _TRANSFERS, _CAMERA_FIT, PREDICTIONS, _PLAN,
+    RESULT, PAGE,
 }  # fmt: skip
 
 
@@ -158,7 +163,7 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
         Sim2CamError: a data set cannot be made.
     """
     names = {name for arm in plan.arms for name in arm.data}
-    translated = sorted(names & {*METHODS, TRANSLATED})
+    translated = sorted(names & _TRANSLATIONS)
     if plan.fixed is not None and (FIXED in names or any(map(plan.begins_plain, plan.arms))):
         _render(plan, plan.fixed, work / FIXED, workers)
     if RANDOMIZED in names or translated:
@@ -356,9 +361,10 @@ def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers
     run, sim = work / _TRANSFERS / name, read_dataset(work / RANDOMIZED)
     options = load_recipe(plan.recipe).adapt
     certification = Certification(options.certificate)
-    if name == TRANSLATED:
+    training = _network(name, options)
+    if training is not None:
         train_network(
-            sim, captures.style, options.translator, run, certification=certification,
+            sim, captures.style, training, run, certification=certification,
             resume=True, device="cpu", progress=None,
         )  # fmt: skip
     elif not run.is_dir():
@@ -376,6 +382,20 @@ def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers
         progress=lambda _done, _total: None,
     )
     return certificate.kept
+
+
+def _network(
+    name: str, options: AdaptOptions
+) -> TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig] | None:
+    """Returns the training of the network that makes a translation; None where it has none."""
+    if name in PUBLISHED:
+        return cast(ReferenceMethod, name), options.reference
+    translator = options.translator
+    trainings = {
+        TRANSLATED: translator,
+        RETRANSLATED: replace(translator, seed=translator.seed + 1),
+    }
+    return trainings.get(name)
 
 
 def _parts(names: tuple[str, ...], piece: Piece) -> Parts:

@@ -18,8 +18,10 @@ from sim2cam.pipeline.ladder import (
     CAMERA,
     FIXED,
     PREDICTIONS,
+    PUBLISHED,
     RANDOMIZED,
     REAL,
+    RETRANSLATED,
     TRANSLATED,
     Arm,
     Plan,
@@ -35,8 +37,8 @@ CHEAP = "reinhard"  # the transfer of the core ladder
 
 _NOT_ASKED = "not asked for; --arms names it"
 _NOT_DONE = "no training is done yet; the same command with --resume goes on"
-_CORE, _TRANSFERS, _CURVE, _MIXED = "core", "transfers", "curve", "mixed"
-_TUNED, _FEATURES = "tuned", "features"
+_CORE, _TRANSFERS, _TRANSLATORS, _CURVE = "core", "transfers", "translators", "curve"
+_MIXED, _TUNED, _FEATURES = "mixed", "tuned", "features"
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,22 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
             )
             for name in METHODS
         ),
-        Rung(TRANSLATED, (_CORE,), Arm("+ translated", (RANDOMIZED, TRANSLATED)), no_look),
+        Rung(
+            TRANSLATED,
+            (_CORE, _TRANSLATORS),
+            Arm("+ translated", (RANDOMIZED, TRANSLATED)),
+            no_look,
+        ),
+        Rung(
+            RETRANSLATED,
+            (_TRANSLATORS,),
+            Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
+            no_look,
+        ),
+        *(
+            Rung(name, (_TRANSLATORS,), Arm(f"+ {name}", (RANDOMIZED, name)), no_look)
+            for name in PUBLISHED
+        ),
         *(
             Rung(
                 method,

@@ -108,6 +108,20 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
         score_ladder(PLAN, captures, results, baseline="randomized")
 
 
+def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
+    (tmp_path / "tiny.toml").write_text(
+        'base = "dice"\n[adapt.translator]\npreset = "demo"\nsteps = 2\npatch_px = 32\nbatch = 1\n'
+        "[adapt.reference]\nsteps = 1\npatch_px = 32\nblocks = 5\nwidth = 2\n"
+    )
+    names = ("translated", "translated-1", "cyclegan", "cut", "fastcut")
+    arms = tuple(Arm(f"+ {name}", ("randomized", name)) for name in names)
+    plan = replace(PLAN, arms=arms, recipe=str(tmp_path / "tiny.toml"))
+    rejected = ladder.prepare_data(plan, captures, work, workers=1)
+    assert set(rejected) <= {"cyclegan", "cut", "fastcut"}  # what one step teaches may be refused
+    headers = [json.loads((work / name / "dataset.json").read_text()) for name in names]
+    assert len({header["transfer_digest"] for header in headers}) == len(names)
+
+
 def test_arms_of_renders_begin_with_plain_scenes_where_there_are_some(work, captures, tmp_path):
     (work / "fixed").symlink_to(work / "randomized")
     plan = replace(PLAN, arms=(PLAN.arms[0], PLAN.arms[2]), seeds=(0,), fixed="dice-fixed")
