@@ -1,16 +1,16 @@
-"""What a camera fit is worth on hidden cameras: equal trainings with and without it, on sets of each.
+"""What fitting a camera and translating are worth on hidden cameras: equal trainings, scored on each.
 
     python benchmarks/hidden.py [--work DIR] [--at-once N] [--minutes M]
 
 Three cameras, none of them the stand-in that ships: lens, sensor, tone, table and light of each are drawn
 from a seed. They take path-traced pictures, so that there is a gap between these and what is trained on:
-60 without labels, from which each camera is told, and 200 that are scored. Pictures, data and trainings go
+60 without labels, from which each camera is told and looks are learned, and 200 that are scored. Pictures, data and trainings go
 to ``--work`` and are resumed; the scores go to ``benchmarks/results/hidden.json``. With ``--minutes``
 no picture set, data set or training is started after that time; what there is is scored.
 
-Each picture takes about 17 s of one core, so all 780 nearly four hours; each of five data sets about ten
-minutes, and so does each of four trainings: renders with cameras as drawn are made and trained on
-once for all three. Needs ``pip install "sim2cam[reference]"``.
+Each picture takes about 17 s of one core, so all 780 nearly four hours; each of eleven data sets about ten
+minutes, each of three translators half an hour, and each of ten trainings ten minutes: renders with cameras
+as drawn are made and trained on once for all three. Needs ``pip install "sim2cam[reference]"``.
 """
 
 from __future__ import annotations
@@ -39,17 +39,27 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.imprint import imprint, imprint_gaps
-from sim2cam.pipeline.ladder import CAMERA, FIXED, RANDOMIZED, Plan, prepare_data, run_pieces
+from sim2cam.pipeline.ladder import (
+    CAMERA,
+    FIXED,
+    RANDOMIZED,
+    TRANSLATED,
+    Arm,
+    Plan,
+    prepare_data,
+    run_pieces,
+)
 from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.seeds import stream
 
 CAMERAS = 3
+SHARED = "shared"
 PICTURES = {"style": 60, "test": 200}
 SIZE_PX = (384, 384)
 STANDIN = Path(__file__).with_name("standin.toml")
-ARMS = {arm.data[0]: arm for arm in PLAN.arms if arm.data in ((RANDOMIZED,), (CAMERA,))}
-HIDDEN = replace(PLAN, arms=tuple(ARMS.values()), seeds=(0,))
+COMPARED = ((RANDOMIZED,), (CAMERA,), (RANDOMIZED, "reinhard"), (RANDOMIZED, TRANSLATED))
+HIDDEN = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.data in COMPARED), seeds=(0,))
 
 
 @dataclass(frozen=True)
@@ -78,9 +88,9 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
         root = arguments.work / f"camera-{number}"
         if left() > 0:
             make_pictures(number, root / "photos", arguments.at_once)
-        for data in ARMS:
+        for arm in plan.arms:
             if left() > 0:
-                run_arm(plan, data, root, arguments, left())
+                run_arm(plan, arm, root, arguments, left())
         if not any((root / "predictions").glob("*.json")):
             continue
         found.append({"camera": number, **scored(plan, number, root, arguments.work)})
@@ -140,36 +150,47 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def run_arm(plan: Plan, data: str, root: Path, arguments: Arguments, minutes: float) -> None:
+def run_arm(plan: Plan, arm: Arm, root: Path, arguments: Arguments, minutes: float) -> None:
     """Trains an arm, unless it was, and writes what it finds in the pictures of a camera.
 
     Args:
         plan: of the trainings.
-        data: name of the data set that it is trained on.
+        arm: one of its arms.
         root: folder of the camera.
         arguments: where all of them are.
         minutes: after which no training is started.
     """
-    captures = captures_of(root)
-    own, shared = replace(plan, arms=(ARMS[data],)), arguments.work / "shared"
-    work = shared if data == RANDOMIZED else root
-    if data == CAMERA and not (root / FIXED).exists():  # what no camera changes is made once
-        (root / FIXED).symlink_to((shared / FIXED).absolute(), target_is_directory=True)
-    prepare_data(own, captures, work, workers=arguments.at_once)
+    captures, own = captures_of(root), replace(plan, arms=(arm,))
+    work = folder_of(arm, root, arguments.work)
+    if work == root:
+        for name in (FIXED, RANDOMIZED):  # what no camera changes is made once
+            if not (root / name).exists():
+                place = (arguments.work / SHARED / name).absolute()
+                (root / name).symlink_to(place, target_is_directory=True)
+    empty = prepare_data(own, captures, work, workers=arguments.at_once)
+    for reason in empty.values():
+        print(f"{root.name}: {arm.name} is not run: {reason}", flush=True)
+    if empty:
+        return
     for done in run_pieces(
         own, captures, work, root / "predictions", workers=arguments.at_once, minutes=minutes
     ):
         print(f"{root.name}: {done.stem}", flush=True)
 
 
+def folder_of(arm: Arm, root: Path, work: Path) -> Path:
+    """Returns where data and training of an arm are: with the camera, or where no camera has a part in them."""
+    return work / SHARED if arm.data == (RANDOMIZED,) else root
+
+
 def scored(plan: Plan, number: int, root: Path, work: Path) -> dict[str, Any]:
     """Returns the scores of a camera's arms, and how well the looks of their renders are told from its own."""
     captures = captures_of(root)
     own = imprints_of(captures.style)
-    places = {RANDOMIZED: work / "shared" / RANDOMIZED, CAMERA: root / CAMERA}
+    places = {arm.name: folder_of(arm, root, work) / arm.data[-1] for arm in plan.arms}
     gaps = {
-        ARMS[data].name: imprint_gaps(own, imprints_of(read_dataset(place)), number)
-        for data, place in places.items()
+        name: imprint_gaps(own, imprints_of(read_dataset(place)), number)
+        for name, place in places.items()
         if place.is_dir()
     }
     return {

@@ -46,7 +46,6 @@ COMPARED = (
 )  # fmt: skip
 GAPS = {"sliced": "distance", "detail": "of detail"}
 IMPRINTS = ("lens", "exposure", "tone", "sharpness", "noise", "jpeg")
-HIDDEN = ("randomized", "randomized + camera fit")
 UNCHANGED = (
     ("rendered", "same", "hidden cameras, 20 pictures then, 8 now"),
     ("dice", "same", "photos of dice at random, 60 then, 20 now"),
@@ -269,32 +268,37 @@ def imprint_table(results: dict[str, Any] | None) -> str:
 
 
 def hidden_table(results: dict[str, Any] | None) -> str:
-    """Returns what the camera fit is worth on hidden cameras as Markdown.
+    """Returns what fitting and translating are worth on hidden cameras as Markdown.
 
     Args:
         results: the content of ``hidden.json``, None when it is not there.
     """
     scores = [
-        f"| hidden camera | {' | '.join(f'AP50, {name}' for name in HIDDEN)} | difference | p, Holm |",
-        f"|{'---|' * (3 + len(HIDDEN))}",
+        "| hidden camera | trained on | AP50 | difference to randomized | p, Holm |",
+        f"|{'---|' * 5}",
     ]
     heads = " | ".join(f"by {step}" for step in IMPRINTS)
     gaps = [f"| AUC of renders | {heads} |", f"|---|{'---|' * len(IMPRINTS)}"]
     cameras = (results or {}).get("cameras", [])
     if not cameras:
-        scores.append(f"| not run |{' |' * (2 + len(HIDDEN))}")
+        scores.append("| not run | | | | |")
         gaps.append(f"| not run |{' |' * len(IMPRINTS)}")
     for one in cameras:
-        arms = {arm["name"]: _score(arm["ap50"]) for arm in one["arms"]}
-        cells = [arms.get(name, "not run") for name in HIDDEN]
-        (found,) = one["comparisons"] or [None]
-        cells += [_score(found), f"{found['p_holm']:.3f}"] if found else ["not run", ""]
-        scores.append(f"| {one['camera']} | {' | '.join(cells)} |")
+        differences = {found["first"]: found for found in one["comparisons"]}
+        scores += [
+            f"| {one['camera']} | {arm['name']} | {_score(arm['ap50'])} "
+            f"| {_difference(differences.get(arm['name']))} |"
+            for arm in one["arms"]
+        ]
         gaps += [
             f"| camera {one['camera']}, {name} | {' | '.join(_imprints(told))} |"
             for name, told in one["imprints"].items()
         ]
     return "\n".join([*scores, "", *gaps])
+
+
+def _difference(found: dict[str, Any] | None) -> str:
+    return f"{_score(found)} | {found['p_holm']:.3f}" if found else "— | —"
 
 
 def _imprints(told: dict[str, Any]) -> list[str]:

@@ -39,18 +39,23 @@ def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
     import make_standin
 
     monkeypatch.setattr(hidden, "CAMERAS", 1)
-    monkeypatch.setattr(hidden, "PICTURES", {"style": 12, "test": 3})
+    monkeypatch.setattr(hidden, "PICTURES", {"style": 20, "test": 3})
     monkeypatch.setattr(hidden, "SIZE_PX", (96, 96))
     monkeypatch.setattr(make_standin, "SAMPLES", 1)
     config = replace(HIDDEN.config, steps=2, batch=2, crop_px=64)
-    plan = replace(HIDDEN, pictures=10, config=config)
+    recipe = tmp_path / "dice.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\npreset = "demo"\nsteps = 2\npatch_px = 64\n'
+    )
+    plan = replace(HIDDEN, pictures=10, config=config, recipe=str(recipe))
     arguments = Arguments(tmp_path / "work", at_once=1, out=tmp_path)
     main(arguments, plan)
     found = json.loads((tmp_path / "hidden.json").read_text())
     (camera,) = found["cameras"]
-    assert [arm["name"] for arm in camera["arms"]] == ["randomized", "randomized + camera fit"]
+    names = ["randomized", "randomized + camera fit", "+ transfer", "+ translated"]
+    assert [arm["name"] for arm in camera["arms"]] == names
     assert camera["protocol"]["test_images"] == 3
-    assert set(camera["imprints"]) == {"randomized", "randomized + camera fit"}
+    assert set(camera["imprints"]) == set(names)
     values = [gap["value"] for gap in camera["imprints"]["randomized"].values()]
     assert values
     assert np.isfinite(values).all()

@@ -46,6 +46,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "| randomized + camera fit | not run | not run | not run | 0 |",
         "| + transfer | not run | not run | not run | 0 |",
         "| + translated | not run | not run | not run | 0 |",
+        "| + translated, next seed | not run | not run | not run | 0 |",
         "| real only (200 labelled photos) | not run | not run | not run | 0 |",
         f"| another | {cell} | {cell} | {cell} | 3 |",
         "<!-- dice-results:end -->",
@@ -54,7 +55,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert made("README.md", tmp_path).count("not run") == 18 + 6 + 6
+    assert made("README.md", tmp_path).count("not run") == 21 + 6 + 6
     assert (
         made("docs/results.md", tmp_path).count("not run")
         == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1 + 1 + 2
@@ -161,15 +162,16 @@ def test_hidden_cameras_have_their_scores_and_what_tells_them(tmp_path):
     both = {
         "camera": 0,
         "arms": [{"name": name, "ap50": SCORE} for name in names],
-        "comparisons": [SCORE | {"p_holm": 0.04}],
+        "comparisons": [SCORE | {"first": names[1], "p_holm": 0.04}],
         "imprints": {names[0]: {"jpeg": SCORE}},
     }
     alone = both | {"camera": 1, "arms": both["arms"][:1], "comparisons": [], "imprints": {}}
     (tmp_path / "hidden.json").write_text(json.dumps({"cameras": [both, alone]}))
     lines = made("docs/results.md", tmp_path).splitlines()
     score = "0.500 (0.450–0.551)"
-    assert f"| 0 | {score} | {score} | {score} | 0.040 |" in lines
-    assert f"| 1 | {score} | not run | not run |  |" in lines
+    assert f"| 0 | randomized | {score} | — | — |" in lines
+    assert f"| 0 | randomized + camera fit | {score} | {score} | 0.040 |" in lines
+    assert f"| 1 | randomized | {score} | — | — |" in lines
     assert f"| camera 0, randomized |{' not told |' * 5} {score} |" in lines
 
 
