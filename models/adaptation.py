@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sim2cam.models.decoding import decode
 from sim2cam.models.detector import STRIDE_PX, Detector, Maps, is_peak
 from sim2cam.models.losses import TargetTensors, detector_losses, total_loss
-from sim2cam.models.prediction import decode
 from sim2cam.models.targets import Targets, stacked, targets_of
 from sim2cam.training.processes import over_all, sharing
 

@@ -6,7 +6,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from sim2cam.models.detector import STRIDE_PX, Detector, Maps
-from sim2cam.models.prediction import PAD_TO_PX, LoadedDetector
+from sim2cam.models.prediction import LoadedDetector
+from sim2cam.models.tiles import PAD_TO_PX
 from sim2cam.training.device import autocast
 
 

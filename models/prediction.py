@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,14 +20,8 @@ from sim2cam.models.card import DetectorCard, card_from_json
 from sim2cam.models.close_ups import close_up, close_up_square, side_px
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.config import ARCHITECTURES
-from sim2cam.models.detector import (
-    STRIDE_PX,
-    UNIT_PX,
-    Detector,
-    Maps,
-    is_peak,
-    point_places,
-)
+from sim2cam.models.decoding import Decoded, decode
+from sim2cam.models.detector import Detector, Maps
 from sim2cam.models.folding import folded
 from sim2cam.models.masks import category_masks, instance_masks
 from sim2cam.models.named import check_operators, lacking
@@ -37,28 +30,14 @@ from sim2cam.models.named_network import named_network
 from sim2cam.models.novelty import Familiar, distance, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
-from sim2cam.models.seen import (
-    MAX_DETECTIONS,
-    SCORE_FLOOR,
-    Prediction,
-    Surface,
-    scaled,
-    widened,
-    without_duplicates,
-)
+from sim2cam.models.seen import Prediction, Surface, widened, without_duplicates
+from sim2cam.models.tiles import maps_of
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
 Floats = NDArray[np.float64]
 
 _LEAST_SPREAD = 0.01  # of a point of a surface, over the reach: less is not to be believed
-
-PAD_TO_PX = 32
-TILE_PX = 1536
-"""Sides, at the network's scale, of what is looked at in one go: larger pictures would not fit into memory."""
-
-AROUND_PX = 128
-"""What a tile's network sees around it, beyond which ``nano`` sees nothing and the larger ones hardly anything."""
 
 
 @dataclass(frozen=True)
@@ -108,33 +87,6 @@ def own_detector(detector: AnyDetector, what: str) -> LoadedDetector:
     if isinstance(detector, NamedDetector):
         raise lacking(detector.card.architecture, what)
     return detector
-
-
-class Decoded(NamedTuple):
-    """What the maps of one image say.
-
-    Attributes:
-        boxes: (n, 4) pixels.
-        scores: (n,) the surest first.
-        categories: class indices (n,).
-        heat: probability of there being an object (n,).
-        keypoints: places, spreads and how sure it is that each is seen (n, k, 4), pixels; None without
-            keypoints.
-        surfaces: of every cell of their close-ups, the logit of its showing the object, which point, and how
-            far off that is, as ``SurfaceMaps`` has them (n, 5, h, w); None without poses.
-    """
-
-    boxes: Tensor
-    scores: Tensor
-    categories: Tensor
-    heat: Tensor
-    keypoints: Tensor | None
-    surfaces: Tensor | None = None
-
-    def of(self, chosen: Tensor) -> Decoded:
-        """Returns what is said of some objects, which a mask (n,) or their numbers choose."""
-        cut = {name: each[chosen] for name, each in self._asdict().items() if each is not None}
-        return self._replace(**cut)
 
 
 def load_detector(path: Path, *, device: str = "cpu") -> AnyDetector:
@@ -287,7 +239,7 @@ def _glance(
     """Returns what a detector says of a picture at one level, of objects that count there."""
     card = detector.card
     height, width = rgb.shape[:2]
-    maps, features = maps_of(detector, rgb, level.scale)
+    maps, features = maps_of(detector.folded, rgb, level.scale)
     said = decode(maps, score_floor, slopes_and_offsets(card.scaling, card.categories))
     longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
     said = said.of((longer_px >= level.least_px) & (longer_px <= level.most_px))
@@ -455,115 +407,3 @@ def look_at_dataset(
         if progress is not None:
             progress(done, len(dataset.samples))
     return seen
-
-
-def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None = None) -> Decoded:
-    """Returns what lies at the peaks of the maps of one image.
-
-    A score is the geometric mean of the probabilities of there being an object and of its category,
-    calibrated where that is known how.
-
-    Args:
-        maps: of one image.
-        score_floor: as for ``look``.
-        scaling: slopes and offsets of logits, for each category (c, 2); scores stay when None.
-    """
-    heat = maps.heat[0].float().sigmoid()  # (h, w)
-    probability, category = maps.classes[0].float().softmax(0).max(0)  # (h, w) each
-    scores = (heat * probability).sqrt()
-    least = SCORE_FLOOR if score_floor is None else min(SCORE_FLOOR, score_floor)
-    is_found = is_peak(heat) & (scores >= least)
-    if scaling is not None:
-        scores = calibrated(scores, scaling.to(scores.device)[category])
-    scores = torch.where(is_found, scores, torch.zeros_like(heat)).flatten()
-    best, where = scores.topk(min(MAX_DETECTIONS, scores.numel()))
-    kept = is_found.flatten()[where] if score_floor is None else best >= score_floor
-    where, best = where[kept], best[kept]
-    columns = heat.shape[1]
-    centre = torch.stack([where % columns, where // columns], 1) * STRIDE_PX + STRIDE_PX / 2
-    log_sides = maps.log_sides[0].float().flatten(1)[:, where].T  # (n, 4)
-    sides = log_sides.exp() * UNIT_PX
-    boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
-    chosen = category.flatten()[where]
-    keypoints = _points(maps.keypoints, chosen, where, log_sides, centre)
-    hot = heat.flatten()[where]
-    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), keypoints)
-
-
-def _points(
-    said: Tensor | None, categories: Tensor, cells: Tensor, log_sides: Tensor, centres: Tensor
-) -> Tensor | None:
-    """Returns places and spreads of keypoints in some cells (n,), and how surely each is seen (n, k, 4)."""
-    if said is None:
-        return None
-    points = said[0].float().flatten(3)[categories, :, :, cells]
-    places, spreads, _ = point_places(points, log_sides, centres)
-    return torch.cat([places, spreads[..., None], points[..., 3:].sigmoid()], 2).cpu()
-
-
-@torch.inference_mode()
-def maps_of(detector: LoadedDetector, rgb: NDArray[np.uint8], scale: float) -> tuple[Maps, Tensor]:
-    """Returns the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
-
-    What categories and keypoints are is said at the peaks alone, as ``Detector.read`` has it. Large
-    pictures are looked at in tiles, which makes no difference but to memory.
-
-    Args:
-        detector: from ``load_detector``.
-        rgb: (height, width, 3) uint8.
-        scale: magnification before the network.
-    """
-    rgb = scaled(rgb, scale)
-    height, width = rgb.shape[:2]
-    rows = [
-        [_maps_of_tile(detector.folded, rgb, (y, x)) for x in range(0, width, TILE_PX)]
-        for y in range(0, height, TILE_PX)
-    ]
-    (first, *_), *_ = rows
-    if max(height, width) <= TILE_PX:
-        return first
-    maps = {
-        name: _joined([[getattr(maps, name) for maps, _ in row] for row in rows])
-        for name, values in first[0]._asdict().items()
-        if values is not None
-    }
-    return first[0]._replace(**maps), _joined([[features for _, features in row] for row in rows])
-
-
-def _maps_of_tile(
-    network: Detector, rgb: NDArray[np.uint8], corner: tuple[int, int]
-) -> tuple[Maps, Tensor]:
-    """Returns maps and features of a square of ``TILE_PX`` of a picture, or what there is of it.
-
-    Args:
-        network: what predicts.
-        rgb: the picture.
-        corner: row and column of the square's upper left pixel.
-    """
-    y, x = (max(start - AROUND_PX, 0) for start in corner)
-    piece = rgb[y : corner[0] + TILE_PX + AROUND_PX, x : corner[1] + TILE_PX + AROUND_PX]
-    height, width = piece.shape[:2]
-    device = network.mean.device
-    image = torch.from_numpy(np.array(piece)).to(device).permute(2, 0, 1)[None]
-    padded = network.mean.expand(1, 3, _rounded_up(height), _rounded_up(width)).clone(
-        memory_format=torch.channels_last
-    )
-    padded[:, :, :height, :width] = image
-    with autocast(device, on_cpu=True):
-        features = network.features(padded)
-        maps = network.read(features, (-(-height // STRIDE_PX), -(-width // STRIDE_PX)))
-    rows, columns = (
-        slice((start - begun) // STRIDE_PX, -(-min(start + TILE_PX - begun, side) // STRIDE_PX))
-        for start, begun, side in zip(corner, (y, x), (height, width), strict=True)
-    )
-    cut = {n: v[..., rows, columns] for n, v in maps._asdict().items() if v is not None}
-    return maps._replace(**cut), features[..., rows, columns]
-
-
-def _joined(rows: list[list[Tensor]]) -> Tensor:
-    """Returns the map of a picture (..., h, w) from those of its tiles."""
-    return torch.cat([torch.cat(row, dim=-1) for row in rows], dim=-2)
-
-
-def _rounded_up(side: int) -> int:
-    return -(-side // PAD_TO_PX) * PAD_TO_PX

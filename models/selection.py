@@ -13,7 +13,8 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.images import read_rgb
 from sim2cam.measure.selection import SelectionScores, selection_scores
 from sim2cam.models.detector import Maps, is_peak
-from sim2cam.models.prediction import AnyDetector, maps_of, novelty_of, own_detector
+from sim2cam.models.prediction import AnyDetector, novelty_of, own_detector
+from sim2cam.models.tiles import maps_of
 
 SURE_HEAT = 0.5
 """Probability of an object's centre from which on a place counts, whatever lies there."""
@@ -52,7 +53,7 @@ def look_without_labels(
     own = own_detector(detector, "scores without labels")
     votes, novelty = [], {}
     for done, sample in enumerate(captures.samples, 1):
-        maps, features = maps_of(own, read_rgb(sample.rgb), own.card.magnification)
+        maps, features = maps_of(own.folded, read_rgb(sample.rgb), own.card.magnification)
         votes.append(category_probabilities(maps))
         away = novelty_of(own, features)
         if away is not None:

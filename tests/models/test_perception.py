@@ -7,7 +7,8 @@ import torch
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector, is_peak
 from sim2cam.models.perception import perceive
-from sim2cam.models.prediction import LoadedDetector, maps_of
+from sim2cam.models.prediction import LoadedDetector
+from sim2cam.models.tiles import maps_of
 from sim2cam.training import device
 
 
@@ -18,7 +19,7 @@ def test_patches_are_seen_as_pictures_are(magnification, size, monkeypatch):
     network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
     card = replace(DetectorCard("nano", ("a", "b"), 0, {}, ()), magnification=magnification)
     rgb = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
-    wanted, _ = maps_of(LoadedDetector(network, card), rgb, magnification)
+    wanted, _ = maps_of(LoadedDetector(network, card).folded, rgb, magnification)
     patch = torch.from_numpy(rgb).permute(2, 0, 1)[None].float() / 255
     found = perceive(LoadedDetector(network, card), patch)
     atol = 1e-4 if magnification == 1 else 0.02  # that of whole pixels is rounded to levels

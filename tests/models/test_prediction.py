@@ -9,21 +9,21 @@ from safetensors.torch import load_file, save_file
 
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
-from sim2cam.models import prediction
+from sim2cam.models import tiles
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import FILL
+from sim2cam.models.decoding import decode
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
 from sim2cam.models.prediction import (
     LoadedDetector,
-    decode,
     load_detector,
     look,
-    maps_of,
     predict,
     predict_dataset,
     save_detector,
 )
 from sim2cam.models.reader import SURFACE_STRIDE_PX, Reading
+from sim2cam.models.tiles import maps_of
 from sim2cam.training import device
 
 CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
@@ -397,16 +397,16 @@ def test_tiles_say_what_the_whole_says(network, monkeypatch):
     rgb = np.random.default_rng(0).integers(0, 256, (190, 330, 3)).astype(np.uint8)
     detector = LoadedDetector(network, CARD)
     monkeypatch.setattr(device, "_multiplies_bfloat16", lambda: False)
-    whole, features = maps_of(detector, rgb, 1.0)
-    monkeypatch.setattr(prediction, "TILE_PX", 96)
-    monkeypatch.setattr(prediction, "AROUND_PX", 128)
-    tiled, joined = maps_of(detector, rgb, 1.0)
+    whole, features = maps_of(detector.folded, rgb, 1.0)
+    monkeypatch.setattr(tiles, "TILE_PX", 96)
+    monkeypatch.setattr(tiles, "AROUND_PX", 128)
+    tiled, joined = maps_of(detector.folded, rgb, 1.0)
     assert joined == pytest.approx(features, abs=1e-4)
     for name in ("heat", "log_sides"):
         assert getattr(tiled, name) == pytest.approx(getattr(whole, name), abs=1e-4), name
-    monkeypatch.setattr(prediction, "TILE_PX", 1536)
+    monkeypatch.setattr(tiles, "TILE_PX", 1536)
     found = predict(detector, rgb)
-    monkeypatch.setattr(prediction, "TILE_PX", 96)
+    monkeypatch.setattr(tiles, "TILE_PX", 96)
     assert [d.category for d in predict(detector, rgb)] == [d.category for d in found]
-    monkeypatch.setattr(prediction, "AROUND_PX", 0)
-    assert maps_of(detector, rgb, 1.0)[1] != pytest.approx(features, abs=1e-2)
+    monkeypatch.setattr(tiles, "AROUND_PX", 0)
+    assert maps_of(detector.folded, rgb, 1.0)[1] != pytest.approx(features, abs=1e-2)
