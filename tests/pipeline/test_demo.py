@@ -28,7 +28,20 @@ def short(monkeypatch):
     monkeypatch.setattr(demo, "TRANSLATED", 4)
 
 
-def test_the_stand_in_serves_without_captures(short, tmp_path, capsys):
+@pytest.fixture
+def few_tested(monkeypatch):
+    """Leaves six of the pictures that are scored."""
+    whole = demo.split_captures
+
+    def few(*given, **how):
+        sets = whole(*given, **how)
+        return replace(sets, test=sets.test.take(6))
+
+    monkeypatch.setattr(demo, "split_captures", few)
+
+
+@pytest.mark.usefixtures("short", "few_tested")
+def test_the_stand_in_serves_without_captures(tmp_path, capsys):
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--workers", "1", "--json"]) == 0
     told = capsys.readouterr()
