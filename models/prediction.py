@@ -240,14 +240,24 @@ def _glance(
     card = detector.card
     height, width = rgb.shape[:2]
     maps, features = maps_of(detector.folded, rgb, level.scale)
-    said = decode(maps, score_floor, slopes_and_offsets(card.scaling, card.categories))
+    is_read_again = detector.folded.reader is not None
+    scaling = slopes_and_offsets(card.scaling, card.categories)
+    said = decode(maps, None if is_read_again else score_floor, scaling)
     longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
     said = said.of((longer_px >= level.least_px) & (longer_px <= level.most_px))
-    if detector.folded.reader is not None and len(said.boxes):
+    if is_read_again and score_floor is not None:  # what a close-up cannot make sure enough
+        said = said.of(_most(said.heat, scaling) >= score_floor)
+    if is_read_again and len(said.boxes):
         said = _read_again(detector, rgb, said, level.scale, score_floor)
     boxes = widened(said.boxes.numpy().astype(np.float64) / level.scale, card.box_margin)
     boxes = boxes.clip(0, (width, height, width, height))
     return _Glance(level.scale, maps, features, said, boxes, said.scores.tolist())
+
+
+def _most(heat: Tensor, scaling: Tensor | None) -> Tensor:
+    """Returns the highest scores (n,) that reading the categories again may lead to."""
+    scores = heat.sqrt()
+    return scores if scaling is None else calibrated(scores[:, None], scaling).amax(1)
 
 
 def _read_again(

@@ -12,6 +12,7 @@ from sim2cam.errors import CheckpointError
 from sim2cam.models import tiles
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import FILL
+from sim2cam.models.confidence import Scaling, slopes_and_offsets
 from sim2cam.models.decoding import decode
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
 from sim2cam.models.prediction import (
@@ -296,6 +297,21 @@ def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_de
     sure = look(detector, rgb, score_floor=floor)
     assert sure.detections == again.detections[:1]
     assert sure.surfaces[0].places == pytest.approx(again.surfaces[0].places)
+
+
+@pytest.mark.parametrize("scaling", [None, Scaling(0.5, {"1": 0.3, "2": -0.4})])
+def test_a_floor_is_of_what_close_ups_say(scaling):
+    """Maps that cannot tell categories leave scores below those of close-ups that can."""
+    card = replace(POSED, scaling=scaling)
+    maps = drawn_maps([(12, 24, 52, 64, 1, 4.0)])
+    maps = maps._replace(classes=torch.zeros_like(maps.classes))
+    rgb = squares_on_grey(((32, 44), RED), size=(96, 128))
+    detector = LoadedDetector(Says(maps, Reads(categories=True)), card)
+    (found,) = look(detector, rgb).detections
+    first = decode(maps, None, slopes_and_offsets(scaling, card.categories)).scores[0]
+    assert first < found.score
+    for floor, wanted in ((found.score - 0.001, (found,)), (found.score + 0.001, ())):
+        assert look(detector, rgb, score_floor=floor).detections == wanted
 
 
 def test_all_cells_of_a_surface_are_taken_as_sure_as_they_are():
