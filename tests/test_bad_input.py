@@ -16,6 +16,7 @@ import pytest
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.formats.export import export as export_parts
+from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.dataset.writer import (
@@ -29,7 +30,6 @@ from sim2cam.errors import Sim2CamError
 from sim2cam.images import encode_jpeg, read_rgb, write_bytes
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.parts import check_parts
-from sim2cam.pipeline.bench import match_categories
 from sim2cam.pipeline.recipe import load_recipe
 
 HEADER = {"format": FORMAT_VERSION, "origin": "sim", "seed": 0, "categories": ["1", "2"]}
@@ -88,7 +88,7 @@ def read_recipe(path):
 
 
 def bench(path):
-    return match_categories(read_captures(path), ("1", "2"), {}, ignore_unmatched=False)
+    return Matching(("1", "2")).of(read_captures(path))
 
 
 def train_with_captures(path):

@@ -132,14 +132,15 @@ class Bench:
 
         console = self.talk.console()
         poses = None if self.poses is None else self._find_poses(self.poses, console)
-        captures = read_scored(self.captures, sessions=self.sessions).take(self.limit)
+        everything = read_scored(self.captures, sessions=self.sessions)
+        captures = everything.take(self.limit)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
         if self.weights.suffix == ".safetensors" and captures.samples and not is_labelled:
             self._judge_unlabelled(captures, console)
             return
         if self.weights.suffix == ".json":
-            found = read_predictions(self.weights, captures, self.captures)
-            result = score_predictions(captures, found)
+            found = read_predictions(self.weights, everything, self.captures, limit=self.limit)
+            result = score_predictions(found.captures, found.detections, found.matching)
         else:
             result = self._bench(captures, console)
         slices = slice_errors(result.captures, result.predictions)
@@ -237,14 +238,16 @@ class Compare:
     def _found(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
-        from sim2cam.pipeline.compare import compare_predictions
+        from sim2cam.pipeline.compare import compare_predictions, shared_captures
 
         captures = read_scored(self.captures, sessions=self.sessions)
-        sides = (
+        sides = [
             [read_predictions(path, captures, self.captures) for path in side]
             for side in (first, second)
-        )
-        return compare_predictions(captures, *sides)
+        ]
+        shared = shared_captures(captures, [found for side in sides for found in side])
+        ours, theirs = ([found.detections for found in side] for side in sides)
+        return compare_predictions(shared, ours, theirs)
 
     def _poses(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
         from sim2cam.pipeline.compare import compare_poses

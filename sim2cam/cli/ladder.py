@@ -15,7 +15,6 @@ from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
     from sim2cam.dataset.captures import CaptureSets
-    from sim2cam.dataset.sample import Dataset
     from sim2cam.pipeline.ladder import Plan
     from sim2cam.pipeline.recipe import Recipe
     from sim2cam.pipeline.rungs import Rung
@@ -112,12 +111,9 @@ class Ladder:
     def _captures(self, recipe: Recipe) -> CaptureSets:
         """Returns the splits, labelled with the recipe's categories."""
         from sim2cam.dataset.captures import CaptureSets, split_captures
-        from sim2cam.pipeline.bench import match_categories
+        from sim2cam.dataset.matching import Matching
 
-        def matched(part: Dataset) -> Dataset:
-            pairs = category_pairs(self.map)
-            return match_categories(part, recipe.categories, pairs, self.ignore)
-
+        matched = Matching(recipe.categories, category_pairs(self.map), self.ignore).of
         found = split_captures(self.captures, labelled=True, sessions=self.sessions)
         return CaptureSets(
             found.style,

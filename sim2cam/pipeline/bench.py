@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam.dataset.formats.predictions import DETECTIONS, predictions_to_json
+from sim2cam.dataset.formats.predictions import DETECTIONS, MATCHING, predictions_to_json
+from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.dataset.writer import write_json
-from sim2cam.errors import InputError, UsageError, did_you_mean
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.detection import Detection, DetectionScore, evaluate
@@ -41,12 +41,13 @@ class BenchResult:
     """What a detector found on captures, and how good that is.
 
     Attributes:
-        captures: the labelled images it was scored on.
+        captures: the labelled images it was scored on, with the categories that it was scored for.
         predictions: by the image's name.
         score: with 95 % intervals.
         trust: how far what it says is to be trusted.
         keypoints, masks, segments: how good points, masks of objects and pixels of categories are; None
             where they were not looked for, or are not labelled.
+        matching: how their categories became these; None where they are the captures' own.
     """
 
     captures: Dataset
@@ -56,6 +57,7 @@ class BenchResult:
     keypoints: ShapeScore | None = None
     masks: ShapeScore | None = None
     segments: SegmentScore | None = None
+    matching: Matching | None = None
 
     def scores_json(self) -> dict[str, Any]:
         """Returns all scores as JSON values."""
@@ -85,7 +87,8 @@ def bench(
         InputError: a category that the detector does not know, captures without labels, or with keypoints of
             other names.
     """
-    matched = match_categories(captures, detector.card.categories, renamed or {}, ignore_unmatched)
+    matching = Matching(detector.card.categories, renamed or {}, ignore_unmatched)
+    matched = matching.of(captures)
     seen = look_at_dataset(detector, matched, progress=progress)
     predictions = {name: one.detections for name, one in seen.items()}
     score = evaluate(matched, predictions, rng=stream(0, "bench"))
@@ -102,6 +105,7 @@ def bench(
         evaluate_segments(matched, segments, labelled, rng=stream(0, "bench"))
         if labelled
         else None,
+        matching,
     )
 
 
@@ -155,9 +159,16 @@ def bench_unlabelled(
 
 
 def score_predictions(
-    captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
+    captures: Dataset,
+    predictions: Mapping[str, tuple[Detection, ...]],
+    matching: Matching | None = None,
 ) -> BenchResult:
     """Returns how good detections are, by the image's name, on labelled captures.
+
+    Args:
+        captures: the images, with the categories that count.
+        predictions: what was found in each.
+        matching: how the categories became these; None where they are the captures' own.
 
     Raises:
         InputError: captures without labels, detections that are not of them, or keypoints of other names.
@@ -172,6 +183,7 @@ def score_predictions(
         trust_in_detections(captures, predictions),
         _keypoint_score(captures, predictions) if any(one.keypoints for one in found) else None,
         _mask_score(captures, predictions, labelled) if labelled else None,
+        matching=matching,
     )
 
 
@@ -219,47 +231,7 @@ def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> Non
         "trust": result.trust.to_json(),
         "slices": [s.to_json() for s in slices],
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
+        MATCHING: None if result.matching is None else asdict(result.matching),
         DETECTIONS: predictions_to_json(result.predictions),
     }
     write_json(path, facts)
-
-
-def match_categories(
-    captures: Dataset,
-    known: tuple[str, ...],
-    renamed: Mapping[str, str],
-    ignore_unmatched: bool,
-) -> Dataset:
-    """Returns the captures with the detector's categories, matched by name.
-
-    Raises:
-        UsageError: ``renamed`` names a category that is not there.
-        InputError: a category that the detector does not know.
-    """
-    for real, sim in renamed.items():
-        if real not in captures.categories:
-            raise UsageError(f"--map {real}={sim}: {did_you_mean(real, captures.categories)}")
-        if sim not in known:
-            raise UsageError(f"--map {real}={sim}: {did_you_mean(sim, known)}")
-    names = {name: renamed.get(name, name) for name in captures.categories}
-    strangers = sorted(name for name, new in names.items() if new not in known)
-    if strangers and not ignore_unmatched:
-        raise InputError(
-            captures.root,
-            f"category '{strangers[0]}' is not one of the detector's: {', '.join(known)}. Add "
-            f"--map {strangers[0]}=NAME, or --ignore to leave such objects out.",
-        )
-    samples = tuple(
-        replace(
-            sample,
-            objects=None
-            if sample.objects is None
-            else tuple(
-                replace(o, category=names[o.category])
-                for o in sample.objects
-                if names[o.category] in known
-            ),
-        )
-        for sample in captures.samples
-    )
-    return Dataset(captures.root, known, samples)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sim2cam.dataset.formats.bop_poses import read_pose_results
+from sim2cam.dataset.formats.predictions import Found
 from sim2cam.dataset.sample import Dataset
+from sim2cam.errors import InputError
 from sim2cam.measure.bootstrap import Difference, Estimate, holm
 from sim2cam.measure.detection import (
     Detection,
@@ -31,7 +33,7 @@ BOX_METRICS = ("ap", "ap50", "ap75", "agnostic_ap50")
 SHAPE_METRICS = ("ap", "ap50", "ap75")
 POSE_METRICS = ("ar", "ar_vsd", "ar_mssd", "ar_mspd", "add_or_s")
 
-Found = Mapping[str, tuple[Detection, ...]]
+Detections = Mapping[str, tuple[Detection, ...]]
 """What one run found, by the image's name."""
 
 
@@ -93,8 +95,37 @@ class _Sides(NamedTuple):
     second: Sequence[Run]
 
 
+def shared_captures(captures: Dataset, runs: Sequence[Found]) -> Dataset:
+    """Returns the captures with the labels that all runs are held against.
+
+    Args:
+        captures: as they were read.
+        runs: from files of detections of them.
+
+    Raises:
+        InputError: an object counts as one thing for one run, and as another for another.
+    """
+    calls = [
+        dict(zip(captures.categories, captures.categories, strict=True))
+        if run.matching is None
+        else run.matching.names(captures.categories)
+        for run in runs
+    ]
+    for category in captures.categories:
+        called = dict.fromkeys(names[category] for names in calls)
+        if len(called) > 1:
+            one, other = ("left out" if name is None else f"'{name}'" for name in [*called][:2])
+            raise InputError(
+                captures.root,
+                f"category '{category}' is {one} for one run and {other} for another. Run bench for both "
+                "with the same --map and --ignore.",
+            )
+    known = dict.fromkeys(name for run in runs for name in run.captures.categories)
+    return replace(runs[0].captures, categories=tuple(known))
+
+
 def compare_predictions(
-    captures: Dataset, first: Sequence[Found], second: Sequence[Found]
+    captures: Dataset, first: Sequence[Detections], second: Sequence[Detections]
 ) -> Comparisons:
     """Returns how much better the first runs are than the second.
 
@@ -151,7 +182,7 @@ def compare_poses(captures: Path, first: Sequence[Path], second: Sequence[Path])
     return _compared({"poses": _Sides(metrics, ours, theirs)})
 
 
-def _any(found: Found, what: str) -> bool:
+def _any(found: Detections, what: str) -> bool:
     return any(getattr(one, what) for detections in found.values() for one in detections)
 
 

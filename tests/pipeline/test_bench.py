@@ -7,12 +7,13 @@ import torch
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.export import export
+from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import save_detector
 from sim2cam.models.training import train_detector
-from sim2cam.pipeline.bench import bench, match_categories
+from sim2cam.pipeline.bench import bench
 from sim2cam.training.run import WEIGHTS
 
 
@@ -54,13 +55,13 @@ def test_categories_match_by_name(coco):
         ),
     )  # fmt: skip
     with pytest.raises(InputError, match=r"category 'one' is not one of the detector's: 1, 2"):
-        match_categories(named, captures.categories, {}, ignore_unmatched=False)
-    mapped = match_categories(named, captures.categories, {"one": "1"}, ignore_unmatched=False)
+        Matching(captures.categories).of(named)
+    mapped = Matching(captures.categories, {"one": "1"}).of(named)
     assert mapped.samples == captures.samples
-    ignored = match_categories(named, captures.categories, {}, ignore_unmatched=True)
+    ignored = Matching(captures.categories, ignores_others=True).of(named)
     assert not any(o.category == "1" for s in ignored.samples for o in s.objects)
     with pytest.raises(UsageError, match=r"--map oen=1: Did you mean 'one'\?"):
-        match_categories(named, captures.categories, {"oen": "1"}, ignore_unmatched=False)
+        Matching(captures.categories, {"oen": "1"}).of(named)
 
 
 def test_unlabelled_captures_are_refused(run, coco):

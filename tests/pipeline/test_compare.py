@@ -79,21 +79,52 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
     assert "is there already. Name another file." in capsys.readouterr().err
 
 
+def test_what_bench_writes_is_held_against_the_same_labels_again(
+    coco, bare_weights, tmp_path, capsys
+):
+    """Labels that --map and --ignore changed, and captures that lack a category of the detector's."""
+    tables = json.loads(coco.read_text())
+    for category in tables["categories"]:
+        category["name"] = {"1": "one", "2": "coin"}.get(category["name"], category["name"])
+    for place in coco.parent.iterdir():
+        (tmp_path / place.name).symlink_to(place)
+    captures, out = tmp_path / "renamed.json", tmp_path / "bench.json"
+    captures.write_text(json.dumps(tables))
+    flags = ["--captures", str(captures), "--json"]
+    how = ["--map", "one=1", "--ignore", "--workers", "1"]
+    assert main(["bench", str(bare_weights), *flags, *how, "--out", str(out)]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert main(["bench", str(out), *flags]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert main(["compare", str(out), str(out), *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["ap50"]["first"] == first["ap50"]
+    assert main(["bench", str(out), *flags, "--limit", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["images"] == 2
+    plain = json.loads(out.read_text()) | {"matching": None}
+    found = {"detections": {name: [] for name in plain["detections"]}}
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(plain | found))
+    assert main(["compare", str(out), str(other), *flags]) == 1
+    assert "category 'one' is '1' for one run and 'one' for another." in capsys.readouterr().err
+    assert main(["bench", str(out), "--captures", str(coco)]) == 1
+    assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
+
+
 def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps(coco_results(coco, blind)))
-    found = read_predictions(path, captures, coco)
-    ours = read_predictions(written(tmp_path / "ours.json", blind), captures, coco)
+    found = read_predictions(path, captures, coco).detections
+    ours = read_predictions(written(tmp_path / "ours.json", blind), captures, coco).detections
     assert ours == blind
     assert score_predictions(captures, found).score == score_predictions(captures, ours).score
     few = captures.take(3)
-    assert list(read_predictions(path, few, coco)) == [s.name for s in few.samples]
+    assert list(read_predictions(path, few, coco).detections) == [s.name for s in few.samples]
 
 
 def test_nothing_found_scores_zero(coco, captures, tmp_path):
     path = tmp_path / "results.json"
     path.write_text("[]")
-    score = score_predictions(captures, read_predictions(path, captures, coco)).score
+    score = score_predictions(captures, read_predictions(path, captures, coco).detections).score
     assert (score.ap.value, score.agnostic_ap50.value) == (0, 0)
 
 
@@ -112,7 +143,7 @@ def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
     results = tmp_path / "results.json"
     results.write_text('[{"image_id": 7, "category_id": 1, "bbox": [10, 5, 20, 8], "score": 0.8}]')
     captures = read_captures(labels)
-    found = read_predictions(results, captures, labels)
+    found = read_predictions(results, captures, labels).detections
     assert found["a.jpg"][0].box_xyxy == captures.samples[0].objects[0].box_xyxy
     assert score_predictions(captures, found).score.ap50.value == 1
 
@@ -270,7 +301,7 @@ def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation)
 
     def scores(**result):
         results.write_text(json.dumps([{**place, "score": 0.8, **result}]))
-        found = score_predictions(captures, read_predictions(results, captures, labels))
+        found = score_predictions(captures, read_predictions(results, captures, labels).detections)
         return found.score.ap.value, *(
             one and one.ap.value for one in (found.keypoints, found.masks)
         )

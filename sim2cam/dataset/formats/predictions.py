@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,19 +14,34 @@ from sim2cam.dataset.formats.bop_files import names_of, scenes_below
 from sim2cam.dataset.formats.bop_poses import place_of, scene_number
 from sim2cam.dataset.formats.bop_reader import is_bop
 from sim2cam.dataset.formats.coco_reader import CocoIds, read_ids
+from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
 from sim2cam.measure.detection import Detection, FoundKeypoint
 
-DETECTIONS = "detections"
-"""Key of the detections in a file of ours."""
+DETECTIONS, MATCHING = "detections", "matching"
+"""Keys of the detections in a file of ours, and of how labels were held against them."""
 
 _MOST_BYTES = 500_000_000
 _CURE = "Write the results as COCO has them."
 
 Predictions = dict[str, tuple[Detection, ...]]
+
+
+class Found(NamedTuple):
+    """Detections in a file, and what they are held against.
+
+    Attributes:
+        captures: with the categories that they are held against.
+        detections: by the image's name, with an entry for every image.
+        matching: how the categories became these; None where they are the captures' own.
+    """
+
+    captures: Dataset
+    detections: Predictions
+    matching: Matching | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,7 @@ class _Result:
     scene_id: int | None = None
 
 
+_MATCHING: TypeAdapter[Matching | None] = TypeAdapter(Matching | None)
 _OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
 _COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
 
@@ -60,14 +76,17 @@ def predictions_from_json(values: Any) -> Predictions:
     return _OURS.validate_python(values)
 
 
-def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions:
-    """Returns detections by the image's name, with an entry for every image.
+def read_predictions(
+    path: Path, captures: Dataset, labels: Path, *, limit: int | None = None
+) -> Found:
+    """Returns the detections in a file.
 
     Args:
         path: what ``bench --out`` wrote, or a list of COCO results.
         captures: the images that they are of.
         labels: what the captures were read from; COCO results mean the ids of this COCO file, or the
             numbers of this BOP data set.
+        limit: how many of the captures count; all for None.
 
     Raises:
         InputError: the file is broken, or is of other images or categories.
@@ -76,9 +95,12 @@ def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions
     if isinstance(values, list):
         results = _results(path, values)
         of_bop = is_bop(labels)
-        found = (_from_bop if of_bop else _from_coco)(path, results, captures, labels)
+        captures = captures.take(limit)
+        found = Found(
+            captures, (_from_bop if of_bop else _from_coco)(path, results, captures, labels)
+        )
     elif isinstance(values, dict) and DETECTIONS in values:
-        found = _from_ours(path, values[DETECTIONS], captures)
+        found = _from_ours(path, values, captures, limit)
     else:
         raise InputError(
             path,
@@ -86,7 +108,7 @@ def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions
             "such a file, or weights (.safetensors).",
         )
     sizes = {sample.name: (sample.height, sample.width) for sample in captures.samples}
-    for name, detections in found.items():
+    for name, detections in found.detections.items():
         for number, detection in enumerate(detections):
             place = f"image {name}, detection {number}"
             _check(path, place, detection)
@@ -94,22 +116,31 @@ def read_predictions(path: Path, captures: Dataset, labels: Path) -> Predictions
     return found
 
 
-def _from_ours(path: Path, values: Any, captures: Dataset) -> Predictions:
+def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int | None) -> Found:
+    key = DETECTIONS
     try:
-        found = predictions_from_json(values)
+        found = predictions_from_json(values[key])
+        key = MATCHING
+        matching = _MATCHING.validate_python(values.get(key))
     except ValidationError as error:
-        raise InputError(path, f"{DETECTIONS}.{first_problem(error)}. Make it anew.") from error
+        raise InputError(path, f"{key}.{first_problem(error)}. Make it anew.") from error
+    if matching is not None:
+        try:
+            captures = matching.of(captures)
+        except Sim2CamError as error:
+            raise InputError(path, f"was scored on other captures: {error}") from error
     images, categories = {s.name for s in captures.samples}, set(captures.categories)
     _check_known(path, "image", found, images)
     _check_known(path, "category", (d.category for ds in found.values() for d in ds), categories)
+    captures = captures.take(limit)
     missing = [s.name for s in captures.samples if s.name not in found]
     if missing:
         raise InputError(
             path,
-            f"says nothing of {len(missing)} of {len(images)} images, as {missing[0]}. It is of other "
+            f"says nothing of {len(missing)} of {len(captures.samples)} images, as {missing[0]}. It is of other "
             "captures, or of fewer.",
         )
-    return found
+    return Found(captures, {s.name: found[s.name] for s in captures.samples}, matching)
 
 
 def _results(path: Path, values: list[Any]) -> list[_Result]:

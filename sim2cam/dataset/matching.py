@@ -1,0 +1,61 @@
+"""Categories of captures, brought to those that a detector tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.errors import InputError, UsageError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which labels of captures are held against what a detector says.
+
+    Attributes:
+        categories: that the detector tells apart.
+        renamed: category of captures -> one of these, where the names differ.
+        ignores_others: whether objects of other categories are left out, instead of refused.
+    """
+
+    categories: tuple[str, ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    ignores_others: bool = False
+
+    def of(self, captures: Dataset) -> Dataset:
+        """Returns the captures with the detector's categories, matched by name.
+
+        Raises:
+            UsageError: ``renamed`` names a category that is not there.
+            InputError: a category that the detector does not know.
+        """
+        known = self.categories
+        for real, sim in self.renamed.items():
+            if real not in captures.categories:
+                raise UsageError(f"--map {real}={sim}: {did_you_mean(real, captures.categories)}")
+            if sim not in known:
+                raise UsageError(f"--map {real}={sim}: {did_you_mean(sim, known)}")
+        names = self.names(captures.categories)
+        strangers = sorted(name for name, new in names.items() if new is None)
+        if strangers and not self.ignores_others:
+            raise InputError(
+                captures.root,
+                f"category '{strangers[0]}' is not one of the detector's: {', '.join(known)}. Add "
+                f"--map {strangers[0]}=NAME, or --ignore to leave such objects out.",
+            )
+        samples = tuple(_matched(sample, names) for sample in captures.samples)
+        return Dataset(captures.root, known, samples)
+
+    def names(self, categories: Sequence[str]) -> dict[str, str | None]:
+        """Returns what categories of captures are called by the detector; None for those left out."""
+        called = {name: self.renamed.get(name, name) for name in categories}
+        return {name: new if new in self.categories else None for name, new in called.items()}
+
+
+def _matched(sample: Sample, names: Mapping[str, str | None]) -> Sample:
+    if sample.objects is None:
+        return sample
+    called = [(label, names[label.category]) for label in sample.objects]
+    kept = tuple(replace(label, category=name) for label, name in called if name is not None)
+    return replace(sample, objects=kept)
