@@ -4,40 +4,51 @@
 
 Renders dice at 320x320, or takes the pictures of ``--data``, and changes each in every way of
 ``saboteurs``. Writes ``certificate.json`` to ``benchmarks/results``: how many pictures, and sets of
-them, were caught and passed. The limits are those of the recipe; they were chosen on other renders.
+them, were caught and passed, with the two detectors that ship as judges and by what is measured without
+them. The limits are those of the recipe; they were chosen on other renders.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import cv2
+import numpy as np
 import tyro
+from numpy.typing import NDArray
 from saboteurs import BENIGN, SABOTEURS, Change, Subject
 from scoring_log import RESULTS
 
+from sim2cam.adapt.certificate import certificate as certificates
 from sim2cam.adapt.certificate.certificate import PictureCertificate, SetCertificate, certify, share
 from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.opinion import Judge
 from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import read_frame
 from sim2cam.adapt.translation import JPEG_QUALITY
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
-from sim2cam.images import decode_jpeg, encode_jpeg
+from sim2cam.images import decode_jpeg, digest_of, encode_jpeg
+from sim2cam.measure.detection import Detection
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.judges import check_judges, load_judges, weights_file
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.seeds import stream
 
+JUDGES = {"task": "dice", "judge": "dice-judge"}  # weights that ship, by name of the judge
+OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificates.OPINIONS}
 SIDE_PX = 320
 SEED = 600
 SET = 20  # pictures
+
+Judges = Mapping[str, Judge]
 
 
 @dataclass(frozen=True)
@@ -56,14 +67,18 @@ def main(arguments: Arguments) -> None:
     """Judges every change of every picture and writes what came of it."""
     cv2.setNumThreads(1)
     limits = load_recipe("dice").adapt.certificate
+    weights = tuple((name, weights_file(Path(file))) for name, file in JUDGES.items())
+    check_judges(weights)
+    judges = {name: remembering(judge) for name, judge in load_judges(weights, "cpu").items()}
     subjects = pictures_of(_dataset(arguments), arguments.pictures)
     saboteurs, benign = (
-        [judged(name, change, subjects, limits) for name, change in changes.items()]
+        [judged(name, change, subjects, limits, judges) for name, change in changes.items()]
         for changes in (SABOTEURS, BENIGN)
     )
     facts = {
         "environment": environment_facts(None, 1),
         "limits": asdict(limits),
+        "judges": {name: digest_of(path) for name, path in weights},
         "pictures": len(subjects),
         "set": SET,
         "saboteurs": saboteurs,
@@ -71,7 +86,11 @@ def main(arguments: Arguments) -> None:
     }
     write_json(RESULTS / "certificate.json", facts)
     for found in (*saboteurs, *benign):
-        print(f"{found['name']:<28} failed {found['failed']['value']:.3f}  by {found['by']}")
+        alone = found["failed_without_judges"]["value"]
+        print(
+            f"{found['name']:<28} failed {found['failed']['value']:.3f} ({alone:.3f} without judges)  "
+            f"by {found['by']}"
+        )
 
 
 def pictures_of(dataset: Dataset, count: int) -> list[Subject]:
@@ -87,19 +106,20 @@ def pictures_of(dataset: Dataset, count: int) -> list[Subject]:
 
 
 def judged(
-    name: str, change: Change, subjects: Sequence[Subject], limits: Limits
+    name: str, change: Change, subjects: Sequence[Subject], limits: Limits, judges: Judges
 ) -> dict[str, Any]:
     """Returns how many changed pictures fail, how many sets of them, and by which measures."""
     start = time.process_time()
-    found = [_certificate(name, change, i, s, limits) for i, s in enumerate(subjects)]
+    found = [_certificate(name, change, i, s, limits, judges) for i, s in enumerate(subjects)]
     seconds = time.process_time() - start
     sets = [
-        SetCertificate(limits, {}, tuple(found[first : first + SET]))
+        SetCertificate(limits, dict.fromkeys(judges, ""), tuple(found[first : first + SET]))
         for first in range(0, len(found) - SET + 1, SET)
     ]
     return {
         "name": name,
         "failed": share(sum(bool(one.failed) for one in found), len(found)).to_json(),
+        "failed_without_judges": share(sum(map(_is_measured, found)), len(found)).to_json(),
         "by": dict(Counter(measure for one in found for measure in one.failed).most_common()),
         "sets": len(sets),
         "sets_failed": sum(one.verdict == "failed" for one in sets),
@@ -108,14 +128,33 @@ def judged(
     }
 
 
+def _is_measured(picture: PictureCertificate) -> bool:
+    """Returns whether a picture fails by what is measured without judges."""
+    return not OPINIONS.issuperset(picture.failed)
+
+
+def remembering(judge: Judge) -> Judge:
+    """Returns a judge that looks at no picture twice: each is changed in many ways."""
+    seen: dict[bytes, Sequence[Detection]] = {}
+
+    def look(rgb: NDArray[np.uint8]) -> Sequence[Detection]:
+        key = rgb.tobytes()
+        if key not in seen:
+            seen[key] = judge(rgb)
+        return seen[key]
+
+    return look
+
+
 def _certificate(
-    name: str, change: Change, index: int, subject: Subject, limits: Limits
+    name: str, change: Change, index: int, subject: Subject, limits: Limits, judges: Judges
 ) -> PictureCertificate:
     rng = stream(SEED, f"certificate/{name}", scene_index=index)
     after = decode_jpeg(encode_jpeg(change(subject, rng), JPEG_QUALITY))
     regions = regions_of(subject.objects, subject.ids, subject.rgb.shape)
     pair = Pair(subject.rgb, after, regions, subject.ids)
-    return certify(f"{index:06d}", pair, limits, judges={})
+    boxes = [label.box_xyxy for label in subject.objects]
+    return certify(f"{index:06d}", pair, limits, labelled=boxes, judges=judges)
 
 
 def _dataset(arguments: Arguments) -> Dataset:

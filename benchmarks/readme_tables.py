@@ -218,11 +218,11 @@ def certificate_table(results: dict[str, Any] | None) -> str:
         results: the content of ``certificate.json``, None when it is not there.
     """
     lines = [
-        "| change of a picture | rejected | of sets | mostly by |",
-        "|---|---|---|---|",
+        "| change of a picture | rejected, without judges | with two | of sets | mostly by |",
+        "|---|---|---|---|---|",
     ]
     if not results:
-        return "\n".join([*lines, "| not run | | | |"])
+        return "\n".join([*lines, "| not run | | | | |"])
     found = (*results["saboteurs"], *results["benign"])
     return "\n".join(lines + [_certificate_row(one) for one in found])
 
@@ -421,13 +421,17 @@ def _score(score: dict[str, Any]) -> str:
 
 
 def _certificate_row(found: dict[str, Any]) -> str:
-    low, high = (f"{100 * end:.1f}" for end in found["failed"]["ci95"])
     most = sorted(found["by"], key=found["by"].get, reverse=True)
     cells = (
-        found["name"], f"{100 * found['failed']['value']:.1f} % ({low}–{high})",
+        found["name"], _share(found["failed_without_judges"]), _share(found["failed"]),
         f"{found['sets_failed']} of {found['sets']}", ", ".join(most[:2]) or "—",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def _share(found: dict[str, Any]) -> str:
+    low, high = (f"{100 * end:.1f}" for end in found["ci95"])
+    return f"{100 * found['value']:.1f} % ({low}–{high})"
 
 
 def _adapt_row(case: dict[str, Any]) -> str:

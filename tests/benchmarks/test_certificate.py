@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from certificate import judged, pictures_of
+from certificate import OPINIONS, judged, pictures_of, remembering
 from saboteurs import BENIGN, SABOTEURS, Subject
 
 from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.measure.detection import Detection
 from tests.adapt.certificate.conftest import draw, labels_of
 
 
@@ -26,15 +27,31 @@ def test_changes_keep_size_and_depend_on_chance_alone(subject, name, change):
 
 @pytest.mark.parametrize(("name", "change"), SABOTEURS.items())
 def test_saboteurs_are_caught(subject, name, change):
-    found = judged(name, change, [subject] * 4, Limits())
+    found = judged(name, change, [subject] * 4, Limits(), {})
     assert found["failed"]["value"] == 1.0
     assert found["by"]
 
 
 @pytest.mark.parametrize(("name", "change"), BENIGN.items())
 def test_a_camera_passes(subject, name, change):
-    found = judged(name, change, [subject] * 4, Limits())
+    found = judged(name, change, [subject] * 4, Limits(), {})
     assert found["by"] == {}
+
+
+def test_what_judges_say_is_told_from_what_is_measured(subject):
+    asked = []
+
+    def finds_it_in_the_render_alone(rgb):
+        asked.append(rgb)
+        sure = [Detection(label.category, label.box_xyxy, 0.9) for label in subject.objects]
+        return sure if np.array_equal(rgb, subject.rgb) else []
+
+    judges = {"task": remembering(finds_it_in_the_render_alone)}
+    found = judged("noise", BENIGN["noise"], [subject] * 4, Limits(), judges)
+    assert found["failed"]["value"] == 1.0
+    assert found["failed_without_judges"]["value"] == 0.0
+    assert OPINIONS.issuperset(found["by"])
+    assert len(asked) == 1 + 4
 
 
 def test_pictures_without_a_large_object_are_left_out(tmp_path):
