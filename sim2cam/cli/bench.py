@@ -281,7 +281,8 @@ def score_table(scores: dict[str, Any], metrics: Mapping[str, str] = _METRICS) -
 
 def _segment_table(score: SegmentScore) -> str:
     """Returns the IoU of the pixels of each category, a line each."""
-    rows = {"mean": score.miou, "background": score.background_iou, **score.category_iou}
+    background = {"background": score.background_iou} if score.background_iou else {}
+    rows = {"mean": score.miou, **background, **score.category_iou}
     width = max(map(len, ("pixels of", *rows)))
     lines = [f"{'pixels of':<{width}}  {'IoU':>20}"]
     return "\n".join(lines + [f"{n:<{width}}  {_with_interval(e):>20}" for n, e in rows.items()])

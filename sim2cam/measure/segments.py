@@ -26,13 +26,13 @@ class SegmentScore:
     Attributes:
         miou: mean over the background and the categories that are labelled of the IoU of their pixels,
             those of all images together (Everingham et al. 2010, "Pascal VOC").
-        background_iou: of what shows nothing that is labelled.
+        background_iou: of what shows nothing that is labelled; None where every pixel shows something.
         category_iou: of each category that is labelled.
         images: how many there are.
     """
 
     miou: Estimate
-    background_iou: Estimate
+    background_iou: Estimate | None
     category_iou: dict[str, Estimate]
     images: int
 
@@ -40,7 +40,7 @@ class SegmentScore:
         """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the count."""
         return {
             "miou": self.miou.to_json(),
-            "background_iou": self.background_iou.to_json(),
+            "background_iou": self.background_iou.to_json() if self.background_iou else None,
             "category_iou": estimates_json(self.category_iou),
             "images": self.images,
         }
@@ -100,7 +100,7 @@ def evaluate_segments(
     mean = mean_defined(overlap.T)
     return SegmentScore(
         miou=estimate(float(mean[0]), mean[1:]),
-        background_iou=each.pop(None),
+        background_iou=each.pop(None, None),
         category_iou=each,
         images=len(dataset.samples),
     )

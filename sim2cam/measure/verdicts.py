@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.geometry.boxes import Box, pairwise_iou
+from sim2cam.geometry.boxes import Box, pairwise_coverage, pairwise_iou
 from sim2cam.measure.detection import (
     Detection,
     LabelledImages,
@@ -78,10 +78,15 @@ def judge(
 ) -> tuple[Verdict, ...]:
     """Returns a verdict on every sure detection, surest first, then the missed objects.
 
-    Detections of what ``is_ignored`` are left out, as they are neither right nor wrong.
+    Detections of what ``is_ignored`` are left out, as they are neither right nor wrong; of a group, those
+    that lie in it, as COCO has it.
     """
     sure = sorted((d for d in detections if d.score >= SURE_SCORE), key=lambda d: -d.score)
-    overlap = pairwise_iou(_boxes(sure), _boxes(objects))  # (detections, objects)
+    found, labelled = _boxes(sure), _boxes(objects)
+    groups = np.array([o.is_crowd for o in objects], np.bool_)
+    overlap = np.where(  # (detections, objects)
+        groups, pairwise_coverage(found, labelled), pairwise_iou(found, labelled)
+    )
     ignored = np.array([is_ignored(o) for o in objects], np.bool_)
     free = ~ignored
     verdicts = []

@@ -70,6 +70,13 @@ def test_what_is_hardly_seen_and_what_has_no_mask_does_not_count():
         assert list(score.category_iou) == ["a"]
 
 
+def test_without_background_there_is_no_score_of_it():
+    everything = block((0, 10), (0, 20))
+    score = scored(dataset(label("a")), {"x": {"a": everything}}, {"x": [everything]}, draws=5)
+    assert (score.miou.value, score.background_iou) == (1, None)
+    assert score.to_json()["background_iou"] is None
+
+
 def test_without_masks_nothing_is_scored():
     with pytest.raises(InputError) as caught:
         scored(dataset(label("a")), {"x": {}}, {"x": [None]})

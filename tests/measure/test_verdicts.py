@@ -79,6 +79,14 @@ def test_errors_are_counted_by_kind_and_groups_are_left_out():
     assert (errors.missed, errors.false, errors.errors) == (1, 1, 3)
 
 
+def test_what_lies_in_a_group_is_neither_right_nor_false():
+    crowd = label("a", (0, 0, 100, 50), is_crowd=True)
+    within = tuple(Detection("a", (x, 10, x + 10, 20), 0.9) for x in range(0, 80, 20))
+    beside = Detection("a", (97, 45, 107, 55), 0.9)
+    errors = counted([crowd], (*within, beside))
+    assert (errors.objects, errors.missed, errors.false) == (0, 0, 1)
+
+
 def test_swapped_categories_are_wrong_and_not_missed():
     objects = [label("a", (0, 0, 10, 10)), label("b", (50, 50, 60, 60))]
     found = (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))

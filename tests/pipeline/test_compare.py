@@ -405,22 +405,32 @@ def scored(root, tmp_path, capsys, results):
 
 def test_detections_in_bop_are_scored_by_its_targets_and_whole_objects(tmp_path, capsys):
     root = bop(tmp_path / "bop")
-    whole, faint = bop_result([10, 10, 20, 20]), bop_result([40, 10, 10, 10], category_id=6)
+    whole, faint = bop_result([10, 10, 19, 19]), bop_result([40, 10, 9, 9], category_id=6)
     found = scored(root, tmp_path, capsys, [whole, faint, whole | {"image_id": 4}])
     assert (found["images"], found["objects"]) == (1, 1)
     assert found["ap"]["value"] == pytest.approx(1)
     assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # what is hardly seen costs nothing
-    half = scored(root, tmp_path, capsys, [bop_result([10, 10, 10, 20])])
+    half = scored(root, tmp_path, capsys, [bop_result([10, 10, 9, 19])])
     assert half["ap50"]["value"] == pytest.approx(1)
     assert half["ap75"]["value"] == 0
-    twice = faint | {"bbox": [40, 10, 10, 9]}  # only one can be the hidden object
+    twice = faint | {"bbox": [40, 10, 9, 8]}  # only one can be the hidden object
     both = scored(root, tmp_path, capsys, [whole | {"score": 0.1}, faint, twice])
     assert both["agnostic_ap50"]["value"] == pytest.approx(0.5)
 
 
+def test_boxes_of_whole_objects_end_at_the_edge_in_results_as_in_labels(tmp_path, capsys):
+    root = bop(tmp_path / "bop")
+    table = root / "test/000002/scene_gt_info.json"
+    infos = json.loads(table.read_text())
+    infos["3"][0] |= {"bbox_obj": [-30, 10, 60, 60], "bbox_visib": [0, 10, 30, 30]}
+    table.write_text(json.dumps(infos))
+    found = scored(root, tmp_path, capsys, [bop_result([-30, 10, 60, 60])])
+    assert found["ap"]["value"] == pytest.approx(1)
+
+
 def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path, capsys):
     root = bop(tmp_path / "bop", targets=False)
-    seen = [bop_result([10, 10, 10, 20], image_id=number) for number in (3, 4)]
+    seen = [bop_result([10, 10, 9, 19], image_id=number) for number in (3, 4)]
     found = scored(root / "test", tmp_path, capsys, seen)
     assert (found["images"], found["objects"]) == (2, 2)
     assert found["ap"]["value"] == pytest.approx(1)

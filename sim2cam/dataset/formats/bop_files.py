@@ -67,6 +67,7 @@ _NAME_TABLE: TypeAdapter[dict[int, str]] = TypeAdapter(dict[int, str])
 
 def scenes_below(root: Path) -> dict[str, list[Path]]:
     """Returns the folders of scenes by part, for a data set, one part of it, or one scene."""
+    root = root.resolve()  # whose parts are told by the names of folders
     if (root / CAMERAS).is_file():
         return {root.parent.name: [root]}
     found: dict[str, list[Path]] = defaultdict(list)

@@ -48,6 +48,7 @@ def read_bop(root: Path, origin: Origin) -> dict[str, Dataset]:
     Raises:
         InputError: a file is missing, broken or contradicts itself.
     """
+    root = root.resolve()
     parts = scenes_below(root)
     scenes = [scene for found in parts.values() for scene in found]
     names = names_of(scenes)

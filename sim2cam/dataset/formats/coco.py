@@ -16,6 +16,7 @@ from sim2cam.dataset.formats.pictures import labels_of, stem_of, upright_file
 from sim2cam.dataset.keypoints import keypoint_names
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.silhouettes import seen_masks
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.geometry.masks import RunLengths
 
@@ -33,19 +34,35 @@ def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
         InputError: an image without labels, or one that cannot be read.
         OutputError: the folder cannot be written.
     """
+    keypoints = keypoint_names(list(parts.values()))
     for name, dataset in parts.items():
-        tables = _tables(dataset, folder, f"images/{name}")
+        tables = _tables(dataset, folder, f"images/{name}", keypoints)
         images.write_bytes(folder / f"{name}.json", json.dumps(tables).encode())
 
 
-def _tables(dataset: Dataset, folder: Path, place: str) -> dict[str, Any]:
-    """Writes the pictures to a place in the folder and returns what the file holds."""
+def _tables(
+    dataset: Dataset, folder: Path, place: str, keypoints: Mapping[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    """Writes the pictures to a place in the folder and returns what the file holds.
+
+    Args:
+        dataset: a part.
+        folder: of the export.
+        place: in it, of this part's pictures.
+        keypoints: names of each category's keypoints, in the order of all parts.
+    """
     numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
     pictures: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    keypoints = keypoint_names([dataset])
+    written: dict[str, str] = {}
     for sample in dataset.samples:
         pictures.append(_picture(sample, len(pictures) + 1, folder, place))
+        other = written.setdefault(pictures[-1]["file_name"], sample.name)
+        if other != sample.name:
+            raise InputError(
+                dataset.root,
+                f"images {other} and {sample.name}, turned upright, would be one file. Rename one.",
+            )
         for annotation in _annotations(dataset, sample, numbers, keypoints):
             numbered = {"id": len(annotations) + 1, "image_id": len(pictures)}
             annotations.append(numbered | annotation)
@@ -88,7 +105,7 @@ def _annotations(
     dataset: Dataset,
     sample: Sample,
     numbers: dict[str, int],
-    keypoints: dict[str, tuple[str, ...]],
+    keypoints: Mapping[str, tuple[str, ...]],
 ) -> list[dict[str, Any]]:
     objects = labels_of(dataset, sample)
     return [

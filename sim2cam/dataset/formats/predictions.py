@@ -18,7 +18,7 @@ from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
-from sim2cam.geometry.boxes import xywh_to_xyxy
+from sim2cam.geometry.boxes import Box
 from sim2cam.measure.detection import Detection, FoundKeypoint
 
 DETECTIONS, MATCHING = "detections", "matching"
@@ -197,15 +197,24 @@ def _from_bop(
     names: dict[tuple[int | None, int | str], str] = {
         place_of(sample): sample.name for sample in captures.samples
     }
+    sizes = {sample.name: (sample.width, sample.height) for sample in captures.samples}
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
     for number, result in enumerate(results):
         if result.bbox is None:
             raise InputError(path, f"[{number}]: bbox is missing. {_CURE}")
         name = names.get((result.scene_id, result.image_id))
         if name is not None:
-            box = xywh_to_xyxy(result.bbox)
+            box = _as_labelled(result.bbox, sizes[name])
             found[name].append(Detection(categories[result.category_id], box, result.score))
     return {name: tuple(detections) for name, detections in found.items()}
+
+
+def _as_labelled(first_and_more: tuple[float, ...], size: tuple[int, int]) -> Box:
+    """Returns a box of BOP, up to its last pixel, as far as it lies in a picture (width, height), as labels do."""
+    x, y, width, height = first_and_more
+    x0, x1 = (min(max(side, 0.0), size[0]) for side in (x, x + width + 1))
+    y0, y1 = (min(max(side, 0.0), size[1]) for side in (y, y + height + 1))
+    return x0, y0, x1, y1
 
 
 def _check_known(path: Path, what: str, given: Any, known: Any) -> None:

@@ -27,6 +27,8 @@ from sim2cam.geometry.boxes import Box
 
 ANNOTATIONS, PICTURES, LISTS = "Annotations", "JPEGImages", "ImageSets/Main"
 WHOLE = "train"
+_BOTH = "trainval"
+_SAYS = ("-1", "0", "1")  # of a picture: a category is not in it, only in a difficult way, or is
 _MOST_BYTES = 4_000_000
 _CURE = "Correct the file."
 
@@ -103,15 +105,23 @@ def read_voc(root: Path, origin: Origin) -> dict[str, Dataset]:
 
 def _lists(root: Path, annotations: Path) -> dict[str, list[str]]:
     """Returns the names of each part's pictures; all of them where there are no lists."""
-    # NAME_train.txt lists one category's pictures of train
-    lists = sorted(p for p in (root / LISTS).glob("*.txt") if "_" not in p.stem)
+    lists = {
+        path.stem: [line.strip() for line in _lines(path) if line.strip()]
+        for path in sorted((root / LISTS).glob("*.txt"))
+    }
+    lists = {name: lines for name, lines in lists.items() if not _is_of_category(name, lines)}
     if not lists:
         return {WHOLE: sorted(path.stem for path in annotations.glob("*.xml"))}
-    return {
-        path.stem: [line.strip() for line in _lines(path) if line.strip()]
-        for path in lists
-        if path.stem != "trainval"
-    }
+    both = lists.pop(_BOTH, None)
+    if both is not None and not {WHOLE, "val"} & set(lists):
+        lists[WHOLE] = both
+    return lists
+
+
+def _is_of_category(name: str, lines: list[str]) -> bool:
+    """Returns whether a list, as aeroplane_train, says of each picture whether it shows a category."""
+    said = [line.split()[1:] for line in lines]
+    return "_" in name and all(len(words) == 1 and words[0] in _SAYS for words in said)
 
 
 def _lines(path: Path) -> list[str]:

@@ -352,6 +352,17 @@ def test_a_scene_is_read_alone_and_without_labels(tmp_path):
     assert (sample.name, sample.objects) == ("000002/rgb/000003.png", None)
 
 
+@pytest.mark.parametrize(
+    ("inside", "given"), [("test", "."), ("test", "000002"), ("test/000002", ".")]
+)
+def test_paths_may_be_relative(tmp_path, monkeypatch, inside, given):
+    root = scene(tmp_path / "test/000002")
+    monkeypatch.chdir(tmp_path / inside)
+    captures = read_captures(Path(given))
+    assert [o.category for o in captures.samples[0].objects] == ["obj_000005"]
+    assert [s.rgb for s in captures.samples] == [root / "rgb/000003.png"]
+
+
 def test_boxes_end_at_the_pictures_edge(tmp_path):
     root = scene(tmp_path, info={"bbox_obj": [-7, 2, 100, 40]})
     assert read_captures(root).samples[0].objects[0].box_amodal_xyxy == (0, 2, 48, 32)

@@ -100,6 +100,19 @@ def test_a_turned_photo_is_exported_upright(tmp_path, orientation):
     assert sample.name == ("images/train/a.jpg" if orientation == 1 else "images/train/a.png")
 
 
+def test_photos_that_would_be_one_file_when_turned_are_refused(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    samples = []
+    for name, options in (("a.jpg", {"exif": exif}), ("a.png", {})):
+        Image.new("RGB", (24, 16)).save(tmp_path / name, **options)
+        size = read_rgb(tmp_path / name).shape[1::-1]
+        samples.append(Sample(name, tmp_path / name, *size, (), "real"))
+    message = "images a.jpg and a.png, turned upright, would be one file. Rename one."
+    with pytest.raises(InputError, match=message):
+        write_coco(Dataset(tmp_path, ("square",), tuple(samples)), tmp_path / "coco")
+
+
 def test_names_with_folders_are_kept(tmp_path, native):
     dataset = read_dataset(native)
     named = replace(dataset, samples=(replace(dataset.samples[0], name="day 1/a.b.jpg"),))
@@ -173,6 +186,18 @@ def test_keypoints_are_those_of_coco(tmp_path, labelled):
     assert third["keypoints"] == [0, 0, 0, 0, 0, 0, 7, 5, 1]
     assert (first["num_keypoints"], third["num_keypoints"]) == (1, 1)
     assert "keypoints" not in second
+
+
+def test_keypoints_come_in_one_order_in_all_parts(tmp_path, labelled):
+    first, second = labelled.samples
+    parts = {
+        "train": replace(labelled, samples=(first,)),
+        "val": replace(labelled, samples=(second,)),
+    }
+    export(parts, tmp_path / "coco", "coco")
+    for name in parts:
+        square, _ = load(tmp_path / f"coco/{name}.json").loadCats([1, 2])
+        assert square["keypoints"] == ["a", "b", "c"]
 
 
 def test_whole_masks_and_occlusions_stand_beside(tmp_path, labelled):

@@ -127,6 +127,24 @@ def test_bad_files_are_answered_exactly(tmp_path, text, problem):
     assert str(caught.value) == expected
 
 
+def test_lists_are_parts_whatever_they_are_called(exported):
+    """One of training and validation together counts where there is no other of these."""
+    root, parts = exported("voc")
+    lists = root / "ImageSets/Main"
+    (lists / "train.txt").rename(lists / "trainval.txt")
+    (lists / "test.txt").rename(lists / "test_b.txt")
+    (lists / "disc_trainval.txt").write_text("".join(
+        f"{line}  -1\n" for line in (lists / "trainval.txt").read_text().split()
+    ))  # fmt: skip
+    found = read_voc(root, "sim")
+    assert {name: len(part.samples) for name, part in found.items()} == {
+        "train": len(parts["train"].samples),
+        "test_b": len(parts["test"].samples),
+    }
+    (lists / "train.txt").write_text((lists / "trainval.txt").read_text())
+    assert set(read_voc(root, "sim")) == {"train", "test_b"}
+
+
 def test_a_list_may_not_lead_outside(exported):
     root, _ = exported("voc")
     (root / "ImageSets/Main/train.txt").write_text("../../secret\n")
