@@ -27,8 +27,9 @@ _LEAST_PX, _MOST_PX = 64, 8192
 class DetectorGraph(nn.Module):
     """Everything from an image to boxes, in tensors of fixed size.
 
-    Differs from ``prediction.predict`` in one rule: a box goes where it is mostly a surer one's, also
-    where that one goes for the same reason. Scores of such boxes are 0.
+    Unlike ``prediction.predict`` it looks with the card's magnification alone, so not for objects larger
+    than those trained on, and returns no more than ``SURE`` detections. A box goes where it is mostly a
+    surer one's, also where that one goes for the same reason; scores of such boxes are 0.
     """
 
     scaling: Tensor | None
