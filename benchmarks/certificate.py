@@ -10,6 +10,7 @@ them. The limits are those of the recipe; they were chosen on other renders.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -138,7 +139,7 @@ def remembering(judge: Judge) -> Judge:
     seen: dict[bytes, Sequence[Detection]] = {}
 
     def look(rgb: NDArray[np.uint8]) -> Sequence[Detection]:
-        key = rgb.tobytes()
+        key = hashlib.sha256(rgb.tobytes()).digest()
         if key not in seen:
             seen[key] = judge(rgb)
         return seen[key]
