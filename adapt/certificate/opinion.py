@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from sim2cam.geometry.boxes import Box, pairwise_iou
 from sim2cam.measure.detection import Detection
-from sim2cam.measure.verdicts import SURE_SCORE
 
 Judge = Callable[[NDArray[np.uint8]], Sequence[Detection]]
 """Finds objects in a picture (h, w, 3), unsure ones too."""
 
-FAINT = 0.25  # surer detections keep an object that was found surely; a little doubt loses none
+CLEAR = 0.75  # only what is surer is held to: blur and noise move what a judge is half sure of
+FAINT = 0.05  # surer detections keep an object that was found clearly; a little doubt loses none
 SAME_IOU = 0.5  # from which two boxes are of one object
 NEAR_IOU = 0.3  # a detection that overlaps an object so much is no hallucination
 
@@ -25,10 +25,10 @@ class Opinion:
     """What a judge found of a picture.
 
     Attributes:
-        found: objects before, that are labelled where there are labels.
+        found: objects found clearly before, that are labelled where there are labels.
         retained: of these, found again as the same category.
         vanished: of these, not found again at all.
-        hallucinated: sure detections after, where nothing was labelled or found before.
+        hallucinated: clear detections after, where nothing was labelled or found before.
     """
 
     found: int
@@ -51,12 +51,12 @@ def opinion_of(
         labelled: boxes of the labelled objects; None when there are no labels.
     """
     first, then = judge(before), judge(after)
-    known = [d for d in first if d.score >= SURE_SCORE]
+    known = [d for d in first if d.score >= CLEAR]
     if labelled is not None:
         covered = _overlaps(known, _boxes(labelled)).max(axis=1, initial=0.0) >= SAME_IOU
         known = [d for d, is_one in zip(known, covered, strict=True) if is_one]
     faint = [d for d in then if d.score >= FAINT]
-    sure = [d for d in then if d.score >= SURE_SCORE]
+    sure = [d for d in then if d.score >= CLEAR]
     again = _overlaps(known, _boxes([d.box_xyxy for d in faint])) >= SAME_IOU
     same = np.array([[k.category == d.category for d in faint] for k in known], np.bool_)
     there = _boxes([*(d.box_xyxy for d in first if d.score >= FAINT), *(labelled or ())])

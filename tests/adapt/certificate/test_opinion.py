@@ -19,15 +19,16 @@ def judge(before, after):
     [
         ([], [], None, Opinion(0, 0, 0, 0)),
         ([("a", A, 0.9)], [("a", A, 0.9)], None, Opinion(1, 1, 0, 0)),
-        ([("a", A, 0.9)], [("a", A, 0.3)], None, Opinion(1, 1, 0, 0)),  # doubt loses none
-        ([("a", A, 0.9)], [("a", A, 0.2)], None, Opinion(1, 0, 1, 0)),
+        ([("a", A, 0.8)], [("a", A, 0.1)], None, Opinion(1, 1, 0, 0)),  # doubt loses none
+        ([("a", A, 0.9)], [("a", A, 0.04)], None, Opinion(1, 0, 1, 0)),
+        ([("a", A, 0.7)], [("b", B, 0.7)], None, Opinion(0, 0, 0, 0)),  # nothing is clear
         ([("a", A, 0.9)], [("b", A, 0.9)], None, Opinion(1, 0, 0, 0)),  # another category
         ([("a", A, 0.9)], [], None, Opinion(1, 0, 1, 0)),
         ([("a", A, 0.4)], [("a", A, 0.9)], None, Opinion(0, 0, 0, 0)),  # it was suspected
         ([], [("a", A, 0.9)], None, Opinion(0, 0, 0, 1)),
         ([], [("a", A, 0.9)], [A], Opinion(0, 0, 0, 0)),  # labelled, so no hallucination
         ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9)], [A], Opinion(1, 1, 0, 0)),  # B is none
-        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9), ("a", C, 0.6)], None, Opinion(2, 1, 1, 1)),
+        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9), ("a", C, 0.8)], None, Opinion(2, 1, 1, 1)),
     ],
 )  # fmt: skip
 def test_what_a_judge_finds_again(before, after, labelled, expected):
