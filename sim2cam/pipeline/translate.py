@@ -31,7 +31,7 @@ from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
-from sim2cam.dataset.reader import read_dataset, read_lines
+from sim2cam.dataset.reader import line_of, read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import (
     CERTIFICATE,
@@ -178,8 +178,9 @@ def apply_transfer(
         InputError: the run folder holds no transfer, or a picture cannot be read.
         CheckpointError: a judge's weights are broken.
         UsageError: the judges are not independent of one another.
-        OutputError: the folder holds something else or cannot be written.
+        OutputError: the folder holds something else, such as what is translated, or cannot be written.
     """
+    _refuse_own_folder(sim, root)
     load_transfer(run_dir, device=device)
     check_judges(certification.judges)
     digests = _judge_digests(certification)
@@ -298,6 +299,16 @@ def _certificates(root: Path) -> tuple[PictureCertificate, ...]:
         picture_from_json(raw.shard / "certificates.jsonl", raw.line)
         for raw in read_lines(root, "certificates")
     )
+
+
+def _refuse_own_folder(sim: Dataset, root: Path) -> None:
+    """Refuses a folder that holds what is translated, or its labels, which would be removed first."""
+    folders = [folder for source in sim.sources or (sim.root,) for folder in line_of(source)]
+    folders += dict.fromkeys(sample.rgb.parent for sample in sim.samples)
+    if any(folder.resolve().is_relative_to(root.resolve()) for folder in folders):
+        raise OutputError(
+            root, "holds what is to be translated, or its labels. Choose another --out."
+        )
 
 
 def _parent_facts(sim: Dataset, root: Path) -> dict[str, str]:
