@@ -184,7 +184,7 @@ _NEAR = "boards stay away from the corners of the picture. Take photos with the 
 def _no_lens(photos: Sequence[Photo], own: Sequence[Capture], board: Board | None) -> str:
     """Returns why there are no boards: perhaps they have markers and were not told."""
     if board is None:
-        path = next(c.path for c in own if c.path.name == photos[0].name)
+        path = next(c.path for c in own if c.name == photos[0].name)
         name = markers_in(np.ascontiguousarray(images.read_rgb(path)[..., 1]))
         if name:
             return f"markers of {name} are seen. Tell the board with --board."
