@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam import images
-from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress
+from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress, check_images
 from sim2cam.adapt.card import digest_of_sample
 from sim2cam.adapt.certificate.certificate import (
     PictureCertificate,
@@ -28,6 +28,7 @@ from sim2cam.adapt.selection import Ending, read_ending
 from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
 from sim2cam.adapt.translation import Jury, Numbered, numbered, translate_all
 from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.pairs import common_names
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
@@ -48,7 +49,7 @@ from sim2cam.dataset.writer import (
 from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.judges import check_judges, load_judges
+from sim2cam.pipeline.judges import Judges, check_judges, load_judges
 from sim2cam.training.device import use_threads
 from sim2cam.training.run import remove_run
 
@@ -104,12 +105,30 @@ def fit_plain_transfer(
         raise InputError(
             real.root, f"{len(real.samples)} captures; a transfer needs at least {MIN_CAPTURES}."
         )
-    if overwrite:
-        remove_run(run_dir)
-    if run_dir.is_dir() and any(run_dir.iterdir()):
+    if not overwrite and run_dir.is_dir() and any(run_dir.iterdir()):
         raise OutputError(run_dir, "is not empty. Add --overwrite to start anew.")
-    style = (images.read_rgb(sample.rgb) for sample in real.samples)
-    save_transfer(METHODS[method].fit(style), run_dir)
+    transfer = METHODS[method].fit(images.read_rgb(sample.rgb) for sample in real.samples)
+    if overwrite:  # only now, as a capture may have been refused
+        remove_run(run_dir)
+    save_transfer(transfer, run_dir)
+
+
+def check_training(sim: Dataset, real: Dataset, judges: Judges, *, paired: bool) -> None:
+    """Refuses what ``train_network`` would, as far as that shows without reading pictures.
+
+    Raises:
+        InputError: no renders, or fewer than ``MIN_CAPTURES`` captures or, of ``paired`` ones, pairs.
+        CheckpointError: a judge's weights are missing or broken.
+        UsageError: the judges are not independent of one another.
+    """
+    check_images(sim, real)
+    check_judges(judges)
+    if paired and len(names := common_names(sim, real)) < MIN_CAPTURES:
+        raise InputError(
+            real.root,
+            f"{len(names)} captures have the names of renders, but a translator needs at least "
+            f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
+        )
 
 
 def train_network(
