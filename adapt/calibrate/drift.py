@@ -19,7 +19,7 @@ from scipy.stats import f
 
 from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.adapt.calibrate.camera_fit import CameraFit
-from sim2cam.adapt.calibrate.changes import Change, compare, judge
+from sim2cam.adapt.calibrate.changes import LENS, Change, compare, judge
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, refit_lens
 from sim2cam.adapt.calibrate.photo import Photo, by_camera, evenly, list_captures, look, software
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
@@ -126,7 +126,7 @@ def compare_photos(
     found = judge([*compare(fit.traits, now, rng), lens])
     if not scaled:
         return found
-    sized = {t.name for t in TRAITS if t.in_pixels} | {"lens"}
+    sized = {t.name for t in TRAITS if t.in_pixels} | {LENS}
     return [replace(c, note=_SIZED) if c.name in sized else c for c in found]
 
 
@@ -145,7 +145,7 @@ def compare_lens(
         rng: draws lenses.
     """
     counts = (fit.boards, len(sightings))
-    blank = Change("lens", "lens", "untold", unit="px, mean over the picture", photos=counts)
+    blank = Change(LENS, "lens", "untold", unit="px, mean over the picture", photos=counts)
     if fit.lens is None:
         return replace(blank, photos=(0, counts[1]), note=_NO_LENS)
     free = sum(counts) - 1 - len(fit.lens.names)

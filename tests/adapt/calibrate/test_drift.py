@@ -193,6 +193,28 @@ def test_holm_holds_all_comparisons_together():
     assert {c.verdict for c in judge(more)} == {"still"}
 
 
+@pytest.mark.parametrize("boards", [4, 5, 12])
+def test_a_lens_that_moved_is_told_by_as_few_boards_as_it_is_fitted_to(boards):
+    """Hotelling's p-value has no least one, as that of exchanges has."""
+    still = [
+        Change(t.name, t.words, "untold", 0.0, (-1.0, 1.0), p_value=1.0, photos=(20, 20))
+        for t in TRAITS
+    ]
+    lens = Change("lens", "lens", "untold", 12.3, (11, 13), p_value=1e-12, photos=(boards, boards))
+    by_name = {c.name: c for c in judge([*still, lens])}
+    assert by_name["lens"].verdict == "moved"
+    assert by_name["lens"].p_value == pytest.approx(1e-12 * (len(TRAITS) + 1))
+    assert {c.verdict for c in by_name.values()} == {"moved", "still"}
+
+
+@pytest.mark.parametrize("photos", [(60, 1), (1, 40), (0, 9), (9, 0)])
+def test_every_trait_that_is_not_told_says_why(photos):
+    (only,) = judge([Change(TRAITS[0].name, "", "untold", photos=photos)])
+    assert only.note.startswith(f"told by {photos[0]} photos then, {photos[1]} now")
+    assert f"{photos[1]} are needed" not in only.note
+    assert "Calibrate again" in only.note or "are needed. Take" in only.note
+
+
 def test_traits_are_fields_of_the_camera_and_of_what_is_calibrated():
     for trait in TRAITS:
         assert field_at(trait.name) is not None
