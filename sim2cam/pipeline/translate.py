@@ -40,6 +40,7 @@ from sim2cam.dataset.writer import (
     HEADER,
     SAMPLES_PER_SHARD,
     NewSample,
+    plain,
     prepare_folder,
     shard_size,
     write_environment,
@@ -207,7 +208,7 @@ def apply_transfer(
     header = {
         "format": FORMAT_VERSION,
         "origin": "adapted",
-        **(_parent_facts(sim, root) if has_parent else {}),
+        **(_parent_facts(sim, root) if has_parent else {"labels_digest": _labels_digest(sim)}),
         "parent_digest": _digest_of(sim),
         "transfer_digest": _transfer_digest(run_dir),
         "certification": {"limits": certification.limits, "judges": digests},
@@ -337,6 +338,15 @@ def _parent_facts(sim: Dataset, root: Path) -> dict[str, str]:
 def _digest_of(sim: Dataset) -> str:
     whole = "".join(digest_of_sample(sample) for sample in sim.samples)
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _labels_digest(sim: Dataset) -> str:
+    """Returns the SHA-256 over what is written anew of samples whose labels stay with no parent."""
+    whole = hashlib.sha256()
+    for sample in sim.samples:
+        line = plain({"scene_index": sample.scene_index, "objects": sample.objects})
+        whole.update(json.dumps(line, sort_keys=True).encode())
+    return whole.hexdigest()
 
 
 def _transfer_digest(run_dir: Path) -> str:

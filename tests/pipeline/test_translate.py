@@ -1,4 +1,5 @@
 import hashlib
+import json
 import shutil
 from dataclasses import replace
 
@@ -267,6 +268,25 @@ def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_pat
     measured = read_certificate(tmp_path / "set").pictures[0].findings
     assert measured["displacement_px"].verdict == "pass"
     assert measured["outline_recall"].why == "the labels have no image of instance ids"
+
+
+@pytest.mark.parametrize("which", ["bbox", "category_id"])
+def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, which):
+    """One half of the set would have other labels than the other."""
+    apply(reinhard, read_captures(coco).take(3), tmp_path / "set")
+    apply(reinhard, read_captures(coco).take(3), tmp_path / "set", resume=True)
+    tables = json.loads(coco.read_text())
+    for annotation in tables["annotations"]:
+        if which == "bbox":
+            annotation["bbox"][0] += 1.0
+        else:
+            annotation["category_id"] = tables["categories"][0]["id"]
+    changed = coco.with_name(f"{which}.json")
+    changed.write_text(json.dumps(tables))
+    photos = read_captures(changed).take(3)
+    changed.unlink()
+    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+        apply(reinhard, photos, tmp_path / "set", resume=True)
 
 
 def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):
