@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.boards import markers_in
+from sim2cam.adapt.calibrate.boards import Sighting, markers_in
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.findings import DRAWS, LEAST_CAPTURES, of_draws, spread, told, too_few
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
@@ -20,6 +20,7 @@ from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
 from sim2cam.adapt.calibrate.photo import (
     Capture,
     Photo,
+    boards_of,
     by_camera,
     by_writing,
     evenly,
@@ -27,6 +28,7 @@ from sim2cam.adapt.calibrate.photo import (
     look,
     open_captures,
     software,
+    usual_orientation,
 )
 from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
 from sim2cam.adapt.calibrate.shutter import shutter_findings
@@ -42,6 +44,10 @@ _BEST_QUALITY = 100  # of files that are no JPEG
 _BOARD = (
     "no board in enough photos. Print a chessboard (9 x 6 squares, say) and take 15 photos of it: tilted "
     "each way, near and far, in every corner of the picture."
+)
+_TURNED = (
+    "of {} photos of a board no more than {} have one EXIF orientation, {} are needed. Take 15 photos of it "
+    "with the camera held one way."
 )
 _EVEN = (
     "nothing evenly lit. Take photos of a plain wall or a clear sky, and of it turned by a half."
@@ -124,12 +130,14 @@ def _calibrated(
     if not photos:
         raise InputError(path, next(iter(broken.values())))
     size = (own[0].header.width, own[0].header.height)
-    lens, lens_findings = _lens(photos, size, rng, own, board)
+    orientation = usual_orientation(photos)
+    boards, turned = boards_of(photos, orientation)
+    lens, lens_findings = _lens(photos, boards, size, rng, own, board)
     return CameraFit(
         camera,
         *size,
         photos=len(photos),
-        boards=sum(photo.sighting is not None for photo in photos),
+        boards=len(boards) + len(turned),
         findings=(
             *lens_findings,
             *_sensor(photos, own, rng),
@@ -143,6 +151,8 @@ def _calibrated(
         refused={**refused, **broken},
         software=software(own),
         traits=traits(photos),
+        orientation=orientation if lens is not None else None,
+        turned=turned if lens is not None else {},
     )
 
 
@@ -153,17 +163,18 @@ def _border(photos: Sequence[Photo]) -> tuple[int, int, int, int]:
 
 def _lens(
     photos: Sequence[Photo],
+    boards: Sequence[Sighting],
     size: tuple[int, int],
     rng: np.random.Generator,
     own: Sequence[Capture],
     board: Board | None,
 ) -> tuple[FittedLens | None, list[Finding]]:
     """Returns the lens and its numbers; with a word why not where there are too few boards."""
-    sightings = [photo.sighting for photo in photos if photo.sighting is not None]
-    if len(sightings) < LEAST_PHOTOS:
-        return None, [Finding("lens.fx_px", None, note=_no_lens(photos, own, board))]
+    if len(boards) < LEAST_PHOTOS:
+        note = _no_lens(photos, len(boards), own, board)
+        return None, [Finding("lens.fx_px", None, note=note)]
     try:
-        lens = fit_lens(sightings, size, rng)
+        lens = fit_lens(boards, size, rng)
     except LensError as error:
         return None, [
             Finding("lens.fx_px", None, note=f"{error}. Take the photos of the board anew.")
@@ -181,8 +192,15 @@ _REACH = 0.75
 _NEAR = "boards stay away from the corners of the picture. Take photos with the board there."
 
 
-def _no_lens(photos: Sequence[Photo], own: Sequence[Capture], board: Board | None) -> str:
-    """Returns why there are no boards: perhaps they have markers and were not told."""
+def _no_lens(
+    photos: Sequence[Photo], alike: int, own: Sequence[Capture], board: Board | None
+) -> str:
+    """Returns why there are so few boards: perhaps the camera was turned between, or they have markers and
+    were not told.
+    """
+    seen = sum(photo.sighting is not None for photo in photos)
+    if seen >= LEAST_PHOTOS:
+        return _TURNED.format(seen, alike, LEAST_PHOTOS)
     if board is None:
         path = next(c.path for c in own if c.name == photos[0].name)
         name = markers_in(np.ascontiguousarray(images.read_rgb(path)[..., 1]))

@@ -199,6 +199,32 @@ def look(
     return photos, refused
 
 
+def usual_orientation(photos: Sequence[Photo]) -> int | None:
+    """Returns the EXIF orientation of most photos with a board; None without any.
+
+    Upright pictures of a camera that was held upside down, or turned the other way, show the middle of its
+    lens elsewhere: what is fitted to both is neither.
+    """
+    found = Counter(photo.header.orientation for photo in photos if photo.sighting is not None)
+    return found.most_common(1)[0][0] if found else None
+
+
+def boards_of(
+    photos: Sequence[Photo], orientation: int | None
+) -> tuple[list[Sighting], dict[str, int]]:
+    """Returns the boards in photos of an EXIF orientation, and the orientations of others by name."""
+    boards: list[Sighting] = []
+    turned: dict[str, int] = {}
+    for photo in photos:
+        if photo.sighting is None:
+            continue
+        if photo.header.orientation == orientation:
+            boards.append(photo.sighting)
+        else:
+            turned[photo.name] = photo.header.orientation
+    return boards, turned
+
+
 def see(
     rgb: NDArray[np.uint8], header: Header, name: str = "", sighting: Sighting | None = None
 ) -> Photo:

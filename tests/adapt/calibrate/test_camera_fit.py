@@ -5,6 +5,7 @@ import json
 import typing
 from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -16,6 +17,7 @@ from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
 from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
 from sim2cam.adapt.calibrate.shutter import readout, spin
+from sim2cam.cli.calibrate import _remarks
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.pipeline.recipe import load_recipe
@@ -267,6 +269,48 @@ def test_recipes_move_the_camera_as_hands_do(tmp_path):
     for less in (told[:2], (*told[:2], dataclasses.replace(told[2], ci95=(0.0, 0.4)))):
         still = recipe(tmp_path, dataclasses.replace(fit(), findings=less))
         assert (still.domain.motion, still.domain.shutter) == (None, None)
+
+
+def board_photos(folder, orientations):
+    """Writes photos of boards through an off-centre camera, held so; 3 is upside down."""
+    rng = np.random.default_rng(0)
+    matrix = np.array([[420.0, 0, 230.0], [0, 420.0, 130.0], [0, 0, 1.0]])
+    board = np.pad(np.kron(np.indices((6, 8)).sum(axis=0) % 2, np.ones((40, 40))), 20)
+    flat = np.where(np.pad(np.ones((240, 320)), 20) > 0, 40 + 170 * board, 210).astype(np.uint8)
+    for number, orientation in enumerate(orientations):
+        turn = cv2.Rodrigues(rng.uniform(-0.35, 0.35, 3))[0]
+        place = np.array([rng.uniform(-30, 30), rng.uniform(-20, 20), rng.uniform(560, 700)])
+        on_board = np.array([[1, 0, -180.0], [0, 1, -140.0], [0, 0, 1]])
+        warp = matrix @ np.column_stack([turn[:, :2], place]) @ on_board
+        picture = cv2.warpPerspective(flat, warp, (400, 300), flags=cv2.INTER_AREA, borderValue=210)
+        rgb = np.repeat(cv2.GaussianBlur(picture, (0, 0), 0.7)[..., None], 3, axis=2)
+        exif = Image.Exif()
+        exif[0x0112] = orientation  # the pixels are stored as the sensor reads them
+        Image.fromarray(rgb).save(folder / f"{number:02d}.jpg", exif=exif, quality=95)
+
+
+def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_path):
+    board_photos(tmp_path, [1, 3, 1, 1, 3, 1, 1, 1, 3, 1, 1])
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    assert (found.boards, found.orientation) == (11, 1)
+    assert found.turned == {"01.jpg": 3, "04.jpg": 3, "08.jpg": 3}
+    assert found.finding("lens.cx_px").value == pytest.approx(230, abs=6)
+    assert found.finding("lens.cy_px").value == pytest.approx(130, abs=6)
+    assert (
+        "left out of the lens: 3 photos of a board, as the camera was held another way (EXIF orientation): "
+        "01.jpg (3), 04.jpg (3), 08.jpg (3)"
+    ) in _remarks(found)
+    write_camera(tmp_path / "camera.json", found)
+    assert read_camera(tmp_path / "camera.json") == found
+
+
+def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
+    board_photos(tmp_path, [1, 3, 1, 3])
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    assert (found.lens, found.turned, found.orientation) == (None, {}, None)
+    assert found.finding("lens.fx_px").note.startswith(
+        "of 4 photos of a board no more than 2 have one EXIF orientation, 4 are needed."
+    )
 
 
 def test_files_of_another_writing_are_left_out_by_name(tmp_path):

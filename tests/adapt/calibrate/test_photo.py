@@ -92,6 +92,16 @@ def test_cameras_in_one_folder_are_told_apart(tmp_path):
     assert refused == {}
 
 
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_how_a_camera_was_held_is_known(tmp_path, orientation):
+    with_exif(tmp_path / "a.jpg", Orientation=orientation)
+    (capture,), _ = list_captures(tmp_path)
+    assert capture.header.orientation == orientation
+    with_exif(tmp_path / "a.jpg", Orientation=99)
+    (capture,), _ = list_captures(tmp_path)
+    assert capture.header.orientation == 1
+
+
 def test_files_that_do_not_say_what_took_them_are_told_apart_by_how_they_are_written(tmp_path):
     for number in range(3):
         jpeg(tmp_path / f"a{number}.jpg", subsampling="420", quality=60 + number)
