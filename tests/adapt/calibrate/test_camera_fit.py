@@ -16,7 +16,7 @@ from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, 
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
 from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
-from sim2cam.adapt.calibrate.shutter import readout, spin
+from sim2cam.adapt.calibrate.shutter import readout, shutter_findings, spin
 from sim2cam.cli.calibrate import _remarks
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
@@ -203,7 +203,7 @@ def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_pat
         Image.new("RGB", (80, 64)).save(tmp_path / f"{number}.jpg", exif=exif)
     found = calibrate(tmp_path, None, np.random.default_rng(0)).finding("shutter.exposure_s")
     assert found.value == pytest.approx(0.02)
-    assert found.ci95 == pytest.approx((0.01, 0.04), abs=0.006)
+    assert found.ci95 == pytest.approx((0.0025, 0.0425), abs=0.0005)  # 0.0225 -+ 3.182 * 0.0063
     assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
 
 
@@ -213,6 +213,16 @@ def seen(**parts):
         marks=SimpleNamespace(smear=parts.get("smear", (np.nan, np.nan))),
         rows=parts.get("rows", np.zeros(240)),
     )
+
+
+def test_no_exposure_is_shorter_than_none():
+    """Few and unlike ones leave an interval as wide as that."""
+    own = [
+        SimpleNamespace(header=SimpleNamespace(exif={"ExposureTime": t})) for t in (1e-3, 1e-2, 0.1)
+    ]
+    told, *_ = shutter_findings([seen()] * 3, own, None, np.random.default_rng(0))
+    assert (told.value, told.ci95[0]) == (0.01, 0.0)
+    assert told.ci95[1] > 0.1
 
 
 def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
