@@ -59,7 +59,8 @@ _GRAINY = (
 )
 _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
 _COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
-_COLORLESS = "the photos have no colour."
+_COLORLESS = "the photos have no colour. Take them in colour."
+_GREY = "L"  # Pillow's mode of JPEGs without colour
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
 _NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
@@ -230,7 +231,7 @@ def _sensor(
         Finding(
             "sensor.processing.jpeg_subsampling",
             subsampling,
-            note="" if subsampling else _NO_KIND if qualities else _NOT_JPEG,
+            note="" if subsampling else _no_subsampling(own, is_jpeg=bool(qualities)),
         ),
     ]
 
@@ -251,6 +252,13 @@ _SCENE_FALLOFF = 0.06
 def _subsampling(own: Sequence[Capture]) -> Subsampling | None:
     found = Counter(capture.header.subsampling for capture in own)
     return found.most_common(1)[0][0]
+
+
+def _no_subsampling(own: Sequence[Capture], *, is_jpeg: bool) -> str:
+    """Returns why it is not told how many samples of colour most files have."""
+    if not is_jpeg:
+        return _NOT_JPEG
+    return _COLORLESS if all(c.header.mode == _GREY for c in own) else _NO_KIND
 
 
 def _quality(qualities: Sequence[int]) -> Finding:
@@ -309,6 +317,8 @@ def _drawn(
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
     for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
         untold |= {} if is_alike else dict.fromkeys(part, _UNLIKE)
+    if not any(photo.is_colored for photo in photos):
+        untold |= dict.fromkeys(COLOR_FITTED, _COLORLESS)
     notes = {"full_well_e": alike, "read_noise_e": alike}
     found: list[Finding] = []
     for name in names:
@@ -332,7 +342,8 @@ _ALIKE = "as if of as many electrons in every colour"
 def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     strength = rng.uniform(*SATURATION, DRAWS)
     fringes = np.array([photo.fringes for photo in photos])
+    missing = _EDGY if any(photo.is_colored for photo in photos) else _COLORLESS
     return [
-        told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
+        told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, missing)
         for i, name in enumerate(("red", "blue"))
     ]

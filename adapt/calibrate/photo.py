@@ -106,6 +106,11 @@ class Photo:
     brightest: int
     rows: Floats
 
+    @property
+    def is_colored(self) -> bool:
+        """Whether its pixels have the colours of a camera."""
+        return self.header.mode in _COLORED
+
 
 def list_captures(path: Path) -> tuple[list[Capture], dict[str, str]]:
     """Returns the captures of a folder, a photo or a list of photos, and why files were left out.

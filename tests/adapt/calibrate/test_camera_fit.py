@@ -366,10 +366,27 @@ def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos
     assert found.finding("sensor.jpeg_quality").value == 90
 
 
+def test_grey_photos_say_that_they_have_no_colour(tmp_path):
+    light = np.random.default_rng(0).integers(40, 200, (80, 96)).astype(np.uint8)
+    for number in range(4):
+        Image.fromarray(light).save(tmp_path / f"{number}.jpg", quality=90)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    names = (
+        "sensor.processing.jpeg_subsampling", "sensor.processing.chroma_blur_px", "sensor.red_gain",
+        "sensor.red_response", "sensor.blue_response", "glass.lateral_color.red",
+    )  # fmt: skip
+    for name in names:
+        assert found.finding(name).value is None
+        assert found.finding(name).note == "the photos have no colour. Take them in colour."
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
 def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
     for number in range(3):
-        rgb = Image.fromarray(np.full((80, 96, 3), number, np.uint8))
-        rgb.convert("L").save(tmp_path / f"{number}.jpg", quality=90)
+        rgb = np.full((80, 96, 3), number, np.uint8)
+        how = (cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440)
+        _, data = cv2.imencode(".jpg", rgb, (*how, cv2.IMWRITE_JPEG_QUALITY, 90))
+        (tmp_path / f"{number}.jpg").write_bytes(data.tobytes())
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     note = found.finding("sensor.processing.jpeg_subsampling").note
     assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")
