@@ -335,7 +335,7 @@ def contest_of(
     Raises:
         InputError: no renders, fewer than ``MIN_CAPTURES`` captures, or one that cannot be read.
     """
-    _check_images(sim, real)
+    check_images(sim, real)
     parts = parts_of(
         sim,
         real,
@@ -348,7 +348,12 @@ def contest_of(
     return Contest(parts, jury, config.seed)
 
 
-def _check_images(sim: Dataset, real: Dataset) -> None:
+def check_images(sim: Dataset, real: Dataset) -> None:
+    """Refuses what no translator is trained on.
+
+    Raises:
+        InputError: no renders, or fewer than ``MIN_CAPTURES`` captures.
+    """
     if not sim.samples:
         raise InputError(sim.root, "no renders to train on. Render some first.")
     if len(real.samples) < MIN_CAPTURES:

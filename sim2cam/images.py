@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,6 +70,7 @@ class Header:
         exif: what EXIF holds, by its names, as far as it is numbers and words.
         quantization: the tables of a JPEG file (64 numbers each), brightness first; none of others.
         subsampling: how much coarser a JPEG file stores colour; None where that is none of these.
+        orientation: as EXIF has it, 1 (upright) to 8: how the stored pixels are turned to be upright.
     """
 
     width: int
@@ -78,6 +79,7 @@ class Header:
     exif: Mapping[str, str | float]
     quantization: tuple[tuple[int, ...], ...] = ()
     subsampling: Literal["444", "422", "420"] | None = None
+    orientation: int = 1
 
 
 def read_header(path: Path) -> Header:
@@ -88,13 +90,15 @@ def read_header(path: Path) -> Header:
     """
     with _open(path) as image:
         width, height = image.size
-        if _orientation(path, image) in _TRANSPOSING:
+        orientation = _orientation(path, image)
+        if orientation in _TRANSPOSING:
             width, height = height, width
-        found = width, height, image.mode, _exif(path, image)
+        found = Header(width, height, image.mode, _exif(path, image), orientation=orientation)
         if not isinstance(image, JpegImagePlugin.JpegImageFile):
-            return Header(*found)
+            return found
         tables = tuple(tuple(table) for _, table in sorted(image.quantization.items()))
-        return Header(*found, tables, _SUBSAMPLINGS.get(JpegImagePlugin.get_sampling(image)))
+        subsampling = _SUBSAMPLINGS.get(JpegImagePlugin.get_sampling(image))
+        return replace(found, quantization=tables, subsampling=subsampling)
 
 
 _SUBSAMPLINGS: dict[int, Literal["444", "422", "420"]] = {0: "444", 1: "422", 2: "420"}

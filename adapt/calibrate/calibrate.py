@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.boards import markers_in
+from sim2cam.adapt.calibrate.boards import Sighting, markers_in
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.findings import DRAWS, LEAST_CAPTURES, of_draws, spread, told, too_few
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
@@ -20,6 +20,7 @@ from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
 from sim2cam.adapt.calibrate.photo import (
     Capture,
     Photo,
+    boards_of,
     by_camera,
     by_writing,
     evenly,
@@ -27,6 +28,7 @@ from sim2cam.adapt.calibrate.photo import (
     look,
     open_captures,
     software,
+    usual_orientation,
 )
 from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
 from sim2cam.adapt.calibrate.shutter import shutter_findings
@@ -43,6 +45,10 @@ _BOARD = (
     "no board in enough photos. Print a chessboard (9 x 6 squares, say) and take 15 photos of it: tilted "
     "each way, near and far, in every corner of the picture."
 )
+_TURNED = (
+    "of {} photos of a board no more than {} have one EXIF orientation, {} are needed. Take 15 photos of it "
+    "with the camera held one way."
+)
 _EVEN = (
     "nothing evenly lit. Take photos of a plain wall or a clear sky, and of it turned by a half."
 )
@@ -53,7 +59,8 @@ _GRAINY = (
 )
 _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
 _COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
-_COLORLESS = "the photos have no colour."
+_COLORLESS = "the photos have no colour. Take them in colour."
+_GREY = "L"  # Pillow's mode of JPEGs without colour
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
 _NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
@@ -124,12 +131,14 @@ def _calibrated(
     if not photos:
         raise InputError(path, next(iter(broken.values())))
     size = (own[0].header.width, own[0].header.height)
-    lens, lens_findings = _lens(photos, size, rng, own, board)
+    orientation = usual_orientation(photos)
+    boards, turned = boards_of(photos, orientation)
+    lens, lens_findings = _lens(photos, boards, size, rng, own, board)
     return CameraFit(
         camera,
         *size,
         photos=len(photos),
-        boards=sum(photo.sighting is not None for photo in photos),
+        boards=len(boards) + len(turned),
         findings=(
             *lens_findings,
             *_sensor(photos, own, rng),
@@ -143,6 +152,8 @@ def _calibrated(
         refused={**refused, **broken},
         software=software(own),
         traits=traits(photos),
+        orientation=orientation if lens is not None else None,
+        turned=turned if lens is not None else {},
     )
 
 
@@ -153,17 +164,18 @@ def _border(photos: Sequence[Photo]) -> tuple[int, int, int, int]:
 
 def _lens(
     photos: Sequence[Photo],
+    boards: Sequence[Sighting],
     size: tuple[int, int],
     rng: np.random.Generator,
     own: Sequence[Capture],
     board: Board | None,
 ) -> tuple[FittedLens | None, list[Finding]]:
     """Returns the lens and its numbers; with a word why not where there are too few boards."""
-    sightings = [photo.sighting for photo in photos if photo.sighting is not None]
-    if len(sightings) < LEAST_PHOTOS:
-        return None, [Finding("lens.fx_px", None, note=_no_lens(photos, own, board))]
+    if len(boards) < LEAST_PHOTOS:
+        note = _no_lens(photos, len(boards), own, board)
+        return None, [Finding("lens.fx_px", None, note=note)]
     try:
-        lens = fit_lens(sightings, size, rng)
+        lens = fit_lens(boards, size, rng)
     except LensError as error:
         return None, [
             Finding("lens.fx_px", None, note=f"{error}. Take the photos of the board anew.")
@@ -181,10 +193,17 @@ _REACH = 0.75
 _NEAR = "boards stay away from the corners of the picture. Take photos with the board there."
 
 
-def _no_lens(photos: Sequence[Photo], own: Sequence[Capture], board: Board | None) -> str:
-    """Returns why there are no boards: perhaps they have markers and were not told."""
+def _no_lens(
+    photos: Sequence[Photo], alike: int, own: Sequence[Capture], board: Board | None
+) -> str:
+    """Returns why there are so few boards: perhaps the camera was turned between, or they have markers and
+    were not told.
+    """
+    seen = sum(photo.sighting is not None for photo in photos)
+    if seen >= LEAST_PHOTOS:
+        return _TURNED.format(seen, alike, LEAST_PHOTOS)
     if board is None:
-        path = next(c.path for c in own if c.path.name == photos[0].name)
+        path = next(c.path for c in own if c.name == photos[0].name)
         name = markers_in(np.ascontiguousarray(images.read_rgb(path)[..., 1]))
         if name:
             return f"markers of {name} are seen. Tell the board with --board."
@@ -212,7 +231,7 @@ def _sensor(
         Finding(
             "sensor.processing.jpeg_subsampling",
             subsampling,
-            note="" if subsampling else _NO_KIND if qualities else _NOT_JPEG,
+            note="" if subsampling else _no_subsampling(own, is_jpeg=bool(qualities)),
         ),
     ]
 
@@ -233,6 +252,13 @@ _SCENE_FALLOFF = 0.06
 def _subsampling(own: Sequence[Capture]) -> Subsampling | None:
     found = Counter(capture.header.subsampling for capture in own)
     return found.most_common(1)[0][0]
+
+
+def _no_subsampling(own: Sequence[Capture], *, is_jpeg: bool) -> str:
+    """Returns why it is not told how many samples of colour most files have."""
+    if not is_jpeg:
+        return _NOT_JPEG
+    return _COLORLESS if all(c.header.mode == _GREY for c in own) else _NO_KIND
 
 
 def _quality(qualities: Sequence[int]) -> Finding:
@@ -291,6 +317,8 @@ def _drawn(
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
     for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
         untold |= {} if is_alike else dict.fromkeys(part, _UNLIKE)
+    if not any(photo.is_colored for photo in photos):
+        untold |= dict.fromkeys(COLOR_FITTED, _COLORLESS)
     notes = {"full_well_e": alike, "read_noise_e": alike}
     found: list[Finding] = []
     for name in names:
@@ -314,7 +342,8 @@ _ALIKE = "as if of as many electrons in every colour"
 def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     strength = rng.uniform(*SATURATION, DRAWS)
     fringes = np.array([photo.fringes for photo in photos])
+    missing = _EDGY if any(photo.is_colored for photo in photos) else _COLORLESS
     return [
-        told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, _EDGY)
+        told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, missing)
         for i, name in enumerate(("red", "blue"))
     ]

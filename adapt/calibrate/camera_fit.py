@@ -61,6 +61,9 @@ class CameraFit:
         software: of the camera, as far as the files say.
         traits: of each photo what changes with its camera, by names of ``traits.TRAITS``; drift
             needs it.
+        orientation: as EXIF has it, of the photos that the lens is fitted to; None where no lens is.
+        turned: photos of a board that it is not fitted to, as the camera was held another way: their
+            orientations, by name.
     """
 
     camera: str
@@ -76,6 +79,8 @@ class CameraFit:
     refused: Mapping[str, str] = field(default_factory=dict)
     software: str = ""
     traits: Mapping[str, Rows] = field(default_factory=dict)
+    orientation: int | None = None
+    turned: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, rows in self.traits.items():

@@ -1,8 +1,8 @@
 """Changes: what became of each number of a camera, by photos of then and of now.
 
 Traits are compared by Wilcoxon's rank sums, whose distribution is found by exchanging photos, so that
-no law of the traits is assumed. Shifts that hardly show in a picture do not count. Holm's rule (1979) holds the rate of false alarms of all comparisons
-together.
+no law of the traits is assumed. Shifts that hardly show in a picture do not count. Of the lens, ``drift``
+brings a p-value of its own. Holm's rule (1979) holds the rate of false alarms of all comparisons together.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from sim2cam.adapt.calibrate.traits import TRAITS, Trait
 from sim2cam.measure.bootstrap import holm
 
 Floats = NDArray[np.float64]
+
+LENS = "lens"
+"""Name of the one change whose p-value is not found by exchanging photos."""
 
 ALPHA = 0.05
 """Chance that anything is said to have moved when nothing has."""
@@ -76,12 +79,16 @@ def compare(
 def judge(changes: Sequence[Change]) -> list[Change]:
     """Returns what moved, what did not and what is not told, of changes with p-values of their own.
 
-    Those of which so few photos tell that no shift, however large, could be seen among so many
-    comparisons are not told.
+    Those of which so few photos tell that no exchange of them, however large the shift, could show it among
+    so many comparisons are not told.
     """
     asked = [change for change in changes if min(change.photos) > 0]
     sure = ALPHA / max(1, len(asked))
-    told = [c for c in asked if c.p_value is not None and _least_p(*c.photos) <= sure]
+    told = [
+        c
+        for c in asked
+        if c.p_value is not None and (c.name == LENS or _least_p(*c.photos) <= sure)
+    ]
     adjusted = holm([c.p_value for c in told if c.p_value is not None])
     judged = [
         replace(c, p_value=p, verdict="moved" if p <= ALPHA else "still")
@@ -163,7 +170,7 @@ def _p_value(before: Floats, now: Floats, rng: np.random.Generator) -> float:
 
 
 def _least_p(before: int, now: int) -> float:
-    """Returns the least p-value that so many photos can give."""
+    """Returns the least p-value that exchanges of so many photos can give."""
     return max(2 / math.comb(before + now, now), 2 / (_EXCHANGES + 1))
 
 
@@ -173,7 +180,7 @@ def _untold(change: Change, sure: float) -> Change:
     trait = next((t for t in TRAITS if t.name == change.name), None)
     if trait is None:
         return replace(change, verdict="untold", shift=None, ci95=None, p_value=None)
-    enough = [n for n in range(1, _MOST_PHOTOS) if then and _least_p(then, n) <= sure]
+    enough = [n for n in range(_LEAST_PHOTOS, _MOST_PHOTOS) if then and _least_p(then, n) <= sure]
     told = f"told by {then} photos then, {now} now"
     if not enough:
         note = f"{told}. Calibrate again, with photos of {trait.take}."

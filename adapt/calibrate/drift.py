@@ -19,9 +19,18 @@ from scipy.stats import f
 
 from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.adapt.calibrate.camera_fit import CameraFit
-from sim2cam.adapt.calibrate.changes import Change, compare, judge
+from sim2cam.adapt.calibrate.changes import LENS, Change, compare, judge
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, refit_lens
-from sim2cam.adapt.calibrate.photo import Photo, by_camera, evenly, list_captures, look, software
+from sim2cam.adapt.calibrate.photo import (
+    Photo,
+    boards_of,
+    by_camera,
+    evenly,
+    list_captures,
+    look,
+    software,
+    usual_orientation,
+)
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
 from sim2cam.errors import InputError, LensError
 from sim2cam.scene.asset import Board
@@ -121,15 +130,20 @@ def compare_photos(
     now = traits(photos)
     if scaled:
         now |= {t.name: () for t in TRAITS if t.in_pixels}
-    sightings = [photo.sighting for photo in photos if photo.sighting is not None]
-    lens = compare_lens(fit, sightings, size, rng)
+    orientation = fit.orientation or usual_orientation(photos)
+    boards, turned = boards_of(photos, orientation)
+    lens = compare_lens(fit, boards, size, rng)
+    if turned and fit.lens is not None:
+        note = _TURNED.format(len(turned), orientation)
+        lens = replace(lens, note=f"{lens.note} {note}".strip())
     found = judge([*compare(fit.traits, now, rng), lens])
     if not scaled:
         return found
-    sized = {t.name for t in TRAITS if t.in_pixels} | {"lens"}
+    sized = {t.name for t in TRAITS if t.in_pixels} | {LENS}
     return [replace(c, note=_SIZED) if c.name in sized else c for c in found]
 
 
+_TURNED = "Left out: {} photos of a board, as the camera was held another way (EXIF orientation {} is needed)."
 _SIZED = "the photos have another size. Take photos of the size of then, or calibrate again."
 
 
@@ -144,8 +158,8 @@ def compare_lens(
         size: width and height of the photos, pixels.
         rng: draws lenses.
     """
-    counts = (fit.boards, len(sightings))
-    blank = Change("lens", "lens", "untold", unit="px, mean over the picture", photos=counts)
+    counts = (fit.boards - len(fit.turned), len(sightings))
+    blank = Change(LENS, "lens", "untold", unit="px, mean over the picture", photos=counts)
     if fit.lens is None:
         return replace(blank, photos=(0, counts[1]), note=_NO_LENS)
     free = sum(counts) - 1 - len(fit.lens.names)

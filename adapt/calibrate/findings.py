@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from sim2cam.adapt.calibrate.camera_fit import Finding
 
@@ -13,6 +15,9 @@ Floats = NDArray[np.float64]
 
 LEAST_CAPTURES = 3
 """Captures of one camera that numbers with an interval are told from."""
+_FEW = 6
+"""Photos from which resampling them shows how far their median may be off; intervals of three would hold
+it in 75 of 100 cases, of four in 87."""
 DRAWS = 1000
 """Of photos, and of what nobody knows."""
 
@@ -26,6 +31,9 @@ def told(
 ) -> Finding:
     """Returns the median of what photos say, each draw of it times a factor that nobody knows.
 
+    Of fewer than ``_FEW`` photos its interval is Student's of their mean, since resampling them would hardly
+    move it.
+
     Args:
         name: of the finding.
         values: of each photo; NaN where it does not tell.
@@ -36,9 +44,14 @@ def told(
     known = np.asarray(values)[np.isfinite(values)]
     if len(known) < LEAST_CAPTURES:
         return Finding(name, None, note=too_few(len(known)) if len(known) else missing)
-    picks = rng.integers(len(known), size=(DRAWS, len(known)))
-    medians = np.median(known[picks], axis=1)
-    return of_draws(name, medians if factors is None else medians * factors)
+    times = np.ones(DRAWS) if factors is None else factors
+    if len(known) >= _FEW:
+        picks = rng.integers(len(known), size=(DRAWS, len(known)))
+        return of_draws(name, np.median(known[picks], axis=1) * times)
+    shares = (rng.permutation(DRAWS) + 0.5) / DRAWS
+    error = known.std(ddof=1) / np.sqrt(len(known))
+    found = of_draws(name, (known.mean() + error * t.ppf(shares, len(known) - 1)) * times)
+    return replace(found, value=float(np.median(known) * np.median(times)))
 
 
 def too_few(photos: int) -> str:

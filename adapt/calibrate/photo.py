@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -37,10 +38,17 @@ _FLAT = 1.0  # levels, standard deviation of a row that is dead
 
 @dataclass(frozen=True)
 class Capture:
-    """A file and what it says of itself."""
+    """A file and what it says of itself.
+
+    Attributes:
+        path: of the file.
+        header: what it says.
+        name: its path from the folder that holds all of the captures: two files never share it.
+    """
 
     path: Path
     header: Header
+    name: str
 
     @property
     def camera(self) -> str:
@@ -70,7 +78,7 @@ class Photo:
 
     Attributes:
         header: of its file.
-        name: of its file.
+        name: of its capture.
         sighting: of a board; None without one.
         marks: of noise and edges.
         falloff: light that corners lose; NaN where it is not told, as all that follows.
@@ -98,6 +106,11 @@ class Photo:
     brightest: int
     rows: Floats
 
+    @property
+    def is_colored(self) -> bool:
+        """Whether its pixels have the colours of a camera."""
+        return self.header.mode in _COLORED
+
 
 def list_captures(path: Path) -> tuple[list[Capture], dict[str, str]]:
     """Returns the captures of a folder, a photo or a list of photos, and why files were left out.
@@ -120,11 +133,11 @@ def open_captures(files: Iterable[Path], path: Path) -> tuple[list[Capture], dic
     """
     captures: list[Capture] = []
     refused: dict[str, str] = {}
-    for file in files:
+    for name, file in _named(list(files)).items():
         try:
-            captures.append(_opened(file))
+            captures.append(_opened(file, name))
         except InputError as error:
-            refused[file.name] = str(error.args[1])
+            refused[name] = str(error.args[1])
     if not captures:
         reason = next(iter(refused.values()), "no photos in it. Check the path.")
         count = f"none of {len(refused)} files can be used: " if len(refused) > 1 else ""
@@ -182,13 +195,39 @@ def look(
         try:
             photos.append(_seen(capture, images.read_rgb(capture.path), board))
         except InputError as error:
-            refused[capture.path.name] = str(error.args[1])
+            refused[capture.name] = str(error.args[1])
         progress(number + 1, len(captures))
     shape = usual_shape([photo.sighting for photo in photos if photo.sighting])
     if board is None and shape is not None:
-        paths = {capture.path.name: capture.path for capture in captures}
+        paths = {capture.name: capture.path for capture in captures}
         photos = [_completed(photo, paths[photo.name], shape) for photo in photos]
     return photos, refused
+
+
+def usual_orientation(photos: Sequence[Photo]) -> int | None:
+    """Returns the EXIF orientation of most photos with a board; None without any.
+
+    Upright pictures of a camera that was held upside down, or turned the other way, show the middle of its
+    lens elsewhere: what is fitted to both is neither.
+    """
+    found = Counter(photo.header.orientation for photo in photos if photo.sighting is not None)
+    return found.most_common(1)[0][0] if found else None
+
+
+def boards_of(
+    photos: Sequence[Photo], orientation: int | None
+) -> tuple[list[Sighting], dict[str, int]]:
+    """Returns the boards in photos of an EXIF orientation, and the orientations of others by name."""
+    boards: list[Sighting] = []
+    turned: dict[str, int] = {}
+    for photo in photos:
+        if photo.sighting is None:
+            continue
+        if photo.header.orientation == orientation:
+            boards.append(photo.sighting)
+        else:
+            turned[photo.name] = photo.header.orientation
+    return boards, turned
 
 
 def see(
@@ -199,7 +238,7 @@ def see(
     Args:
         rgb: its pixels.
         header: of its file.
-        name: of its file.
+        name: of its capture.
         sighting: of the board in it; None without one.
     """
     unknown = np.full(2, np.nan)
@@ -235,7 +274,14 @@ def _files(path: Path) -> list[Path]:
     return [sample.rgb for sample in read_captures(path).samples]
 
 
-def _opened(path: Path) -> Capture:
+def _named(files: Sequence[Path]) -> dict[str, Path]:
+    """Returns files by their paths from the folder that holds all of them; each file once."""
+    places = {file.absolute(): file for file in files}
+    folder = os.path.commonpath([place.parent for place in places]) if places else ""
+    return {place.relative_to(folder).as_posix(): file for place, file in places.items()}
+
+
+def _opened(path: Path, name: str) -> Capture:
     suffix = path.suffix.lower()
     if suffix in _FOREIGN:
         raise InputError(path, f"{suffix[1:].upper()} is not read. Export it as JPEG, unedited.")
@@ -243,14 +289,12 @@ def _opened(path: Path) -> Capture:
     if min(header.width, header.height) < LEAST_PX:
         size = f"{header.width}x{header.height}"
         raise InputError(path, f"{size} pixels are no photo. Both sides have {LEAST_PX} or more.")
-    return Capture(path, header)
+    return Capture(path, header, name)
 
 
 def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Photo:
-    name = capture.path.name
-    return see(
-        rgb, capture.header, name, find_board(name, np.ascontiguousarray(rgb[..., 1]), board)
-    )
+    sighting = find_board(capture.name, np.ascontiguousarray(rgb[..., 1]), board)
+    return see(rgb, capture.header, capture.name, sighting)
 
 
 def _completed(photo: Photo, path: Path, shape: tuple[int, int]) -> Photo:

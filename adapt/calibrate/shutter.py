@@ -53,8 +53,9 @@ def shutter_findings(
     said = [capture.header.exif.get("ExposureTime") for capture in own]
     times = [t for t in said if isinstance(t, float) and 0 < t < _LONGEST_S]
     exposure = told("shutter.exposure_s", times, rng, missing=_UNTIMED)
-    if exposure.value is not None:
-        exposure = replace(exposure, spread=spread(times))
+    if exposure.ci95 is not None:
+        low, high = exposure.ci95
+        exposure = replace(exposure, ci95=(max(low, 0.0), high), spread=spread(times))
     return [exposure, readout(photos, rng), spin(photos, exposure, lens, rng)]
 
 

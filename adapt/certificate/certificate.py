@@ -37,6 +37,9 @@ OBJECT_MEASURES = (
     "colour_shift",
     *(f"{judge}_{name}" for judge in JUDGES for name in OPINIONS),
 )
+_NEW_OBJECTS = tuple(
+    f"{judge}_hallucinated" for judge in JUDGES
+)  # nothing of those that were there
 MEASURES = (
     *OBJECT_MEASURES,
     "added_levels",
@@ -94,7 +97,8 @@ class PictureCertificate:
         """Of the picture: only one whose objects were measured can be certified."""
         if self.failed:
             return "failed"
-        measured = any(self.findings[name].verdict == "pass" for name in OBJECT_MEASURES)
+        of_objects = (name for name in OBJECT_MEASURES if name not in _NEW_OBJECTS)
+        measured = any(self.findings[name].verdict == "pass" for name in of_objects)
         return "certified" if measured else "appearance only"
 
 
@@ -275,6 +279,8 @@ def _of_judges(opinions: Mapping[str, Opinion], limits: Limits) -> dict[str, Fin
         for name in OPINIONS:
             if opinion is None:
                 found = _not_measured(f"no weights were given with --{judge}")
+            elif name == "vanished" and not opinion.found:
+                found = _not_measured("it finds no object before")
             elif name != "retained":
                 found = _finding(f"{judge}_{name}", getattr(opinion, name), limits)
             elif opinion.found >= LEAST_FOUND:

@@ -74,13 +74,7 @@ def pairs_of(sim: Dataset, real: Dataset) -> Pairs:
             cannot be read.
     """
     renders, captures = _by_name(sim), _by_name(real)
-    names = [name for name in renders if name in captures]
-    if not names:
-        raise InputError(
-            real.root,
-            f"no capture has the name of a render ('{next(iter(renders))}' and so on; here "
-            f"'{next(iter(captures))}' and so on). Name both of a pair alike.",
-        )
+    names = common_names(sim, real)
     tiles = {name: registered_tiles(renders[name], captures[name]) for name in names}
     used = [name for name in names if tiles[name].any()]
     count = sum(tiles[name].size for name in used)
@@ -96,6 +90,23 @@ def pairs_of(sim: Dataset, real: Dataset) -> Pairs:
         {renders[name].name: tiles[name] for name in used},
         record,
     )
+
+
+def common_names(sim: Dataset, real: Dataset) -> list[str]:
+    """Returns the names that renders share with captures, without the suffix of their file.
+
+    Raises:
+        InputError: two of a side have one name, or no names match.
+    """
+    renders, captures = _by_name(sim), _by_name(real)
+    names = [name for name in renders if name in captures]
+    if not names:
+        raise InputError(
+            real.root,
+            f"no capture has the name of a render ('{next(iter(renders))}' and so on; here "
+            f"'{next(iter(captures))}' and so on). Name both of a pair alike.",
+        )
+    return names
 
 
 def registered_tiles(render: Sample, capture: Sample) -> Tiles:

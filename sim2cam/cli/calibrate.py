@@ -131,6 +131,12 @@ def _remarks(fit: CameraFit) -> list[str]:
         )
     if fit.brightest < 255:
         lines.append(f"no level above {fit.brightest}")
+    if fit.turned:
+        names = ", ".join(f"{name} ({number})" for name, number in fit.turned.items())
+        lines.append(
+            f"left out of the lens: {len(fit.turned)} photos of a board, as the camera was held another way "
+            f"(EXIF orientation): {names}"
+        )
     if fit.lens is not None:
         for name, error in fit.lens.outliers.items():
             lines.append(f"board left out: {name}: {error:.2f} px off any lens")

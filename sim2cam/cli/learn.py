@@ -91,7 +91,12 @@ class AdaptTrain:
         from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import read_captures
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.pipeline.translate import Certification, fit_plain_transfer, train_network
+        from sim2cam.pipeline.translate import (
+            Certification,
+            check_training,
+            fit_plain_transfer,
+            train_network,
+        )
         from sim2cam.training.board import Board
 
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
@@ -117,6 +122,7 @@ class AdaptTrain:
             self._tell(method, None)
             return
         sim = read_captures(self.sim)
+        check_training(sim, real, judges, paired=self.paired)
         for concern in concerns(sim, real):
             console.say(f"warning: {concern}")
         if isinstance(training, TranslatorConfig):

@@ -192,13 +192,24 @@ def first_parent(root: Path) -> Path:
     Raises:
         InputError: a parent is missing, or they lead back to one another.
     """
+    return line_of(root)[-1]
+
+
+def line_of(root: Path) -> tuple[Path, ...]:
+    """Returns the folder of a data set and those that it was translated from, one after another.
+
+    Raises:
+        InputError: a parent is missing, or they lead back to one another.
+    """
+    found = [root]
     seen: set[Path] = set()
     while (root / HEADER).is_file() and (header := read_header(root)).get("parent") is not None:
         seen.add(root.resolve())
         root = parent_folder(root, header)
         if root in seen:
             raise InputError(root, f"its parents lead back to itself. {_AGAIN}.")
-    return root
+        found.append(root)
+    return tuple(found)
 
 
 def read_scenes(root: Path) -> Iterator[SceneRecord]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from sim2cam.adapt.certificate.opinion import FAINT, Judge
 from sim2cam.adapt.translator.perception import Perception, PerceptionRecord
 from sim2cam.dataset.sample import Dataset
@@ -85,7 +87,8 @@ def perception_of(path: Path, renders: Dataset, device: str) -> Perception | str
     strangers = set(renders.categories) - set(detector.card.categories)
     if not labelled or strangers:
         return "renders have no labels" if not labelled else f"it does not know {min(strangers)}"
-    chosen = labelled[:: max(1, len(labelled) // MEASURED)][:MEASURED]
+    places = np.linspace(0, len(labelled) - 1, min(MEASURED, len(labelled))).round().astype(int)
+    chosen = tuple(labelled[place] for place in places)
     found = ap50_on(detector, replace(renders, samples=chosen))
     if not found >= GOOD_AP50:
         return f"its AP50 on {len(chosen)} renders is {found:.2f}, less than {GOOD_AP50:g}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam import images
-from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress
+from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress, check_images
 from sim2cam.adapt.card import digest_of_sample
 from sim2cam.adapt.certificate.certificate import (
     PictureCertificate,
@@ -28,10 +28,11 @@ from sim2cam.adapt.selection import Ending, read_ending
 from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
 from sim2cam.adapt.translation import Jury, Numbered, numbered, translate_all
 from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.adapt.translator.pairs import common_names
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
-from sim2cam.dataset.reader import read_dataset, read_lines
+from sim2cam.dataset.reader import line_of, read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import (
     CERTIFICATE,
@@ -39,6 +40,7 @@ from sim2cam.dataset.writer import (
     HEADER,
     SAMPLES_PER_SHARD,
     NewSample,
+    plain,
     prepare_folder,
     shard_size,
     write_environment,
@@ -48,7 +50,7 @@ from sim2cam.dataset.writer import (
 from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.judges import check_judges, load_judges
+from sim2cam.pipeline.judges import Judges, check_judges, load_judges
 from sim2cam.training.device import use_threads
 from sim2cam.training.run import remove_run
 
@@ -104,12 +106,30 @@ def fit_plain_transfer(
         raise InputError(
             real.root, f"{len(real.samples)} captures; a transfer needs at least {MIN_CAPTURES}."
         )
-    if overwrite:
-        remove_run(run_dir)
-    if run_dir.is_dir() and any(run_dir.iterdir()):
+    if not overwrite and run_dir.is_dir() and any(run_dir.iterdir()):
         raise OutputError(run_dir, "is not empty. Add --overwrite to start anew.")
-    style = (images.read_rgb(sample.rgb) for sample in real.samples)
-    save_transfer(METHODS[method].fit(style), run_dir)
+    transfer = METHODS[method].fit(images.read_rgb(sample.rgb) for sample in real.samples)
+    if overwrite:  # only now, as a capture may have been refused
+        remove_run(run_dir)
+    save_transfer(transfer, run_dir)
+
+
+def check_training(sim: Dataset, real: Dataset, judges: Judges, *, paired: bool) -> None:
+    """Refuses what ``train_network`` would, as far as that shows without reading pictures.
+
+    Raises:
+        InputError: no renders, or fewer than ``MIN_CAPTURES`` captures or, of ``paired`` ones, pairs.
+        CheckpointError: a judge's weights are missing or broken.
+        UsageError: the judges are not independent of one another.
+    """
+    check_images(sim, real)
+    check_judges(judges)
+    if paired and len(names := common_names(sim, real)) < MIN_CAPTURES:
+        raise InputError(
+            real.root,
+            f"{len(names)} captures have the names of renders, but a translator needs at least "
+            f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
+        )
 
 
 def train_network(
@@ -178,8 +198,9 @@ def apply_transfer(
         InputError: the run folder holds no transfer, or a picture cannot be read.
         CheckpointError: a judge's weights are broken.
         UsageError: the judges are not independent of one another.
-        OutputError: the folder holds something else or cannot be written.
+        OutputError: the folder holds something else, such as what is translated, or cannot be written.
     """
+    _refuse_own_folder(sim, root)
     load_transfer(run_dir, device=device)
     check_judges(certification.judges)
     digests = _judge_digests(certification)
@@ -187,7 +208,7 @@ def apply_transfer(
     header = {
         "format": FORMAT_VERSION,
         "origin": "adapted",
-        **(_parent_facts(sim, root) if has_parent else {}),
+        **(_parent_facts(sim, root) if has_parent else {"labels_digest": _labels_digest(sim)}),
         "parent_digest": _digest_of(sim),
         "transfer_digest": _transfer_digest(run_dir),
         "certification": {"limits": certification.limits, "judges": digests},
@@ -300,6 +321,16 @@ def _certificates(root: Path) -> tuple[PictureCertificate, ...]:
     )
 
 
+def _refuse_own_folder(sim: Dataset, root: Path) -> None:
+    """Refuses a folder that holds what is translated, or its labels, which would be removed first."""
+    folders = [folder for source in sim.sources or (sim.root,) for folder in line_of(source)]
+    folders += dict.fromkeys(sample.rgb.parent for sample in sim.samples)
+    if any(folder.resolve().is_relative_to(root.resolve()) for folder in folders):
+        raise OutputError(
+            root, "holds what is to be translated, or its labels. Choose another --out."
+        )
+
+
 def _parent_facts(sim: Dataset, root: Path) -> dict[str, str]:
     return {"parent": os.path.relpath(sim.root.resolve(), root.resolve())}
 
@@ -307,6 +338,15 @@ def _parent_facts(sim: Dataset, root: Path) -> dict[str, str]:
 def _digest_of(sim: Dataset) -> str:
     whole = "".join(digest_of_sample(sample) for sample in sim.samples)
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _labels_digest(sim: Dataset) -> str:
+    """Returns the SHA-256 over what is written anew of samples whose labels stay with no parent."""
+    whole = hashlib.sha256()
+    for sample in sim.samples:
+        line = plain({"scene_index": sample.scene_index, "objects": sample.objects})
+        whole.update(json.dumps(line, sort_keys=True).encode())
+    return whole.hexdigest()
 
 
 def _transfer_digest(run_dir: Path) -> str:

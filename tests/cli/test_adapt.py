@@ -8,7 +8,7 @@ import pytest
 
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.cli.main import main
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 
 
@@ -221,6 +221,51 @@ def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):
     assert json.loads((out / "weights.json").read_text())["pairs"] == {
         "pairs": 20, "refused": 0, "unmatched": 0, "registered": 1.0,
     }  # fmt: skip
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """The run folder of a training."""
+    out = tmp_path / "run"
+    for name in ("weights.safetensors", "weights.json", "metrics.jsonl"):
+        write_bytes(out / name, b"of hours")
+    return out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--limit", "19"], "19 captures, but a translator needs at least 20."),
+        (["--method", "cut", "--limit", "3"], "3 captures, but a translator needs at least 20."),
+        (["--method", "mkl", "--limit", "3"], "3 captures; a transfer needs at least 20."),
+        (["--judge", "none.safetensors"], "none.safetensors"),
+        (
+            ["--task", "dice", "--judge", "dice"],
+            "A second opinion needs a detector of another one.",
+        ),
+        (
+            ["--paired", "--sim", "others"],
+            "19 captures have the names of renders, but a translator",
+        ),
+        (["--method", "mkl", "--real", "broken"], "b.jpg: not a whole image"),
+    ],
+)
+def test_what_cannot_be_trained_leaves_the_old_run(
+    photos, trained, tmp_path, capsys, monkeypatch, flags, message
+):
+    monkeypatch.chdir(tmp_path)
+    first, *rest = sorted(photos.iterdir())
+    for path in rest:
+        write_bytes(tmp_path / "others" / path.name, path.read_bytes())
+        write_bytes(tmp_path / "broken" / path.name, path.read_bytes())
+    write_bytes(tmp_path / "others" / "IMG_99.png", first.read_bytes())
+    write_bytes(tmp_path / "broken" / "b.jpg", encode_jpeg(read_rgb(first), 90)[:-200])
+    given = {"--sim": str(photos), "--real": str(photos), "--out": str(trained), "--workers": "1"}
+    words = [word for flag, value in given.items() if flag not in flags for word in (flag, value)]
+    assert main(["adapt", "train", *words, *flags, "--overwrite"]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert {path.read_bytes() for path in trained.iterdir()} == {b"of hours"}
+    assert len(list(trained.iterdir())) == 3
 
 
 @pytest.mark.parametrize("flags", [["--preset", "small"], ["--paired"]])

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -55,6 +56,23 @@ def test_a_good_one_teaches_pictures_and_stays_as_it_is(sim, weights, monkeypatc
     assert rgb.grad.abs().max() > 0
     network = found.look.args[0].network
     assert not any(parameter.requires_grad for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 6, 9, 10, 11, 24])
+def test_renders_that_are_looked_at_are_spread_from_the_first_to_the_last(
+    sim, weights, monkeypatch, count
+):
+    asked = []
+    monkeypatch.setattr(judges, "MEASURED", 5)
+    monkeypatch.setattr(judges, "ap50_on", lambda _, dev: asked.extend(dev.samples) or 0.0)
+    few = sim.take(count)
+    assert all(sample.objects for sample in few.samples)
+    perception_of(weights("scout"), few, "cpu")
+    places = [few.samples.index(sample) for sample in asked]
+    assert len(places) == min(count, 5)
+    assert (places[0], places[-1]) == (0, count - 1)
+    steps = np.diff(places)
+    assert count == 1 or steps.max() - steps.min() <= 1
 
 
 def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):

@@ -1,4 +1,6 @@
 import hashlib
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -136,8 +138,6 @@ def test_another_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
 
 
 def test_a_changed_parent_is_told(reinhard, sim, tmp_path):
-    import shutil
-
     copy = tmp_path / "sim"
     shutil.copytree(sim.root, copy)
     apply(reinhard, read_dataset(copy).take(4), tmp_path / "adapted")
@@ -147,9 +147,22 @@ def test_a_changed_parent_is_told(reinhard, sim, tmp_path):
         read_dataset(tmp_path / "adapted")
 
 
-def test_a_moved_pair_still_finds_its_labels(reinhard, sim, tmp_path):
-    import shutil
+@pytest.mark.parametrize("flags", [{}, {"overwrite": True}, {"resume": True}])
+def test_nothing_is_translated_into_its_own_line(reinhard, sim, tmp_path, flags):
+    shutil.copytree(sim.root, tmp_path / "sim")
+    first = apply(reinhard, read_dataset(tmp_path / "sim"), tmp_path / "first")
+    (tmp_path / "link").symlink_to(tmp_path / "sim")
+    before = contents(tmp_path / "sim")
+    for parent, out in ((read_dataset(tmp_path / "sim"), "sim"), (first, "sim"), (first, "link")):
+        with pytest.raises(
+            OutputError, match=r"holds what is to be translated, or its labels\. Ch"
+        ):
+            apply(reinhard, parent, tmp_path / out, **flags)
+    assert contents(tmp_path / "sim") == before
+    assert (tmp_path / "sim" / "dataset.json").is_file()
 
+
+def test_a_moved_pair_still_finds_its_labels(reinhard, sim, tmp_path):
     shutil.copytree(sim.root, tmp_path / "a" / "sim")
     apply(reinhard, read_dataset(tmp_path / "a" / "sim").take(4), tmp_path / "a" / "adapted")
     shutil.move(tmp_path / "a", tmp_path / "b")
@@ -193,8 +206,6 @@ def test_a_set_with_holes_is_whole(strict):
 
 
 def test_a_rejected_picture_that_is_gone_is_told(strict, tmp_path):
-    import shutil
-
     root, _, _ = strict
     copy = tmp_path / "deeper" / "set"  # as far from its parent as it was
     shutil.copytree(root, copy)
@@ -257,6 +268,25 @@ def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_pat
     measured = read_certificate(tmp_path / "set").pictures[0].findings
     assert measured["displacement_px"].verdict == "pass"
     assert measured["outline_recall"].why == "the labels have no image of instance ids"
+
+
+@pytest.mark.parametrize("which", ["bbox", "category_id"])
+def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, which):
+    """One half of the set would have other labels than the other."""
+    apply(reinhard, read_captures(coco).take(3), tmp_path / "set")
+    apply(reinhard, read_captures(coco).take(3), tmp_path / "set", resume=True)
+    tables = json.loads(coco.read_text())
+    for annotation in tables["annotations"]:
+        if which == "bbox":
+            annotation["bbox"][0] += 1.0
+        else:
+            annotation["category_id"] = tables["categories"][0]["id"]
+    changed = coco.with_name(f"{which}.json")
+    changed.write_text(json.dumps(tables))
+    photos = read_captures(changed).take(3)
+    changed.unlink()
+    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+        apply(reinhard, photos, tmp_path / "set", resume=True)
 
 
 def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):

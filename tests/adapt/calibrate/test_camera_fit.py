@@ -5,6 +5,7 @@ import json
 import typing
 from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,7 +16,8 @@ from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, 
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
 from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
-from sim2cam.adapt.calibrate.shutter import readout, spin
+from sim2cam.adapt.calibrate.shutter import readout, shutter_findings, spin
+from sim2cam.cli.calibrate import _remarks
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.pipeline.recipe import load_recipe
@@ -201,7 +203,7 @@ def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_pat
         Image.new("RGB", (80, 64)).save(tmp_path / f"{number}.jpg", exif=exif)
     found = calibrate(tmp_path, None, np.random.default_rng(0)).finding("shutter.exposure_s")
     assert found.value == pytest.approx(0.02)
-    assert found.ci95 == pytest.approx((0.01, 0.04), abs=0.006)
+    assert found.ci95 == pytest.approx((0.0025, 0.0425), abs=0.0005)  # 0.0225 -+ 3.182 * 0.0063
     assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
 
 
@@ -211,6 +213,16 @@ def seen(**parts):
         marks=SimpleNamespace(smear=parts.get("smear", (np.nan, np.nan))),
         rows=parts.get("rows", np.zeros(240)),
     )
+
+
+def test_no_exposure_is_shorter_than_none():
+    """Few and unlike ones leave an interval as wide as that."""
+    own = [
+        SimpleNamespace(header=SimpleNamespace(exif={"ExposureTime": t})) for t in (1e-3, 1e-2, 0.1)
+    ]
+    told, *_ = shutter_findings([seen()] * 3, own, None, np.random.default_rng(0))
+    assert (told.value, told.ci95[0]) == (0.01, 0.0)
+    assert told.ci95[1] > 0.1
 
 
 def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
@@ -269,6 +281,48 @@ def test_recipes_move_the_camera_as_hands_do(tmp_path):
         assert (still.domain.motion, still.domain.shutter) == (None, None)
 
 
+def board_photos(folder, orientations):
+    """Writes photos of boards through an off-centre camera, held so; 3 is upside down."""
+    rng = np.random.default_rng(0)
+    matrix = np.array([[420.0, 0, 230.0], [0, 420.0, 130.0], [0, 0, 1.0]])
+    board = np.pad(np.kron(np.indices((6, 8)).sum(axis=0) % 2, np.ones((40, 40))), 20)
+    flat = np.where(np.pad(np.ones((240, 320)), 20) > 0, 40 + 170 * board, 210).astype(np.uint8)
+    for number, orientation in enumerate(orientations):
+        turn = cv2.Rodrigues(rng.uniform(-0.35, 0.35, 3))[0]
+        place = np.array([rng.uniform(-30, 30), rng.uniform(-20, 20), rng.uniform(560, 700)])
+        on_board = np.array([[1, 0, -180.0], [0, 1, -140.0], [0, 0, 1]])
+        warp = matrix @ np.column_stack([turn[:, :2], place]) @ on_board
+        picture = cv2.warpPerspective(flat, warp, (400, 300), flags=cv2.INTER_AREA, borderValue=210)
+        rgb = np.repeat(cv2.GaussianBlur(picture, (0, 0), 0.7)[..., None], 3, axis=2)
+        exif = Image.Exif()
+        exif[0x0112] = orientation  # the pixels are stored as the sensor reads them
+        Image.fromarray(rgb).save(folder / f"{number:02d}.jpg", exif=exif, quality=95)
+
+
+def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_path):
+    board_photos(tmp_path, [1, 3, 1, 1, 3, 1, 1, 1, 3, 1, 1])
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    assert (found.boards, found.orientation) == (11, 1)
+    assert found.turned == {"01.jpg": 3, "04.jpg": 3, "08.jpg": 3}
+    assert found.finding("lens.cx_px").value == pytest.approx(230, abs=6)
+    assert found.finding("lens.cy_px").value == pytest.approx(130, abs=6)
+    assert (
+        "left out of the lens: 3 photos of a board, as the camera was held another way (EXIF orientation): "
+        "01.jpg (3), 04.jpg (3), 08.jpg (3)"
+    ) in _remarks(found)
+    write_camera(tmp_path / "camera.json", found)
+    assert read_camera(tmp_path / "camera.json") == found
+
+
+def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
+    board_photos(tmp_path, [1, 3, 1, 3])
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    assert (found.lens, found.turned, found.orientation) == (None, {}, None)
+    assert found.finding("lens.fx_px").note.startswith(
+        "of 4 photos of a board no more than 2 have one EXIF orientation, 4 are needed."
+    )
+
+
 def test_files_of_another_writing_are_left_out_by_name(tmp_path):
     rgb = np.zeros((80, 96, 3), np.uint8)
     for number in range(4):
@@ -312,10 +366,27 @@ def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos
     assert found.finding("sensor.jpeg_quality").value == 90
 
 
+def test_grey_photos_say_that_they_have_no_colour(tmp_path):
+    light = np.random.default_rng(0).integers(40, 200, (80, 96)).astype(np.uint8)
+    for number in range(4):
+        Image.fromarray(light).save(tmp_path / f"{number}.jpg", quality=90)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    names = (
+        "sensor.processing.jpeg_subsampling", "sensor.processing.chroma_blur_px", "sensor.red_gain",
+        "sensor.red_response", "sensor.blue_response", "glass.lateral_color.red",
+    )  # fmt: skip
+    for name in names:
+        assert found.finding(name).value is None
+        assert found.finding(name).note == "the photos have no colour. Take them in colour."
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
 def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
     for number in range(3):
-        rgb = Image.fromarray(np.full((80, 96, 3), number, np.uint8))
-        rgb.convert("L").save(tmp_path / f"{number}.jpg", quality=90)
+        rgb = np.full((80, 96, 3), number, np.uint8)
+        how = (cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440)
+        _, data = cv2.imencode(".jpg", rgb, (*how, cv2.IMWRITE_JPEG_QUALITY, 90))
+        (tmp_path / f"{number}.jpg").write_bytes(data.tobytes())
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     note = found.finding("sensor.processing.jpeg_subsampling").note
     assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")

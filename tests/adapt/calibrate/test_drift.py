@@ -12,11 +12,12 @@ from sim2cam import images
 from sim2cam.adapt.calibrate.bundle import MODELS, fit_bundle
 from sim2cam.adapt.calibrate.camera_fit import CameraFit
 from sim2cam.adapt.calibrate.changes import ALPHA, Change, _p_value, compare, judge
-from sim2cam.adapt.calibrate.drift import compare_lens, drift
+from sim2cam.adapt.calibrate.drift import compare_lens, compare_photos, drift
 from sim2cam.adapt.calibrate.lens import FittedLens
-from sim2cam.adapt.calibrate.photo import evenly, list_captures, look
+from sim2cam.adapt.calibrate.photo import evenly, list_captures, look, see
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
 from sim2cam.geometry.lens import BrownConrady
+from sim2cam.images import Header
 from sim2cam.render.camera.sensor import take
 from sim2cam.scene.sensor import Processing, Sensor
 from tests.adapt.calibrate.conftest import SIZE, see_boards
@@ -191,6 +192,58 @@ def test_holm_holds_all_comparisons_together():
     assert by_name["1"].p_value == pytest.approx(0.04)
     more = [dataclasses.replace(sure[0], name=str(i)) for i in range(3)]
     assert {c.verdict for c in judge(more)} == {"still"}
+
+
+def seen_boards(boards, orientations):
+    """Returns photos of nothing but these boards, as the camera was held in each."""
+    header = Header(*SIZE, "RGB", {})
+    blank = see(np.full((96, 128, 3), 120, np.uint8), header)
+    photos = []
+    for board, orientation in zip(boards, orientations, strict=True):
+        pixels = board.pixels if orientation == 1 else np.array(SIZE) - 1 - board.pixels
+        held = replace(header, orientation=orientation)
+        sighting = replace(board, pixels=pixels)
+        photos.append(replace(blank, header=held, name=board.photo, sighting=sighting))
+    return photos
+
+
+def test_lenses_are_compared_in_photos_that_were_held_alike():
+    """The middle of a lens lies on the other side of the picture of a camera held upside down."""
+    rng = np.random.default_rng(0)
+    boards = boards_fit(rng)
+    fit = replace(boards, orientation=1, turned={"x.jpg": 3}, boards=15)
+    photos = seen_boards(see_boards(LENS, 14, rng), [1, 3] * 7)
+    (lens,) = (c for c in compare_photos(fit, photos, SIZE, rng) if c.name == "lens")
+    assert (lens.verdict, lens.photos) == ("still", (14, 7))
+    assert lens.note.startswith("Left out: 7 photos of a board, as the camera was held another")
+    few = compare_photos(fit, photos[1::2], SIZE, rng)
+    (lens,) = (c for c in few if c.name == "lens")
+    assert (lens.verdict, lens.photos) == ("untold", (14, 0))
+    assert "too few boards now" in lens.note
+    older = compare_photos(replace(fit, orientation=None), photos[::2], SIZE, rng)
+    assert next(c for c in older if c.name == "lens").photos == (14, 7)
+
+
+@pytest.mark.parametrize("boards", [4, 5, 12])
+def test_a_lens_that_moved_is_told_by_as_few_boards_as_it_is_fitted_to(boards):
+    """Hotelling's p-value has no least one, as that of exchanges has."""
+    still = [
+        Change(t.name, t.words, "untold", 0.0, (-1.0, 1.0), p_value=1.0, photos=(20, 20))
+        for t in TRAITS
+    ]
+    lens = Change("lens", "lens", "untold", 12.3, (11, 13), p_value=1e-12, photos=(boards, boards))
+    by_name = {c.name: c for c in judge([*still, lens])}
+    assert by_name["lens"].verdict == "moved"
+    assert by_name["lens"].p_value == pytest.approx(1e-12 * (len(TRAITS) + 1))
+    assert {c.verdict for c in by_name.values()} == {"moved", "still"}
+
+
+@pytest.mark.parametrize("photos", [(60, 1), (1, 40), (0, 9), (9, 0)])
+def test_every_trait_that_is_not_told_says_why(photos):
+    (only,) = judge([Change(TRAITS[0].name, "", "untold", photos=photos)])
+    assert only.note.startswith(f"told by {photos[0]} photos then, {photos[1]} now")
+    assert f"{photos[1]} are needed" not in only.note
+    assert "Calibrate again" in only.note or "are needed. Take" in only.note
 
 
 def test_traits_are_fields_of_the_camera_and_of_what_is_calibrated():

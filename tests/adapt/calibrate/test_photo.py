@@ -14,10 +14,12 @@ from sim2cam.adapt.calibrate.photo import (
     evenly,
     list_captures,
     look,
+    open_captures,
 )
 from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.errors import InputError
 from sim2cam.images import Header
+from tests.adapt.calibrate.conftest import chessboard_picture
 
 
 def noise(shape=(120, 160, 3), seed=0):
@@ -88,6 +90,16 @@ def test_cameras_in_one_folder_are_told_apart(tmp_path):
     }  # fmt: skip
     assert next(iter(cameras)) == "Kodak One, 160x120"
     assert refused == {}
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_how_a_camera_was_held_is_known(tmp_path, orientation):
+    with_exif(tmp_path / "a.jpg", Orientation=orientation)
+    (capture,), _ = list_captures(tmp_path)
+    assert capture.header.orientation == orientation
+    with_exif(tmp_path / "a.jpg", Orientation=99)
+    (capture,), _ = list_captures(tmp_path)
+    assert capture.header.orientation == 1
 
 
 def test_files_that_do_not_say_what_took_them_are_told_apart_by_how_they_are_written(tmp_path):
@@ -176,9 +188,42 @@ def test_a_file_that_ends_early_is_left_out_when_it_is_read(tmp_path):
     assert refused["a.jpg"].startswith("not a whole image")
 
 
+def test_photos_of_one_file_name_in_two_folders_are_not_taken_for_one_another(tmp_path):
+    board = chessboard_picture()[0]
+    for folder in "abc":
+        (tmp_path / folder).mkdir()
+    covered = board.copy()
+    covered[:, :170] = 120  # a part of the board is found, so the whole is looked for
+    Image.fromarray(board).save(tmp_path / "a" / "0.png")
+    Image.fromarray(covered).save(tmp_path / "b" / "0.png")
+    Image.fromarray(board[::-1]).save(tmp_path / "c" / "0.png")
+    names = ["a/0.png", "b/0.png", "c/0.png"]
+    captures, refused = open_captures([tmp_path / name for name in names], tmp_path)
+    photos, broken = look(captures, None, silent)
+    assert [capture.name for capture in captures] == [photo.name for photo in photos] == names
+    whole, part, turned = (photo.sighting for photo in photos)
+    assert (whole.photo, whole.shape, turned.shape) == ("a/0.png", (7, 5), (7, 5))
+    assert part is None or part.shape != (7, 5)
+    assert (refused, broken) == ({}, {})
+
+
+def test_files_that_are_left_out_are_named_by_their_folders_too(tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0.jpg").write_bytes(b"")
+    whole = jpeg(tmp_path / "a" / "1.jpg")
+    files = [tmp_path / "a" / "0.jpg", tmp_path / "b" / "0.jpg", whole, whole]
+    captures, refused = open_captures(files, tmp_path)
+    assert set(refused) == {"a/0.jpg", "b/0.jpg"}
+    assert [capture.name for capture in captures] == ["a/1.jpg"]
+
+
 def test_no_more_large_photos_are_looked_at_than_take_minutes(tmp_path):
     small, large = (
-        [Capture(tmp_path / f"{i}.jpg", Header(width, width, "RGB", {})) for i in range(200)]
+        [
+            Capture(tmp_path / f"{i}.jpg", Header(width, width, "RGB", {}), f"{i}.jpg")
+            for i in range(200)
+        ]
         for width in (1000, 3000)
     )
     assert len(evenly(small)) == 60

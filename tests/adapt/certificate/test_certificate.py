@@ -71,6 +71,15 @@ def test_without_labels_a_judge_measures_objects(picture):
     assert found.findings["task_vanished"] == Finding(0.0, "pass")
 
 
+def test_a_judge_that_finds_nothing_measures_no_objects(picture):
+    erased = np.full_like(picture, int(picture.mean()))
+    found = certify("a", Pair(picture, erased), LIMITS, judges={"task": lambda _: []})
+    assert found.findings["task_vanished"].why == "it finds no object before"
+    assert found.findings["task_hallucinated"] == Finding(0.0, "pass")
+    assert found.verdict == "appearance only"
+    assert SetCertificate(LIMITS, {"task": "00"}, (found,)).verdict == "appearance only"
+
+
 @pytest.mark.parametrize(
     ("change", "measure"),
     [
