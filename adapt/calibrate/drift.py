@@ -174,12 +174,27 @@ def compare_lens(
     unit = np.sqrt(np.diag(spread))
     correlation = spread / unit / unit[:, None]
     statistic = float(off / unit @ np.linalg.pinv(correlation, hermitian=True) @ (off / unit))
-    count = len(off)
-    p_value = float(f.sf(statistic * free / (count * (sum(counts) - 2)), count, free))
-    draws = rng.multivariate_normal(off, spread, _DRAWS, method="eigh")
-    moves = [_moved_px(fit.lens, draw, size) for draw in draws]
-    low, high = np.nanquantile(moves, (0.025, 0.975)).tolist()
-    return replace(blank, shift=_moved_px(fit.lens, off, size), ci95=(low, high), p_value=p_value)
+    count, shift = len(off), _moved_px(fit.lens, off, size)
+    scale = count * (sum(counts) - 2) / free
+    p_value, bound = float(f.sf(statistic / scale, count, free)), scale * f.isf(0.05, count, free)
+    edge = [_moved_px(fit.lens, moved, size) for moved in _edge(off, spread, bound, rng)]
+    low = 0.0  # where the test does not refuse that nothing moved
+    if statistic > bound:
+        nearest = _moved_px(fit.lens, off * (1 - np.sqrt(bound / statistic)), size)
+        low = float(np.nanmin([*edge, shift, nearest]))
+    ci95 = low, float(np.nanmax([*edge, shift]))
+    return replace(blank, shift=shift, ci95=ci95, p_value=p_value)
+
+
+def _edge(off: Floats, spread: Floats, bound: float, rng: np.random.Generator) -> Floats:
+    """Returns numbers (n, k) at the edge of what a test does not refuse: where Hotelling's statistic of their
+    distance to ``off`` is the bound.
+    """
+    directions = rng.normal(size=(_DRAWS, len(off)))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    values, axes = np.linalg.eigh(spread)
+    root = axes * np.sqrt(values.clip(0))
+    return np.asarray(off + np.sqrt(bound) * directions @ root.T)
 
 
 _NO_LENS = "not known then. Calibrate again, with 15 photos of a chessboard among the others."
