@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 STRIDE = 4  # sides of what enters a generator are multiples of this
+LEAST_PX = 2 * STRIDE  # edges cannot be mirrored in less
 COMPARED = (0, 4, 8, 12, 16)
 """Layers of an antialiased generator whose features CUT compares: the picture itself, both
 convolutions on the way down before their norms, the first and the fifth block."""

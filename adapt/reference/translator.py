@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.reference.networks import STRIDE, ResnetGenerator
+from sim2cam.adapt.reference.networks import LEAST_PX, STRIDE, ResnetGenerator
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import as_stored, card_path, fill_network, load_weights, read_card
@@ -35,12 +35,12 @@ class ReferenceTranslator:
     def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the translated image, RGB of the size of ``frame``; nothing is drawn of ``rng``.
 
-        Its right and lower edge are repeated up to a multiple of ``STRIDE``, then cut off again.
+        Its right and lower edge are repeated up to a multiple of ``STRIDE``, and at least ``LEAST_PX``,
+        then cut off again.
         """
         height, width = frame.rgb.shape[:2]
-        padded = np.pad(
-            frame.rgb, [(0, -height % STRIDE), (0, -width % STRIDE), (0, 0)], mode="edge"
-        )
+        down, right = (max(side + -side % STRIDE, LEAST_PX) - side for side in (height, width))
+        padded = np.pad(frame.rgb, [(0, down), (0, right), (0, 0)], mode="edge")
         picture = torch.from_numpy(padded).to(self.device).permute(2, 0, 1)[None] / 127.5 - 1.0
         translated = self.generator(picture)[0, :, :height, :width].permute(1, 2, 0)
         levels = ((translated + 1.0) * 127.5).round().clamp(0.0, 255.0).to(torch.uint8)

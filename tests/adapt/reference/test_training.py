@@ -58,7 +58,7 @@ def test_a_trained_one_is_a_transfer_of_any_size(method, sim, real, tiny, tmp_pa
     trained = train_reference(method, sim, real, replace(tiny, steps=1), tmp_path)
     transfer = load_transfer(tmp_path)
     rng = np.random.default_rng(0)
-    for height, width in ((48, 53), (33, 30), (32, 32)):
+    for height, width in ((48, 53), (33, 30), (32, 32), (1, 1), (9, 4), (3, 40)):
         frame = Frame(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
         found = transfer.apply(frame, rng)
         assert found.shape == frame.rgb.shape
