@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.calibrate import calibrate, calibrate_files
+from sim2cam.adapt.calibrate.calibrate import _lens, calibrate, calibrate_files
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
+from sim2cam.adapt.calibrate.photo import boards_of, list_captures, look, usual_orientation
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
 from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
 from sim2cam.adapt.calibrate.shutter import readout, shutter_findings, spin
@@ -316,9 +317,13 @@ def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_pat
 
 def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
     board_photos(tmp_path, [1, 3, 1, 3])
-    found = calibrate(tmp_path, None, np.random.default_rng(0))
-    assert (found.lens, found.turned, found.orientation) == (None, {}, None)
-    assert found.finding("lens.fx_px").note.startswith(
+    captures, _ = list_captures(tmp_path)
+    photos, _ = look(captures, None, lambda *_: None)
+    boards, turned = boards_of(photos, usual_orientation(photos))
+    assert (len(boards), len(turned)) == (2, 2)
+    lens, (found,) = _lens(photos, boards, (400, 300), np.random.default_rng(0), captures, None)
+    assert lens is None
+    assert found.note.startswith(
         "of 4 photos of a board no more than 2 have one EXIF orientation, 4 are needed."
     )
 
