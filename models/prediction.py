@@ -245,10 +245,12 @@ def _glance(
     said = decode(maps, None if is_read_again else score_floor, scaling)
     longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
     said = said.of((longer_px >= level.least_px) & (longer_px <= level.most_px))
-    if is_read_again and score_floor is not None:  # what a close-up cannot make sure enough
-        said = said.of(_most(said.heat, scaling) >= score_floor)
-    if is_read_again and len(said.boxes):
-        said = _read_again(detector, rgb, said, level.scale, score_floor)
+    if is_read_again:
+        if score_floor is not None:  # what no close-up can make sure enough is not looked at again
+            said = said.of(_most(said.heat, scaling) >= score_floor)
+        said = (
+            _read_again(detector, rgb, said, level.scale, score_floor) if len(said.boxes) else said
+        )
     boxes = widened(said.boxes.numpy().astype(np.float64) / level.scale, card.box_margin)
     boxes = boxes.clip(0, (width, height, width, height))
     return _Glance(level.scale, maps, features, said, boxes, said.scores.tolist())

@@ -37,9 +37,7 @@ OBJECT_MEASURES = (
     "colour_shift",
     *(f"{judge}_{name}" for judge in JUDGES for name in OPINIONS),
 )
-_NEW_OBJECTS = tuple(
-    f"{judge}_hallucinated" for judge in JUDGES
-)  # nothing of those that were there
+_OF_NEW_OBJECTS = tuple(f"{judge}_hallucinated" for judge in JUDGES)  # none that were there
 MEASURES = (
     *OBJECT_MEASURES,
     "added_levels",
@@ -97,7 +95,7 @@ class PictureCertificate:
         """Of the picture: only one whose objects were measured can be certified."""
         if self.failed:
             return "failed"
-        of_objects = (name for name in OBJECT_MEASURES if name not in _NEW_OBJECTS)
+        of_objects = (name for name in OBJECT_MEASURES if name not in _OF_NEW_OBJECTS)
         measured = any(self.findings[name].verdict == "pass" for name in of_objects)
         return "certified" if measured else "appearance only"
 

@@ -56,11 +56,11 @@ def opinion_of(
         covered = _overlaps(known, _boxes(labelled)).max(axis=1, initial=0.0) >= SAME_IOU
         known = [d for d, is_one in zip(known, covered, strict=True) if is_one]
     faint = [d for d in then if d.score >= FAINT]
-    sure = [d for d in then if d.score >= CLEAR]
+    clear = [d for d in then if d.score >= CLEAR]
     again = _overlaps(known, _boxes([d.box_xyxy for d in faint])) >= SAME_IOU
     same = np.array([[k.category == d.category for d in faint] for k in known], np.bool_)
     there = _boxes([*(d.box_xyxy for d in first if d.score >= FAINT), *(labelled or ())])
-    new = _overlaps(sure, there).max(axis=1, initial=0.0) < NEAR_IOU
+    new = _overlaps(clear, there).max(axis=1, initial=0.0) < NEAR_IOU
     return Opinion(
         found=len(known),
         retained=int((again & same.reshape(again.shape)).any(axis=1).sum()),

@@ -11,6 +11,7 @@ import numpy as np
 
 from sim2cam.dataset.formats.bop_poses import read_pose_results
 from sim2cam.dataset.formats.predictions import Found
+from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.measure.bootstrap import Difference, Estimate, holm
@@ -105,12 +106,8 @@ def shared_captures(captures: Dataset, runs: Sequence[Found]) -> Dataset:
     Raises:
         InputError: an object counts as one thing for one run, and as another for another.
     """
-    calls = [
-        dict(zip(captures.categories, captures.categories, strict=True))
-        if run.matching is None
-        else run.matching.names(captures.categories)
-        for run in runs
-    ]
+    own = Matching(captures.categories)
+    calls = [(run.matching or own).names(captures.categories) for run in runs]
     for category in captures.categories:
         called = dict.fromkeys(names[category] for names in calls)
         if len(called) > 1:

@@ -1,6 +1,7 @@
 """Detections in files: scored again, and compared."""
 
 import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -442,6 +443,14 @@ def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path
         ({"scene_id": 9}, "scene_id 9 is not in the captures (1 such)."),
         ({"scene_id": None}, "scene_id None is not in the captures (1 such)."),
         ({"category_id": 9}, "category_id 9 is not in the captures (1 such)."),
+        (
+            {"bbox": [-9, 5, -5, 9]},
+            "[0]: box [-9.0, 5.0, -14.0, 14.0] must be finite, with sides of",
+        ),
+        (
+            {"bbox": [0, 5, math.inf, 9]},
+            "[0]: box [0.0, 5.0, inf, 14.0] must be finite, with sides of",
+        ),
     ],
 )
 def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, problem):

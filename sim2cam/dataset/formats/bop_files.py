@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from sim2cam import images
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.errors import InputError
+from sim2cam.geometry.boxes import Box
 
 T = TypeVar("T")
 
@@ -75,6 +76,16 @@ def scenes_below(root: Path) -> dict[str, list[Path]]:
         for path in sorted(root.glob(pattern)):
             found[path.parent.parent.name].append(path.parent)
     return dict(found)
+
+
+def box_within(first_and_more: Sequence[float], size: tuple[int, int]) -> Box:
+    """Returns a box of BOP, which names its first pixel and how many more there are, as far as it lies in a
+    picture (width, height); empty where it lies beside.
+    """
+    x, y, width, height = first_and_more
+    x0, x1 = (min(max(side, 0.0), size[0]) for side in (x, x + width + 1))
+    y0, y1 = (min(max(side, 0.0), size[1]) for side in (y, y + height + 1))
+    return x0, y0, x1, y1
 
 
 def names_of(scenes: Sequence[Path]) -> dict[int, str]:

@@ -19,6 +19,7 @@ from sim2cam.dataset.formats.bop_files import (
     CameraEntry,
     InfoEntry,
     PoseEntry,
+    box_within,
     matrix_of,
     names_of,
     picture_file,
@@ -137,9 +138,7 @@ def _labels(
 
 def _box(first_and_more: list[float], size: tuple[int, int]) -> Box | None:
     """Returns a box as far as it lies in a picture (width, height); None where it is none or beside."""
-    x, y, width, height = first_and_more
-    if not all(map(math.isfinite, first_and_more)) or width < 0 or height < 0:
+    if not all(map(math.isfinite, first_and_more)) or min(first_and_more[2:]) < 0:
         return None
-    x0, y0 = max(x, 0.0), max(y, 0.0)
-    x1, y1 = min(x + width + 1, size[0]), min(y + height + 1, size[1])
+    x0, y0, x1, y1 = box_within(first_and_more, size)
     return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.dataset.formats.bop_files import names_of, scenes_below
+from sim2cam.dataset.formats.bop_files import box_within, names_of, scenes_below
 from sim2cam.dataset.formats.bop_poses import place_of, scene_number
 from sim2cam.dataset.formats.bop_reader import is_bop
 from sim2cam.dataset.formats.coco_reader import CocoIds, read_ids
@@ -18,7 +18,7 @@ from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
-from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.boxes import xywh_to_xyxy
 from sim2cam.measure.detection import Detection, FoundKeypoint
 
 DETECTIONS, MATCHING = "detections", "matching"
@@ -204,17 +204,12 @@ def _from_bop(
             raise InputError(path, f"[{number}]: bbox is missing. {_CURE}")
         name = names.get((result.scene_id, result.image_id))
         if name is not None:
-            box = _as_labelled(result.bbox, sizes[name])
-            found[name].append(Detection(categories[result.category_id], box, result.score))
+            category = categories[result.category_id]
+            whole = Detection(category, xywh_to_xyxy(result.bbox), result.score)
+            _check(path, f"[{number}]", whole)  # what is no box would be one at the edge
+            box = box_within(result.bbox, sizes[name])
+            found[name].append(replace(whole, box_xyxy=box))
     return {name: tuple(detections) for name, detections in found.items()}
-
-
-def _as_labelled(first_and_more: tuple[float, ...], size: tuple[int, int]) -> Box:
-    """Returns a box of BOP, up to its last pixel, as far as it lies in a picture (width, height), as labels do."""
-    x, y, width, height = first_and_more
-    x0, x1 = (min(max(side, 0.0), size[0]) for side in (x, x + width + 1))
-    y0, y1 = (min(max(side, 0.0), size[1]) for side in (y, y + height + 1))
-    return x0, y0, x1, y1
 
 
 def _check_known(path: Path, what: str, given: Any, known: Any) -> None:
