@@ -6,6 +6,7 @@ in another frame, depth along the ray instead of the axis, labels of another pic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,7 +26,8 @@ Channels = Mapping[ChannelName, NDArray[Any]]
 _ROUND_M = 2 * DEPTH_SCALE_M
 _ROUND_SHARE = 1e-3
 _ROUND_PX = 2.0
-_REACH_PX = 2  # to both sides, for the slope of depth; less and its steps would tilt it
+_REACH_PX = 2  # to both sides, at the least, for the slope of depth
+_REACH_STEPS = 6  # of depth, to both sides: over fewer, their rounding would tilt the slope
 _MOST_BEND = 0.06
 _MOST_TILT_RAD = 0.2
 _MIN_PIXELS = 50
@@ -189,7 +191,7 @@ def _normal_problems(
     """Normals and depth: a normal stands on the surface that depth makes around it."""
     ids, depth = channels["ids"], channels["depth"]
     height, width = ids.shape
-    r = _REACH_PX
+    r = _reach_px(sample, depth, rows, columns)
     inner = (rows >= r) & (rows < height - r) & (columns >= r) & (columns < width - r)
     rows, columns = rows[inner], columns[inner]
     steps = ((0, -r), (0, r), (-r, 0), (r, 0))
@@ -209,6 +211,24 @@ def _normal_problems(
     tilt = float(np.median(np.arccos(cosine)))
     if tilt > _MOST_TILT_RAD:
         yield f"normals stand {np.degrees(tilt):.0f} degrees off the surface that depth makes"
+
+
+def _reach_px(
+    sample: Sample, depth_m: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> int:
+    """Returns how many pixels of an object are wide enough for its slope: the more, the nearer it is."""
+    middle = len(rows) // 2
+    pixel = np.array([[columns[middle], rows[middle]]], np.float64)
+    point = seen_points(sample, depth_m, rows[[middle]], columns[[middle]])
+    wide_m = max(pixel_m(pixel, point, sample), 1e-9)
+    return max(_REACH_PX, math.ceil(_REACH_STEPS * DEPTH_SCALE_M / wide_m))
+
+
+def pixel_m(pixel: Floats, point: Floats, sample: Sample) -> float:
+    """Returns how wide a pixel (1, 2) is at a point (1, 3) of the camera frame."""
+    assert sample.lens is not None
+    rays = sample.lens.unproject(pixel + np.array([[0.0, 0.0], [1.0, 0.0]]))
+    return float(np.linalg.norm(rays[1] - rays[0]) * np.linalg.norm(point))
 
 
 def _is_flat(before: Floats, middle: Floats, after: Floats) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.audit import Channels, Floats, in_camera
+from sim2cam.dataset.audit import Channels, in_camera, pixel_m
 from sim2cam.dataset.channels import DEPTH_SCALE_M
 from sim2cam.dataset.sample import Keypoint, ObjectLabel, Sample
 from sim2cam.errors import LensError, UsageError
@@ -94,18 +94,11 @@ def _keypoint_problems(
         low, high = np.array(label.extent_m)
         points = channels["coordinates"][window][on_it] * (high - low) + low
         away = float(np.linalg.norm(points - np.array(keypoint.point_m), axis=1).min())
-        if away > _NEAR_PX * _pixel_m(pixel, point, sample):
+        if away > _NEAR_PX * pixel_m(pixel, point, sample):
             yield (
                 f"keypoint {keypoint.name} is called seen, but the point seen there is "
                 f"{away:.4f} m off"
             )
-
-
-def _pixel_m(pixel: Floats, point: Floats, sample: Sample) -> float:
-    """Returns how wide a pixel (2,) is at a point (1, 3) of the camera frame."""
-    assert sample.lens is not None
-    rays = sample.lens.unproject(pixel + np.array([[0.0, 0.0], [1.0, 0.0]]))
-    return float(np.linalg.norm(rays[1] - rays[0]) * np.linalg.norm(point))
 
 
 def _occlusion_problems(sample: Sample, ids: NDArray[np.uint16]) -> Iterator[str]:
@@ -153,16 +146,19 @@ def _shared_problems(channels: Channels) -> Iterator[str]:
     if "shared" not in channels or "disparity" not in channels:
         return
     shared, disparity = channels["shared"] > 0, channels["disparity"]
+    depth = channels.get("depth", disparity)
     rows, columns = np.indices(disparity.shape)
     places = np.rint(columns - disparity).astype(np.intp)
-    inside = (disparity > 0) & (places >= 0)
-    outside = int((shared & ~inside).sum())
+    told = disparity > 0
+    inside = told & (places >= 0)
+    outside = int(
+        (shared & ~inside & (told | (depth <= 0))).sum()
+    )  # too near to be told is neither
     if outside:
         yield f"{outside} shared pixels are outside the right picture"
-    places = np.maximum(places, 0)
     nearest = np.zeros_like(disparity)
-    np.maximum.at(nearest, (rows, places), disparity)
-    hidden = (nearest[rows, places] > disparity + _OTHER_SURFACE_PX) & inside
+    np.maximum.at(nearest, (rows[inside], places[inside]), disparity[inside])
+    hidden = inside & (nearest[rows, np.maximum(places, 0)] > disparity + _OTHER_SURFACE_PX)
     wrong = int((shared & hidden).sum())
     if wrong > _MOST_WRONG * hidden.sum():
         yield f"{wrong} of {int(hidden.sum())} pixels that the right eye cannot see are called shared"

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from sim2cam.dataset.audit import audit
 from sim2cam.dataset.channels import encode, read
-from sim2cam.dataset.label_audit import audit_labels
+from sim2cam.dataset.label_audit import _shared_problems, audit_labels
 from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.masks import RunLengths
@@ -282,3 +283,42 @@ def test_disparity_nearer_than_16_bits_reach_may_be_missing(rendered):
     assert 0 < (cut == 0).mean() < 1
     fewer = {"depth": depth, "disparity": cut}
     assert list(problems(near, fewer)) == []
+
+
+def test_what_is_shared_may_be_too_near_to_have_a_disparity():
+    disparity, depth = np.zeros((4, 50), np.float32), np.ones((4, 50), np.float32)
+    channels = {"shared": np.ones((4, 50), np.uint16), "disparity": disparity, "depth": depth}
+    assert list(_shared_problems(channels)) == []
+    found = list(_shared_problems({**channels, "depth": 0 * depth}))
+    assert found == ["200 shared pixels are outside the right picture"]
+
+
+def test_what_is_left_of_the_right_picture_hides_nothing_in_it():
+    disparity = np.full((4, 100), 60.0, np.float32)
+    disparity[:, :60] = 64.0  # nearer, and outside
+    shared = np.arange(100) >= 60
+    channels = {"shared": np.tile(shared, (4, 1)).astype(np.uint16), "disparity": disparity}
+    assert list(_shared_problems(channels)) == []
+
+
+@pytest.mark.parametrize(("turned_rad", "is_found"), [(0.0, False), (0.3, True)])
+def test_steps_of_depth_tilt_no_slope_of_what_is_near(turned_rad, is_found):
+    """At 50 mm a pixel is as wide as depth is exact, so that slopes need more than a few of them."""
+    lens = BrownConrady(630.0, 630.0, 319.5, 319.5)
+    rows, columns = np.indices((640, 640))[:, 40:160, 600:640].reshape(2, -1)
+    rays = lens.unproject(np.stack([columns, rows], axis=1).astype(np.float64))
+    normal = np.array([-0.75, 0.45, -0.48]) / np.linalg.norm([-0.75, 0.45, -0.48])
+    place = np.array([0.026, -0.019, 0.053])
+    met = rays * (place @ normal / (rays @ normal))[:, None]
+    depth, ids = np.zeros((640, 640)), np.zeros((640, 640), np.uint16)
+    depth[rows, columns], ids[rows, columns] = np.round(met[:, 2], 4), 1
+    across = np.cross(normal, (0.0, 0.0, 1.0)) / np.linalg.norm(np.cross(normal, (0.0, 0.0, 1.0)))
+    normals = np.zeros((640, 640, 3))
+    normals[rows, columns] = Rotation.from_rotvec(turned_rad * across).apply(normal)
+    label = ObjectLabel(
+        "1", (600.0, 40.0, 640.0, 160.0), 4800.0, instance_id=1, pose=Pose(position_m=tuple(place)),
+        extent_m=((-0.02, -0.02, -0.02), (0.02, 0.02, 0.02)),
+    )  # fmt: skip
+    sample = Sample("near", Path("a.jpg"), 640, 640, (label,), "sim", lens=lens)
+    found = list(audit(sample, {"ids": ids, "depth": depth, "normals": normals}))
+    assert any("normals stand" in what for what in found) == is_found, found
