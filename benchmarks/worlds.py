@@ -17,6 +17,7 @@ from rendering.commands import ONE_THREAD
 if __name__ == "__main__":
     os.environ.update(ONE_THREAD)  # before any library counts cores
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,16 +60,21 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Makes, measures and writes."""
     facts = environment_facts(rasterizer().name, arguments.workers)
-    recipes = []
-    for name in RECIPES:
-        sheet = RESULTS / "worlds" / f"{name}.jpg"
-        recipes.append(
-            measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
-        )
-        print(f"{name}: {len(recipes[-1]['problems'])} problems", flush=True)
+    recipes = [_recipe(name, arguments) for name in RECIPES]
     at_rest = _at_rest(arguments)
     found = {"environment": facts, "seed": SEED, "recipes": recipes, "at_rest": at_rest}
     write_json(RESULTS / "worlds.json", found, in_lines=False)
+
+
+def _recipe(name: str, arguments: Arguments) -> dict[str, object]:
+    """Returns what a recipe made; an earlier measurement is kept."""
+    found = arguments.work / f"{name}-{arguments.samples}.json"
+    if not found.is_file():
+        sheet = RESULTS / "worlds" / f"{name}.jpg"
+        made = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
+        write_json(found, made, in_lines=False)
+        print(f"{name}: {len(made['problems'])} problems", flush=True)
+    return json.loads(found.read_text(encoding="utf-8"))
 
 
 def _at_rest(arguments: Arguments) -> dict[str, object]:
