@@ -74,7 +74,8 @@ def _recipe(name: str, arguments: Arguments) -> dict[str, object]:
         made = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
         write_json(found, made, in_lines=False)
         print(f"{name}: {len(made['problems'])} problems", flush=True)
-    return json.loads(found.read_text(encoding="utf-8"))
+    kept: dict[str, object] = json.loads(found.read_text(encoding="utf-8"))
+    return kept
 
 
 def _at_rest(arguments: Arguments) -> dict[str, object]:

@@ -151,14 +151,14 @@ def _shared_problems(channels: Channels) -> Iterator[str]:
     places = np.rint(columns - disparity).astype(np.intp)
     told = disparity > 0
     inside = told & (places >= 0)
-    outside = int(
-        (shared & ~inside & (told | (depth <= 0))).sum()
-    )  # too near to be told is neither
+    is_far_enough = told | (depth <= 0)  # disparities of what is too near cannot be told
+    outside = int((shared & ~inside & is_far_enough).sum())
     if outside:
         yield f"{outside} shared pixels are outside the right picture"
     nearest = np.zeros_like(disparity)
-    np.maximum.at(nearest, (rows[inside], places[inside]), disparity[inside])
-    hidden = inside & (nearest[rows, np.maximum(places, 0)] > disparity + _OTHER_SURFACE_PX)
+    places = np.where(inside, places, 0)
+    np.maximum.at(nearest, (rows, places), np.where(inside, disparity, 0))
+    hidden = inside & (nearest[rows, places] > disparity + _OTHER_SURFACE_PX)
     wrong = int((shared & hidden).sum())
     if wrong > _MOST_WRONG * hidden.sum():
         yield f"{wrong} of {int(hidden.sum())} pixels that the right eye cannot see are called shared"
