@@ -45,7 +45,7 @@ SIZES_M = (0.001, 3.0)
 """Between which the longest side of an object has to be."""
 
 _START_SECONDS = 20.0
-_APART_SECONDS = 120.0  # for what is read well, and concave
+_APART_SECONDS = {"vhacd": 20.0, "coacd": 120.0}  # for what is read well, and concave
 _WAITS = 4  # by the clock, for a process that is given half a core, or waits for a disk
 _LOOK_SECONDS = 0.1
 _READ = b"read"
@@ -323,7 +323,7 @@ class _Children:
             most, step = MOST_SECONDS, "reading it"
             line = self._line(most + grace)
             if line == _READ:
-                most, step = _APART_SECONDS, "taking it apart into convex parts"
+                most, step = _APART_SECONDS[decomposer()], "taking it apart into convex parts"
                 line = self._line(most)
         except TimeoutError:
             self.end()

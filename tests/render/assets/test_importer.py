@@ -190,6 +190,15 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, mo
     assert next(import_assets(folder, ["late.stl"])).facts
 
 
+def test_a_file_that_takes_too_long_to_take_apart_is_given_up(folder, monkeypatch):
+    trimesh.creation.torus(30, 10).export(folder / "ring.stl")
+    monkeypatch.setattr(module, "_APART_SECONDS", {"vhacd": 0.0, "coacd": 0.0})
+    (found,) = import_assets(folder, ["ring.stl"])
+    assert found.problem == (
+        f"{folder / 'ring.stl'}: taking it apart into convex parts takes more than 0 s. Simplify it."
+    )
+
+
 def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
     trimesh.creation.box((62, 42, 32)).export(folder / "last.stl")
     start = module._Children._start
