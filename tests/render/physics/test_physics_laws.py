@@ -17,7 +17,12 @@ from sim2cam.render.physics.contacts import supports_in
 from sim2cam.render.physics.film import STEP_S, Film
 from sim2cam.render.physics.settling import settle, upward_face
 from sim2cam.render.physics.world import GRAVITY_M_S2
+from sim2cam.scene.asset import Box
+from sim2cam.scene.fasteners import Bolt
+from sim2cam.scene.packages import Label, Tin
 from sim2cam.scene.scene import Scene
+
+WHITE, BLACK = (0.9, 0.9, 0.9), (0.02, 0.02, 0.02)
 
 
 def posed(rotation):
@@ -118,15 +123,24 @@ def test_a_fair_die_is_fair_and_a_loaded_one_is_not(make):
     assert loaded[5] == min(loaded)
 
 
-@pytest.mark.parametrize("size_m", [(0.011,) * 3, (0.022,) * 3, (0.063, 0.088, 8e-4)])
-def test_nothing_flies_through_a_thin_wall(make, size_m):
+@pytest.mark.parametrize(
+    ("asset", "speed_m_s"),
+    [
+        (Box((0.011,) * 3), 5.0),
+        (Box((0.022,) * 3), 5.0),
+        (Box((0.063, 0.088, 8e-4)), 5.0),
+        (Tin(0.037, 0.11, Label("rice", 3, WHITE, BLACK, BLACK), "rice"), 5.9),
+        (Bolt(0.006, 0.03, 0.001, 0.7, 0.01, 0.004, "bolt"), 5.9),
+    ],
+)
+def test_nothing_flies_through_a_thin_wall(make, asset, speed_m_s):
     """Walls and cards as thin as recipes draw papers, as fast as those fall that are let go highest."""
     rng = np.random.default_rng(2)
     wall = make.body("wall", make.box((8e-4, 4.0, 0.6)), (0.1, 0.0, 0.3), is_target=False,
                      is_fixed=True)  # fmt: skip
     boxes = [
-        make.body(f"box/{i}", make.box(size_m), (0.0, 0.15 * i - 1, 0.1), is_target=False,
-                  rotation=posed(Rotation.random(rng=rng)), velocity_m_s=(5.0, 0.0, 0.0),
+        make.body(f"box/{i}", asset, (0.0, 0.15 * i - 1, 0.1), is_target=False,
+                  rotation=posed(Rotation.random(rng=rng)), velocity_m_s=(speed_m_s, 0.0, 0.0),
                   spin_rad_s=tuple(rng.normal(0, 15, 3)))
         for i in range(15)
     ]  # fmt: skip
