@@ -188,10 +188,11 @@ def scored(plan: Plan, number: int, root: Path, work: Path) -> dict[str, Any]:
     captures = captures_of(root)
     own = imprints_of(captures.style)
     places = {arm.name: folder_of(arm, root, work) / arm.data[-1] for arm in plan.arms}
+    made = {name: read_dataset(place) for name, place in places.items() if place.is_dir()}
     gaps = {
-        name: imprint_gaps(own, imprints_of(read_dataset(place)), number)
-        for name, place in places.items()
-        if place.is_dir()
+        name: imprint_gaps(own, imprints_of(pictures), number)
+        for name, pictures in made.items()
+        if pictures.samples  # else a translator has passed none
     }
     return {
         **score_ladder(plan, captures, root / "predictions", baseline=BASELINE),
