@@ -282,6 +282,14 @@ def test_recipes_move_the_camera_as_hands_do(tmp_path):
         assert (still.domain.motion, still.domain.shutter) == (None, None)
 
 
+@pytest.fixture
+def no_sensor_is_tried(monkeypatch):
+    """Trying sensors takes longest, and says nothing of lenses, files and colours."""
+    from sim2cam.adapt.calibrate import calibrate as module
+
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit({}, alike=(True, False)))
+
+
 def board_photos(folder, orientations):
     """Writes photos of boards through an off-centre camera, held so; 3 is upside down."""
     rng = np.random.default_rng(0)
@@ -300,6 +308,7 @@ def board_photos(folder, orientations):
         Image.fromarray(rgb).save(folder / f"{number:02d}.jpg", exif=exif, quality=95)
 
 
+@pytest.mark.usefixtures("no_sensor_is_tried")
 def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_path):
     board_photos(tmp_path, [1, 3, 1, 1, 3, 1, 1, 1, 3, 1, 1])
     found = calibrate(tmp_path, None, np.random.default_rng(0))
@@ -371,6 +380,7 @@ def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos
     assert found.finding("sensor.jpeg_quality").value == 90
 
 
+@pytest.mark.usefixtures("no_sensor_is_tried")
 def test_grey_photos_say_that_they_have_no_colour(tmp_path):
     light = np.random.default_rng(0).integers(40, 200, (80, 96)).astype(np.uint8)
     for number in range(4):
@@ -386,6 +396,7 @@ def test_grey_photos_say_that_they_have_no_colour(tmp_path):
     assert found.finding("sensor.jpeg_quality").value == 90
 
 
+@pytest.mark.usefixtures("no_sensor_is_tried")
 def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
     for number in range(3):
         rgb = np.full((80, 96, 3), number, np.uint8)
@@ -406,10 +417,8 @@ def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
     assert moved.shape[1] == 2
 
 
-def test_photos_that_no_sensor_is_like_say_so(monkeypatch, tmp_path):
-    from sim2cam.adapt.calibrate import calibrate as module
-
-    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit({}, alike=(True, False)))
+@pytest.mark.usefixtures("no_sensor_is_tried")
+def test_photos_that_no_sensor_is_like_say_so(tmp_path):
     for number in range(3):
         data = images.encode_jpeg(np.full((80, 96, 3), number, np.uint8), 90)
         images.write_bytes(tmp_path / f"{number}.jpg", data)
