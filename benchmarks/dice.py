@@ -1,11 +1,11 @@
 """The core ladder on real dice: what each part of the pipeline is worth without a real label.
 
-    python benchmarks/dice.py [--work DIR] [--at-once N] [--minutes M]
+    python benchmarks/dice.py [--work DIR] [--at-once N] [--minutes M] [--arms NAME ...]
 
 Captures are found in ``$SIM2CAM_REAL/dice``. Data and trainings go to ``--work`` and are resumed;
 predictions, one file for each arm and seed, go to ``benchmarks/results/dice/`` and the scores to
-``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time; with 0
-nothing is made, and what there is is scored.
+``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time, with
+``--arms`` none of another arm; with ``--minutes 0`` nothing is made, and what there is is scored.
 """
 
 from __future__ import annotations
@@ -68,12 +68,17 @@ class Arguments:
     """Trainings side by side, one thread each."""
     minutes: float = 1e9
     """Start no training after so many minutes."""
+    arms: tuple[str, ...] = tuple(arm.name for arm in PLAN.arms)
+    """Train these alone."""
 
 
 def main(arguments: Arguments) -> None:
     """Runs what is missing and writes the scores of what is there."""
     start = time.monotonic()
-    captures, plan = splits(), PLAN
+    captures = splits()
+    if strangers := set(arguments.arms).difference(arm.name for arm in PLAN.arms):
+        raise SystemExit(f"--arms: there is no {', '.join(sorted(strangers))}")
+    plan = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.name in arguments.arms))
     if arguments.minutes > 0:
         empty = prepare_data(plan, captures, arguments.work, workers=arguments.at_once)
         for name, reason in empty.items():
