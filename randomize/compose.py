@@ -36,6 +36,7 @@ _BACKDROP_ROUGHNESS = 0.9
 _WALL_THICKNESS_M = 0.004
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
+_AS_TOLD = 1.0  # numbers of two bodies multiply: what lies on this rubs and bounces by its own
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
 
 
@@ -68,8 +69,9 @@ def compose(
 
 def _supports(drawn: Draw) -> list[Body]:
     ground = Body(
-        "table", Ground(_GROUND_SIDE_M), material_of(drawn, "table"), Pose(), is_fixed=True
-    )
+        "table", Ground(_GROUND_SIDE_M), material_of(drawn, "table"), Pose(), is_fixed=True,
+        friction=_AS_TOLD, restitution=_AS_TOLD,
+    )  # fmt: skip
     surface = drawn.text("layout/surface")
     if surface == "table":
         return [ground]
@@ -139,7 +141,10 @@ def _shelf(drawn: Draw, size: tuple[float, float]) -> list[Body]:
 
 
 def _slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) -> Body:
-    return Body(name, Box(size_m), material, Pose(_UPRIGHT, position_m), is_fixed=True)
+    pose = Pose(_UPRIGHT, position_m)
+    return Body(
+        name, Box(size_m), material, pose, is_fixed=True, friction=_AS_TOLD, restitution=_AS_TOLD
+    )
 
 
 def _inner_limit(drawn: Draw) -> np.ndarray:

@@ -188,6 +188,7 @@ def _fixture(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
         Pose(_turned(drawn.number(f"{path}/yaw_rad")), vec3(np.array(place))),
         is_fixed=True,
         friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
+        restitution=1.0,  # what falls on it bounces by its own
         is_target=drawn.flag(f"{path}/labelled"),
     )
     return Thing(

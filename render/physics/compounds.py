@@ -61,6 +61,18 @@ def parts_of(asset: Compound) -> tuple[Part, ...]:
             return tuple(part for strand in asset.strands for part in _capsules(strand))
 
 
+def thickness_m(part: Part) -> float:
+    """Returns the shortest way through the middle of a solid."""
+    match part.shape:
+        case Box(sides):
+            shortest = min(sides)
+        case Cylinder():
+            shortest = min(2 * part.shape.radius_m, part.shape.height_m)
+        case Capsule():
+            shortest = 2 * part.shape.radius_m
+    return shortest
+
+
 def compound_shapes(client: BulletClient, asset: Compound, *, is_fixed: bool) -> list[int]:
     """Returns Bullet's shapes of a compound.
 

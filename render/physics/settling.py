@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,21 +16,25 @@ from sim2cam.geometry.motion import Course
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.bullet import SCALE
+from sim2cam.render.physics.compounds import parts_of, thickness_m
 from sim2cam.render.physics.contacts import Contact, contacts_in, energies_in
 from sim2cam.render.physics.film import STEP_S, Film, on_course
 from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, course_of, world_of
 from sim2cam.render.shapes.mesh import extent_of
 from sim2cam.scene.asset import Asset, Die, Ground, MeshFile
+from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.tubes import Tubes
+from sim2cam.scene.twisty import TwistyCube
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
 MAX_PENETRATION_M = 1e-3
 MAX_REST_SPEED_M_S = 2e-3
-MAX_DRIFT_M = 1e-3
-MAX_TILT_RAD = math.radians(5)
-"""A die whose upper face leans further than this has no clear value; its scene is drawn again."""
+MAX_DRIFT_M = 5e-4
+MAX_TILT_RAD = math.radians(20)
+"""A die that leans on others further than this has no plain value; its scene is drawn again."""
 
 _CHECK_EVERY = 24
 _CALM_CHECKS = 2
@@ -39,6 +44,7 @@ _MAX_SUBSTEPS = 64
 _SPARE = 0.8
 _LEAST_J = 1e-9
 _FALLEN_OFF_M = 2.0
+_SLIVER = 0.01  # of the volume of all parts
 
 
 @dataclass(frozen=True)
@@ -241,14 +247,15 @@ def _certificate(way: _Way, drift_m: float) -> PhysicsCertificate:
 def _complaint(way: _Way) -> str | None:
     """Returns why a scene at the end of its way cannot be used, whatever letting it go again does."""
     speed, penetration, tilt = way.speed_m_s, _penetration_m(way), _tilt_rad(way.scene)
-    away = max((math.hypot(*die.pose.position_m) for die, _ in _dice(way.scene)), default=0.0)
+    loose = (body for body in way.scene.bodies if body.is_target and not body.is_fixed)
+    away = max((math.hypot(*body.pose.position_m) for body in loose), default=0.0)
     reasons = {
         f"still moving at {speed:.3f} m/s after {way.steps * STEP_S:.1f} s": (
             speed >= MAX_REST_SPEED_M_S
         ),
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
         f"a die leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
-        f"a die ended {away:.1f} m away": away > _FALLEN_OFF_M,
+        f"a labelled body ended {away:.1f} m away": away > _FALLEN_OFF_M,
     }
     found = (reason for reason, holds in reasons.items() if holds)
     return _below_table(way.scene) or next(found, None)
@@ -311,11 +318,38 @@ def _thinnest_m(scene: Scene) -> float:
 
 
 def _thickness_m(asset: Asset) -> float:
-    """Returns the shortest side of a shape; an endless table is thick."""
-    if isinstance(asset, Ground):
-        return GROUND_DEPTH_M
-    low, high = extent_of(asset)
-    return float(np.subtract(high, low).min())
+    """Returns the shortest side of a shape, or of its thinnest part; an endless table is thick."""
+    match asset:
+        case Ground():
+            thick = GROUND_DEPTH_M
+        case MeshFile():
+            thick = _mesh_thickness_m(asset)
+        case TwistyCube() | Bolt() | Nut() | Tubes():
+            thick = min(thickness_m(part) for part in parts_of(asset))
+        case _:
+            low, high = extent_of(asset)
+            thick = float(np.subtract(high, low).min())
+    return thick
+
+
+@functools.lru_cache(maxsize=1024)
+def _mesh_thickness_m(asset: MeshFile) -> float:
+    """Returns how thick the thinnest of the parts is that a file collides as.
+
+    Slivers do not count: more of the solid lies beside them.
+    """
+    from scipy.spatial import ConvexHull
+
+    hulls = [ConvexHull(part) for part in collider_of(asset).parts]
+    least_m3 = _SLIVER * sum(hull.volume for hull in hulls)
+    across = [
+        np.ptp(
+            hull.points @ hull.equations[:, :3].T, axis=0
+        ).min()  # from each face to its far corner
+        for hull in hulls
+        if hull.volume >= least_m3
+    ]
+    return float(min(across))
 
 
 def _speed(client: BulletClient, handle: int) -> float:

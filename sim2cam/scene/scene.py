@@ -31,7 +31,8 @@ class Body:
         is_fixed: never moves, has no mass.
         mass_kg: mass of one that moves.
         mass_offset_m: in its own frame, where the centre of its mass is from that of its shape.
-        friction, restitution: Coulomb coefficient and bounce, as Bullet combines them.
+        friction, restitution: Coulomb coefficient and bounce; of two bodies that touch, the products
+            count, so that one on a table with 1 and 1 has its own.
         drag, spin_drag: share of its velocity and of its spin that it loses in a second.
         velocity_m_s, spin_rad_s: linear and angular velocity in the world.
         is_target: labelled, by the category that its asset shows.

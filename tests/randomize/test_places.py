@@ -203,3 +203,12 @@ def test_a_joints_share_is_from_0_to_1(cubes):
         ValueError, match=r"^'domain\.fixture\.joints\.lift' cannot be 1\.5\. Allowed: num"
     ):
         check_domain(domain, ("gate.urdf",), COLORS)
+
+
+@pytest.mark.parametrize("surface", ["table", "mat", "bin", "shelf"])
+def test_on_what_carries_them_bodies_rub_and_bounce_by_their_own_numbers(cubes, surface):
+    """Of two bodies the products count."""
+    scene = scene_of(changed(cubes, "layout", surface=surface, shelf_count=2, wall_m=0.1))
+    room = [body for body in scene.bodies if body.is_fixed]
+    assert len(room) == {"table": 1, "mat": 2, "bin": 6, "shelf": 7}[surface]
+    assert {(body.friction, body.restitution) for body in room} == {(1.0, 1.0)}

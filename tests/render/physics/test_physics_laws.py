@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import trimesh
 from scipy.spatial.transform import Rotation
 from scipy.stats import chisquare
 
+from sim2cam.render.assets.importer import import_assets
 from sim2cam.render.physics import film as films
 from sim2cam.render.physics import settling as physics
 from sim2cam.render.physics import world as worlds
@@ -147,6 +149,21 @@ def test_nothing_flies_through_a_thin_wall(make, asset, speed_m_s):
     settled, certificate = settle(make.scene(wall, *boxes))
     assert max(body.pose.position_m[0] for body in settled.bodies[2:]) < 0.1
     assert certificate.penetration_m < 1e-3
+
+
+def test_nothing_flies_through_the_wall_of_a_hollow_mesh(make, tmp_path):
+    """A cup whose wall is 1 mm is not as thick as its box."""
+    side, wall, high = 0.04, 0.001, 0.08
+    turned = [(0, 0), (side, 0), (side, high), (side - wall, high), (side - wall, wall), (0, wall)]
+    trimesh.creation.revolve(turned, sections=48).export(tmp_path / "cup.stl")
+    (found,) = import_assets(tmp_path, ["cup.stl"], "m")
+    cup = make.body("cup", found.facts.mesh, (0.0, 0.0, 0.0), is_target=False, is_fixed=True)
+    for turn in np.linspace(0.1, 2 * math.pi, 4):
+        away = (5.0 * math.cos(turn), 5.0 * math.sin(turn), 0.0)
+        bead = make.body("bead", make.box((0.006,) * 3), (0.0, 0.0, 0.03), velocity_m_s=away,
+                         is_target=False)  # fmt: skip
+        settled, _ = settle(make.scene(cup, bead))
+        assert math.hypot(*settled.bodies[-1].pose.position_m[:2]) < side
 
 
 @pytest.mark.parametrize("tilt_rad", [0.0, 0.3])
