@@ -11,15 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.errors import InputError
+from sim2cam.render.assets import gltf
 from sim2cam.render.assets.collada import upright
 from sim2cam.render.assets.decomposition import decomposer
 from sim2cam.render.assets.raw_mesh import GREY, RawMesh, warn
+from sim2cam.render.assets.unwrap import MAX_TEXTURE_PX, folded
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".dae")
 MODEL_SUFFIXES = (".urdf", ".sdf", ".mjcf", ".xml")
@@ -147,7 +150,8 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
     import trimesh
     from trimesh.resolvers import FilePathResolver
 
-    turn = upright(path) if path.suffix.lower() == ".dae" else None
+    is_gltf = path.suffix.lower() in gltf.SUFFIXES
+    turn = _turn(path)
     missing: list[str] = []
     data, kind = path.read_bytes(), path.suffix[1:].lower()
     hashes = {path.name: hashlib.sha256(data).hexdigest()}
@@ -165,11 +169,13 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
         def get(self, name: str) -> Any:
             if not colored and name.lower().endswith(".mtl"):
                 raise FileNotFoundError(name)
+            if is_gltf and not _is_file(path.parent / name):
+                name = unquote(name)
             try:
                 found = super().get(name)
-            except (OSError, ValueError, RuntimeError):
+            except (OSError, ValueError, RuntimeError) as error:
                 missing.append(name.strip())
-                raise
+                raise InputError(path, f"{_absent(name)} Put it there.") from error
             inside = self.last.relative_to(path.parent.resolve()).as_posix()
             hashes[inside] = hashlib.sha256(found).hexdigest()
             return _as_utf8(found) if inside.lower().endswith(".mtl") else found
@@ -181,10 +187,37 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
     if turn is not None:
         scene.apply_transform(turn)
     for name in dict.fromkeys(missing):
-        warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
-    if colored and (_GLASS in data or any(map(_is_clear, scene.geometry.values()))):
-        warn(path, "has materials that let light through. They are drawn opaque.")
+        warn(path, f"{_absent(name)} It is left out.")
+    if colored:
+        _show(list(scene.geometry.values()), data, path)
     return scene, Sources(hashes, tuple(missing))
+
+
+def _show(solids: list[Any], data: bytes, path: Path) -> None:
+    """Gives meshes of trimesh's the sRGB that they are drawn in; warns of what is not drawn."""
+    if _GLASS in data or any(map(_is_clear, solids)):
+        warn(path, "has materials that let light through. They are drawn opaque.")
+    if path.suffix.lower() in gltf.SUFFIXES:
+        gltf.show_in_srgb(solids, path)
+
+
+def _turn(path: Path) -> NDArray[np.float64] | None:
+    """Returns the way (4, 4) of a file's numbers to those with z up; None where nobody knows."""
+    suffix = path.suffix.lower()
+    if suffix == ".dae":
+        return upright(path)
+    return gltf.UPRIGHT if suffix in gltf.SUFFIXES else None
+
+
+def _absent(name: str) -> str:
+    return f"'{name}', which it names, is not in its folder."
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _is_clear(solid: Any) -> bool:
@@ -232,13 +265,13 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
     has_normals = all("vertex_normals" in solid._cache for solid in solids)
     normals = [np.array(solid.vertex_normals) for solid in solids] if has_normals else []
     if is_pictured and len(solids) > 1:  # all of them need places in one picture
-        known: dict[
-            str, Any
-        ] = {}  # trimesh lays each material that is not the same into the picture
+        known: dict[str, Any] = {}  # trimesh lays what is not the same material into the picture
+        share_px = MAX_TEXTURE_PX // math.ceil(math.sqrt(len(solids)))
         for solid in solids:
             uvs = getattr(solid.visual, "uv", None)
-            uvs = np.zeros((len(solid.vertices), 2)) if uvs is None else uvs
-            solid.visual = trimesh.visual.TextureVisuals(uvs, _simple(solid, known))
+            uvs, repeats = folded(np.zeros((len(solid.vertices), 2)) if uvs is None else uvs)
+            material = _simple(solid, repeats, share_px, known)
+            solid.visual = trimesh.visual.TextureVisuals(uvs, material)
     whole = trimesh.util.concatenate(solids) if len(solids) > 1 else solids[0]
     return RawMesh(
         np.array(whole.vertices, np.float64),
@@ -254,11 +287,13 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
     )
 
 
-def _simple(solid: Any, known: dict[str, Any]) -> Any:
+def _simple(solid: Any, repeats: NDArray[np.int64], share_px: int, known: dict[str, Any]) -> Any:
     """Returns the colours of a mesh of trimesh's as a plain material, the same one for the same colours.
 
     Args:
         solid: the mesh.
+        repeats: how many times (2,) its picture stands there across and up.
+        share_px: of the longer side of a picture that repeats.
         known: materials by what is in them; new ones are added.
     """
     from PIL import Image
@@ -268,10 +303,11 @@ def _simple(solid: Any, known: dict[str, Any]) -> Any:
     if not _is_real(image):
         color = GREY if paint is None else (*paint[0].tolist(), 255)
         return known.setdefault(str(color), SimpleMaterial(diffuse=color))
-    factor = getattr(solid.visual.material, "baseColorFactor", None)
     image = image.convert("RGB")
-    if factor is not None:
-        image = Image.fromarray((np.array(image) * (factor[:3] / 255)).round().astype(np.uint8))
+    if repeats.max() > 1:
+        side = max(1, share_px // int(repeats.max()))
+        image.thumbnail((side, side))
+        image = Image.fromarray(np.tile(image, (repeats[1], repeats[0], 1)))
     key = hashlib.sha256(image.tobytes()).hexdigest()
     return known.setdefault(key, SimpleMaterial(image=image))
 

@@ -56,7 +56,7 @@ def test_large_numbers_are_taken_for_millimetres_and_gltf_for_metres(tmp_path):
     }
     for name, (scale, _) in units.items():
         trimesh.creation.box(np.multiply(BOX, scale)).export(tmp_path / name)
-    trimesh.creation.box((0.06, 0.04, 0.03)).export(tmp_path / "e.glb")
+    trimesh.creation.box((0.06, 0.03, 0.04)).export(tmp_path / "e.glb")  # whose y is up
     *others, gltf = import_assets(tmp_path, asset_names(tmp_path))
     for found in others:
         scale, unit = units[found.name]
