@@ -21,6 +21,7 @@ from sim2cam.errors import InputError
 from sim2cam.render.assets import gltf
 from sim2cam.render.assets.collada import upright
 from sim2cam.render.assets.decomposition import decomposer
+from sim2cam.render.assets.mtl import without_options
 from sim2cam.render.assets.raw_mesh import GREY, RawMesh, warn
 from sim2cam.render.assets.unwrap import MAX_TEXTURE_PX, folded
 
@@ -178,10 +179,10 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
                 raise InputError(path, f"{_absent(name)} Put it there.") from error
             inside = self.last.relative_to(path.parent.resolve()).as_posix()
             hashes[inside] = hashlib.sha256(found).hexdigest()
-            return _as_utf8(found) if inside.lower().endswith(".mtl") else found
+            return _readable(found, inside, path)
 
     with images.opening_textures():
-        file = io.BytesIO(_as_utf8(data) if kind == "obj" else data)
+        file = io.BytesIO(_readable(data, path.name, path))
         resolver = Resolver(str(path))
         scene = trimesh.load_scene(file, file_type=kind, resolver=resolver, process=False)
     if turn is not None:
@@ -237,9 +238,16 @@ def _number(words: Sequence[str]) -> float:
         return math.nan
 
 
-def _as_utf8(text: bytes) -> bytes:
-    """Returns text of any encoding as UTF-8; what of it is neither becomes question marks."""
-    return text.decode("utf-8", "replace").encode()
+def _readable(data: bytes, name: str, path: Path) -> bytes:
+    """Returns what a file holds, in a form that trimesh reads: as UTF-8, with plain names of pictures.
+
+    What is text in another encoding becomes question marks.
+    """
+    suffix = Path(name).suffix.lower()
+    if suffix not in (".obj", ".mtl"):
+        return data
+    text = data.decode("utf-8", "replace")
+    return (without_options(text, path) if suffix == ".mtl" else text).encode()
 
 
 def _check_count(count: int, most: int, path: Path) -> None:

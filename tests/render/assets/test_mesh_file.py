@@ -429,6 +429,22 @@ def test_glass_of_gltf_is_too(tmp_path, told):
         read_mesh_file(MeshFile(str(path), "box"))
 
 
+@pytest.mark.parametrize(
+    ("options", "moves"),
+    [("-s 1 1 1 -o 0 0 0 ", ""), ("-S 1.0 -clamp on -bm 2 -mm 0 1 ", ""), ("-s 1 1 7 -type sphere ", ""),
+     ("-blendu off -s 2 2 1 ", "-s 2 2 1"), ("-o .5 ", "-o .5"), ("-o 0 1e-1 -s 3 ", "-o 0 1e-1")],
+)  # fmt: skip
+def test_options_of_pictures_are_no_part_of_their_names(tmp_path, options, moves):
+    asset = textured(tmp_path, picture=f"{options}my t.png")
+    (tmp_path / "t.png").rename(tmp_path / "my t.png")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RepairWarning)
+        assert read_mesh_file(asset).colors.shape == (16, 16, 3)
+    said = [str(one.message) for one in caught if "no normals" not in str(one.message)]
+    told = f"{asset.path}: its pictures are drawn without '{moves}', which is not known."
+    assert said == ([told] if moves else [])
+
+
 def test_text_that_is_no_utf8_is_read(tmp_path):
     asset = obj(tmp_path)
     path = tmp_path / "a.obj"
