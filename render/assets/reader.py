@@ -272,14 +272,8 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
     # asked for by name, normals that the file does not have would be made
     has_normals = all("vertex_normals" in solid._cache for solid in solids)
     normals = [np.array(solid.vertex_normals) for solid in solids] if has_normals else []
-    if is_pictured and len(solids) > 1:  # all of them need places in one picture
-        known: dict[str, Any] = {}  # trimesh lays what is not the same material into the picture
-        share_px = MAX_TEXTURE_PX // math.ceil(math.sqrt(len(solids)))
-        for solid in solids:
-            uvs = getattr(solid.visual, "uv", None)
-            uvs, repeats = folded(np.zeros((len(solid.vertices), 2)) if uvs is None else uvs)
-            material = _simple(solid, repeats, share_px, known)
-            solid.visual = trimesh.visual.TextureVisuals(uvs, material)
+    if is_pictured and len(solids) > 1:
+        _lay_out(solids)
     whole = trimesh.util.concatenate(solids) if len(solids) > 1 else solids[0]
     return RawMesh(
         np.array(whole.vertices, np.float64),
@@ -295,16 +289,40 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
     )
 
 
-def _simple(solid: Any, repeats: NDArray[np.int64], share_px: int, known: dict[str, Any]) -> Any:
+def _lay_out(solids: list[Any]) -> None:
+    """Gives all meshes places in pictures, of which trimesh makes one that holds each of them once.
+
+    Pictures that repeat are laid out as often, unless there is only one.
+    """
+    import trimesh
+
+    known: dict[str, Any] = {}
+    materials = [_simple(solid, known) for solid in solids]
+    uvs = [getattr(solid.visual, "uv", None) for solid in solids]
+    places = [
+        np.zeros((len(solid.vertices), 2)) if found is None else found
+        for solid, found in zip(solids, uvs, strict=True)
+    ]
+    share_px = MAX_TEXTURE_PX // math.ceil(math.sqrt(len(known)))
+    for material in known.values() if len(known) > 1 else ():
+        mine = [i for i, one in enumerate(materials) if one is material]
+        folds = [folded(places[i]) for i in mine]
+        repeats = np.max([times for _, times in folds], axis=0)
+        for i, (within, times) in zip(mine, folds, strict=True):
+            places[i] = within * times / repeats
+        if material.image is not None and repeats.max() > 1:
+            material.image = _repeated(material.image, repeats, share_px)
+    for solid, material, found in zip(solids, materials, places, strict=True):
+        solid.visual = trimesh.visual.TextureVisuals(found, material)
+
+
+def _simple(solid: Any, known: dict[str, Any]) -> Any:
     """Returns the colours of a mesh of trimesh's as a plain material, the same one for the same colours.
 
     Args:
         solid: the mesh.
-        repeats: how many times (2,) its picture stands there across and up.
-        share_px: of the longer side of a picture that repeats.
         known: materials by what is in them; new ones are added.
     """
-    from PIL import Image
     from trimesh.visual.material import SimpleMaterial
 
     image, paint = _image(solid), _paint_of(solid)
@@ -312,12 +330,17 @@ def _simple(solid: Any, repeats: NDArray[np.int64], share_px: int, known: dict[s
         color = GREY if paint is None else (*paint[0].tolist(), 255)
         return known.setdefault(str(color), SimpleMaterial(diffuse=color))
     image = image.convert("RGB")
-    if repeats.max() > 1:
-        side = max(1, share_px // int(repeats.max()))
-        image.thumbnail((side, side))
-        image = Image.fromarray(np.tile(image, (repeats[1], repeats[0], 1)))
     key = hashlib.sha256(image.tobytes()).hexdigest()
     return known.setdefault(key, SimpleMaterial(image=image))
+
+
+def _repeated(image: Any, repeats: NDArray[np.int64], most_px: int) -> Any:
+    """Returns a picture that stands so often (2,) across and up, of at most so many pixels."""
+    from PIL import Image
+
+    side = max(1, most_px // int(repeats.max()))
+    image.thumbnail((side, side))
+    return Image.fromarray(np.tile(image, (repeats[1], repeats[0], 1)))
 
 
 def tinted(solid: Any, color: tuple[int, int, int]) -> Any:

@@ -160,6 +160,14 @@ def test_pictures_repeat_beside_others(tmp_path):
     assert np.mean(same) > 0.9  # the others lie where a stripe ends
 
 
+def test_one_picture_of_several_meshes_stays_as_it_is(tmp_path):
+    material = {"baseColorTexture": {"index": 0}}
+    solids = [(material, {"TEXCOORD_0": times * PLACES}) for times in (1, 3)]
+    found = content_of(gltf(tmp_path, *solids, pictures=[STRIPES])[0])
+    assert found.colors.shape == (48, 48, 3)
+    assert np.array_equal(found.colors[:16, :16], STRIPES[::-1])
+
+
 def test_names_of_files_are_escaped(tmp_path):
     asset, data = gltf(tmp_path, (None, {}), uri="my%20buf%23.bin")
     (tmp_path / "my buf#.bin").write_bytes(data)
