@@ -33,7 +33,8 @@ SUFFIXES = (*MESH_SUFFIXES, *MODEL_SUFFIXES)
 MAX_BYTES = 256 * 2**20
 """Larger files are not opened."""
 
-_GLASS = b"KHR_materials_transmission"  # of glTF's extensions; trimesh leaves it out
+_GLASS = b"KHR_materials_transmission"  # of glTF's extensions; trimesh leaves them out
+_MOVES = b"KHR_texture_transform"
 _BROKEN = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, OSError,
     RuntimeError, OverflowError, ImportError,
@@ -198,6 +199,8 @@ def _show(solids: list[Any], data: bytes, path: Path) -> None:
     """Gives meshes of trimesh's the sRGB that they are drawn in; warns of what is not drawn."""
     if _GLASS in data or any(map(_is_clear, solids)):
         warn(path, "has materials that let light through. They are drawn opaque.")
+    if _MOVES in data:
+        warn(path, f"its pictures are drawn without '{_MOVES.decode()}', which is not known.")
     if path.suffix.lower() in gltf.SUFFIXES:
         gltf.show_in_srgb(solids, path)
 

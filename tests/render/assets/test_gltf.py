@@ -146,6 +146,16 @@ def test_colors_of_vertices_over_pictures_are_told_of(tmp_path):
         read_mesh_file(asset)
 
 
+def test_pictures_that_are_moved_are_told_of(tmp_path):
+    moved = {"index": 0, "extensions": {"KHR_texture_transform": {"scale": [2, 2]}}}
+    asset, _ = gltf(
+        tmp_path, ({"baseColorTexture": moved}, {"TEXCOORD_0": PLACES}), pictures=[STRIPES]
+    )
+    said = "its pictures are drawn without 'KHR_texture_transform', which is not known."
+    with pytest.warns(RepairWarning, match=said):
+        read_mesh_file(asset)
+
+
 def test_pictures_repeat_beside_others(tmp_path):
     pictured = ({"baseColorTexture": {"index": 0}}, {"TEXCOORD_0": 3 * PLACES - 1})
     white = ({"baseColorTexture": {"index": 1}}, {"TEXCOORD_0": PLACES})
