@@ -16,6 +16,8 @@ from sim2cam.render.assets.mesh_file import read_mesh_file
 from sim2cam.render.shapes.textures import encode_srgb
 from sim2cam.scene.asset import MeshFile
 
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")
+
 # A tetrahedron that stands on y = 0, its top above (0.1, 0, 0.1).
 CORNERS = np.array([[0, 0, 0], [0.3, 0, 0], [0, 0, 0.3], [0.1, 0.5, 0.1]], "<f4")
 FACES = np.array([[0, 1, 2], [0, 2, 3], [2, 1, 3], [1, 0, 3]], "<u2")
