@@ -296,10 +296,13 @@ def read_radiance(path: Path) -> NDArray[np.float32]:
     height, width = map(int, header.groups())
     if not 0 < width * height <= MAX_PIXELS:
         raise InputError(path, f"{width}x{height}: more than {MAX_PIXELS} pixels. Scale it down.")
+    usual = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # we say it ourselves
     try:
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     except cv2.error as error:
         raise _not_whole(path, error) from error
+    finally:
+        cv2.utils.logging.setLogLevel(usual)
     if pixels is None or pixels.shape != (height, width, 3) or not np.isfinite(pixels).all():
         raise InputError(path, "not a whole image. Copy the file again.")
     return np.ascontiguousarray(pixels[..., ::-1], dtype=np.float32)

@@ -94,10 +94,12 @@ def assembled(path: Path, max_faces: int) -> Assembly:
             for solid in solids
         ]
         raw = joined(placed, np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist())
-    mass = sum(link.inertial.mass_kg for link in model.links)
+    masses = [link.inertial.mass_kg for link in model.links if link.inertial.mass_kg is not None]
+    if masses and not any(masses):
+        warn(path, "says that it weighs 0 kg. Its mass is assumed instead.")
     parts = tuple(part for found in pieces for part in found)
     links = tuple(np.repeat(range(1, len(pieces) + 1), list(map(len, pieces))).tolist())
-    return Assembly(raw, parts, links, articulation, mass, spreads, meshes.sources())
+    return Assembly(raw, parts, links, articulation, sum(masses), spreads, meshes.sources())
 
 
 class _Meshes:

@@ -28,9 +28,12 @@ def upright(path: Path) -> NDArray[np.float64]:
     Raises:
         InputError: it cannot be read, or pycollada is not there.
     """
+    root = read_xml(path, _MOST_BYTES)
+    if local_name(root) != "COLLADA":
+        problem = f"no COLLADA: it begins with <{local_name(root)[:40]}>, not with <COLLADA>."
+        raise InputError(path, problem)
     if importlib.util.find_spec("collada") is None:
         raise InputError(path, 'needs pycollada. Run pip install "sim2cam[assets]".')
-    root = read_xml(path, _MOST_BYTES)
     told = {local_name(fact): fact for one in root if local_name(one) == "asset" for fact in one}
     found = np.eye(4)
     up = (told["up_axis"].text or "").strip() if "up_axis" in told else "Y_UP"

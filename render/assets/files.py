@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from html import unescape
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -15,8 +18,9 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.poses import Vec3, quaternion
-from sim2cam.render.assets.reader import MODEL_SUFFIXES, SUFFIXES
-from sim2cam.scene.asset_facts import AssetCard
+from sim2cam.render.assets.reader import MESH_SUFFIXES, MODEL_SUFFIXES, SUFFIXES
+from sim2cam.render.assets.xml_file import MOST_XML_BYTES
+from sim2cam.scene.asset_facts import AssetCard, Interval
 from sim2cam.scene.objects import Symmetries
 from sim2cam.scene.picture_facts import PictureCard
 
@@ -28,19 +32,27 @@ UNREAD = (
 )  # fmt: skip
 """Files of shapes that cannot be brought in."""
 
+_MESH_FOLDER = re.compile(r"\b(?:meshdir|assetdir)\s*=\s*[\"']([^\"']*)")  # of MJCF
 _MOST_FILES = 5000
 _BEGINNING = 4096
 _MOST_TEXT_BYTES = 2**20
 _MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
 
-Card = TypeVar("Card", AssetCard, PictureCard)
+_TABLES: dict[str, type[Any]] = {
+    "mass_kg": Interval,
+    "friction": Interval,
+    "restitution": Interval,
+    "symmetries": Symmetries,
+}
+"""Keys of cards that are tables of names of ours."""
+_EXAMPLES = {Interval: "low = 0.3, high = 0.3", Symmetries: "axes = [[0, 0, 1]]"}
 
 
 def asset_names(folder: Path) -> tuple[str, ...]:
     """Returns the files of all assets in a folder and those in it, as relative paths, sorted.
 
-    Hidden ones and links that lead out of the folder are left out, and meshes beside or below a model
-    (a URDF), which are its parts.
+    Hidden ones and links that lead out of the folder are left out, and meshes that a model (a URDF)
+    beside or above them names, which are its parts.
 
     Raises:
         InputError: there is no such folder, or no file or too many in it.
@@ -52,19 +64,36 @@ def asset_names(folder: Path) -> tuple[str, ...]:
         raise InputError(
             folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}){hint}."
         )
-    homes = {PurePosixPath(name).parent for name in found if _is_model(name)}
-    return tuple(
-        name for name in found if _is_model(name) or homes.isdisjoint(PurePosixPath(name).parents)
-    )
+    parts = {part for name in filter(_is_model, found) for part in _parts(folder, name)}
+    return tuple(name for name in found if _is_model(name) or name not in parts)
+
+
+def _parts(folder: Path, name: str) -> Iterator[str]:
+    """Yields where the meshes may lie, as relative paths, that a model names."""
+    text = unescape(_beginning(folder / name).decode("utf-8", "replace"))
+    home, folders = PurePosixPath(name).parent, ["", *_MESH_FOLDER.findall(text)[:2]]
+    for word in map(str.strip, re.split(r"[\"'<>]", text)):
+        if not word.lower().endswith(MESH_SUFFIXES):
+            continue
+        rest = word.partition("://")[2]
+        for place in (rest, rest.partition("/")[2], *(f"{one}/{word}" for one in folders)):
+            yield os.path.normpath(f"{home}/{place}")
 
 
 def _is_mjcf(path: Path) -> bool:
     """Returns whether an XML file, which may be anything, begins as those of MuJoCo do."""
+    text = _beginning(path)
+    bare = b"".join(part.partition(b"<!--")[0] for part in text.split(b"-->"))  # without comments
+    return b"<mujoco" in bare[:_BEGINNING]
+
+
+def _beginning(path: Path) -> bytes:
+    """Returns as much of a model as is read of any; nothing of what cannot be read."""
     try:
         with path.open("rb") as file:
-            return b"<mujoco" in file.read(_BEGINNING)
+            return file.read(MOST_XML_BYTES)
     except OSError:  # whose it may be
-        return False
+        return b""
 
 
 def _is_model(name: str) -> bool:
@@ -117,17 +146,19 @@ def category_of(name: str, card: AssetCard) -> str:
 
 
 def read_card(path: Path) -> AssetCard:
-    """Returns what is written beside an asset, in its TOML file or in BOP's ``models_info.json``.
+    """Returns what is written beside an asset, in its TOML file and in BOP's ``models_info.json``.
+
+    What both tell is as the TOML file has it.
 
     Raises:
         InputError: naming that file, and what is wrong in it.
     """
     beside, info = path.with_suffix(".toml"), path.with_name(MODELS_INFO)
-    if beside.is_file():
-        return _of_toml(beside, AssetCard)
+    told = _table_of(beside, AssetCard) if beside.is_file() else {}
+    found = AssetCard()
     if info.is_file() and path.stem.startswith("obj_") and path.stem[4:].isdecimal():
-        return _of_bop(info, path)
-    return AssetCard()
+        found = _of_bop(info, path, told)
+    return replace(found, **told)
 
 
 def read_picture_card(path: Path) -> PictureCard:
@@ -137,22 +168,36 @@ def read_picture_card(path: Path) -> PictureCard:
         InputError: naming that file, and what is wrong in it.
     """
     beside = path.with_suffix(".toml")
-    return _of_toml(beside, PictureCard) if beside.is_file() else PictureCard()
+    return PictureCard(**_table_of(beside, PictureCard)) if beside.is_file() else PictureCard()
 
 
-def _of_toml(path: Path, kind: type[Card]) -> Card:
+def _table_of(path: Path, kind: type[AssetCard | PictureCard]) -> dict[str, Any]:
+    """Returns what a TOML file tells of the fields of a card, by their names."""
     try:
         table = tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(path, f"not TOML: {error}.") from error
+    _check_keys(table, kind, "", path)
+    for name, inner in _TABLES.items():
+        if name not in table:
+            continue
+        if not isinstance(table[name], dict):
+            example = _EXAMPLES[inner]
+            found = json.dumps(table[name], default=str)[:80]
+            raise InputError(path, f"'{name}' takes a table, as {{ {example} }} (found {found}).")
+        _check_keys(table[name], inner, f"{name}.", path)
+    try:
+        card = TypeAdapter(kind).validate_python(table)
+    except ValidationError as error:
+        raise InputError(path, f"{_first(error)}.") from error
+    return {name: getattr(card, name) for name in table}
+
+
+def _check_keys(table: dict[str, Any], kind: type[Any], within: str, path: Path) -> None:
     known = [field.name for field in fields(kind)]
     for key in table:
         if key not in known:
-            raise InputError(path, f"unknown key '{key}'. {did_you_mean(key, known)}")
-    try:
-        return TypeAdapter(kind).validate_python(table)
-    except ValidationError as error:
-        raise InputError(path, f"{_first(error)}.") from error
+            raise InputError(path, f"unknown key '{within}{key}'. {did_you_mean(key, known)}")
 
 
 class _Axis(BaseModel):
@@ -173,12 +218,13 @@ class _ModelInfo(BaseModel):
 _INFOS: TypeAdapter[dict[int, _ModelInfo]] = TypeAdapter(dict[int, _ModelInfo])
 
 
-def _of_bop(info: Path, path: Path) -> AssetCard:
+def _of_bop(info: Path, path: Path, told: Mapping[str, Any]) -> AssetCard:
+    """Returns what BOP has of a model; of its symmetries nothing if they are told elsewhere."""
     try:
         found = _INFOS.validate_json(_text(info)).get(int(path.stem[4:]))
     except ValidationError as error:
         raise InputError(info, f"{_first(error)}.") from error
-    if found is None:
+    if found is None or "symmetries" in told:
         return AssetCard(unit="mm")
     matrices = np.reshape(found.symmetries_discrete, (-1, 4, 4))
     offsets = [*matrices[:, :3, 3], *(np.array(one.offset) for one in found.symmetries_continuous)]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.errors import InputError, RepairWarning, Sim2CamError
@@ -35,6 +36,8 @@ from sim2cam.render.assets.reader import MAX_BYTES, MODEL_SUFFIXES, Sources
 from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
+
+Floats = NDArray[np.float64]
 
 MOST_SECONDS = 15.0
 """Time of a core that reading one file is given; the first one of a child more."""
@@ -57,6 +60,7 @@ _FRICTION = Interval(0.3, 0.8, ASSUMED)
 _RESTITUTION = Interval(0.1, 0.5, ASSUMED)
 _LEAST_MASS_KG = 1e-4
 _THIN_M = 5e-4
+_MOST_BESIDE = 0.5  # of an object's longest side, by which a keypoint may lie outside of its box
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,10 @@ def import_assets(
     try:
         for name in names:
             path = folder / name
+            if not _is_text(name):
+                shown = os.fsencode(name).decode("utf-8", "replace")
+                yield Imported(shown, problem=f"{folder}/{shown}: its name is no UTF-8. Rename it.")
+                continue
             try:
                 card = read_card(path)
                 known = _remembered(path)
@@ -156,13 +164,22 @@ def import_assets(
         child.end()
 
 
+def _is_text(name: str) -> bool:
+    """Returns whether the name of a file can be written down."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _imported(
     path: Path, name: str, card: AssetCard, found: _Measures, unit: LengthUnit | None
 ) -> Imported:
     """Returns an asset of these measures.
 
     Raises:
-        InputError: it is too small or too large.
+        InputError: it is too small or too large, or its card is about something else.
     """
     longest = max(high - low for low, high in zip(found.low, found.high, strict=True))
     suffix = path.suffix.lower()
@@ -176,6 +193,7 @@ def _imported(
     metres = METRES[known]
     _check_size(path, longest * metres, known)
     joints = found.articulation.rest() if found.articulation else ()
+    _check_keypoints(path, card, found)
     points = {key: _times(metres, point) for key, point in card.keypoints.items()}
     if found.articulation:
         points |= found.articulation.origins(joints)
@@ -223,12 +241,36 @@ def _guessed_unit(longest: float) -> LengthUnit:
 def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
     low, high = SIZES_M
     if not low <= longest_m <= high:
+        kind, card = path.suffix[1:].upper(), path.with_suffix(".toml").name
+        is_model = path.suffix.lower() in MODEL_SUFFIXES
+        hint = (
+            f"A {kind} is in metres: scale what it holds."
+            if is_model
+            else f'Say unit = "mm", or another, in {card}.'
+        )
         raise InputError(
             path,
             f"its longest side is {longest_m:.3g} m when its numbers are in {unit}; objects of "
-            f'{low:g} to {high:g} m can be thrown. Say unit = "mm", or another, in '
-            f"{path.with_suffix('.toml').name}.",
+            f"{low:g} to {high:g} m can be thrown. {hint}",
         )
+
+
+def _check_keypoints(path: Path, card: AssetCard, found: _Measures) -> None:
+    """Refuses keypoints far from the object, whose numbers are in another unit or frame."""
+    low, high = np.array(found.low), np.array(found.high)
+    most = _MOST_BESIDE * (high - low).max()
+    for name, point in card.keypoints.items():
+        if (np.subtract(point, high) > most).any() or (np.subtract(low, point) > most).any():
+            raise InputError(
+                path.with_suffix(".toml"),
+                f"keypoint {name} lies at {point}, farther than half the object's longest side from it; "
+                f"it reaches from {_shown(low)} to {_shown(high)}. Give it in the frame and unit of "
+                f"{path.name}.",
+            )
+
+
+def _shown(point: Floats) -> str:
+    return f"({', '.join(f'{one:g}' for one in point)})"
 
 
 def _mass_offset(path: Path, card: AssetCard, found: _Measures, metres: float) -> Vec3 | None:

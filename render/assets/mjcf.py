@@ -1,8 +1,9 @@
 """MJCF, the format of MuJoCo, as far as bodies, geoms, mesh assets, hinges and slides go.
 
-Read: ``compiler`` (angle, meshdir), defaults and their classes, inertias, materials' colours. Included files and
-what makes bodies out of others are refused by name, as are balls and soft things; what drives, ties
-or measures is passed over. Planes are left out: there is a table.
+Read: ``compiler`` (angle, autolimits, meshdir), defaults and their classes, inertias, materials'
+colours. Included files and what makes bodies out of others are refused by name, as are balls, soft things
+and meshes moved as they are read; what drives, ties or measures is passed over. Planes are left out:
+there is a table.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ _KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic"}
 _GEOMS = ("box", "capsule", "cylinder", "mesh", "sphere")
 _UNKNOWN = ("include", "composite", "flexcomp", "replicate", "frame", "attach", "model")
 _TURNS = ("quat", "euler", "axisangle")
+_OF_MESHES = ("refpos", "refquat")
 _OTHER_TURNS = ("xyaxes", "zaxis")
 _DRAWN_GROUPS = 3  # geoms of this group and above are what bodies collide as
 _GREY = "0.5 0.5 0.5 1"
@@ -62,12 +64,14 @@ class _Context:
     Attributes:
         path: of the file.
         angle: radians of one unit of its angles.
+        autolimits: whether a joint with a range has limits, if it does not say.
         meshes: by their names.
         colors: of materials, by their names.
     """
 
     path: Path
     angle: float
+    autolimits: bool
     meshes: Mapping[str, MeshPart]
     colors: Mapping[str, Rgb]
 
@@ -112,6 +116,9 @@ def _context(root: Element, path: Path) -> _Context:
     folder = PurePosixPath(told.get("meshdir", told.get("assetdir", "")))
     meshes = {}
     for mesh in root.findall("asset/mesh"):
+        for key in _OF_MESHES:
+            if key in mesh.attrib:
+                raise InputError(path, f"'{key}' of a mesh is not known. Move the mesh itself.")
         file = attribute(mesh, "file", path)
         scale = vector(mesh.get("scale", "1 1 1"), "scale of a mesh", path)
         name = mesh.get("name") or PurePosixPath(file).stem
@@ -123,7 +130,7 @@ def _context(root: Element, path: Path) -> _Context:
         for one in root.findall("asset/material")
     }
     unit = math.radians(1) if angle == "degree" else 1.0
-    return _Context(path, unit, meshes, colors)
+    return _Context(path, unit, told.get("autolimits", "true") == "true", meshes, colors)
 
 
 def _bodies(
@@ -174,12 +181,12 @@ def _joint(element: Element, otherwise: str, pose: Pose, context: _Context) -> J
         )
     axis = direction(told.get("axis", "0 0 1"), f"axis of the joint '{name}'", context.path)
     low, high = -math.pi, math.pi
-    if "range" in told and told.get("limited", "auto") != "false":
+    limited = told.get("limited", "auto")
+    if "range" in told and (limited == "true" or (limited == "auto" and context.autolimits)):
         unit = context.angle if kind == "hinge" else 1.0
-        low, high = (
-            unit * end
-            for end in numbers(told["range"], 2, f"range of the joint '{name}'", context.path)
-        )
+        ends = numbers(told["range"], 2, f"range of the joint '{name}'", context.path)
+        drawn_at = number(told.get("ref", "0"), f"ref of the joint '{name}'", context.path)
+        low, high = (unit * (end - drawn_at) for end in ends)
     elif kind == "slide":
         raise InputError(context.path, f"joint '{name}' has no range.")
     try:
@@ -191,7 +198,7 @@ def _joint(element: Element, otherwise: str, pose: Pose, context: _Context) -> J
 def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
     """Returns a body as a link whose frame is so far off the body's."""
     back = Pose(position_m=vec3(np.negative(off)))
-    visuals, collisions, mass = [], [], 0.0
+    visuals, collisions, masses = [], [], []
     for geom in element.findall("geom"):
         told = geom.attrib
         if told.get("type", "sphere") == "plane":
@@ -206,9 +213,14 @@ def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
             visuals.append(shape)
         if told.get("contype", "1") != "0" or told.get("conaffinity", "1") != "0":
             collisions.append(shape)
-        mass += kilograms(told.get("mass", "0"), f"the mass of a geom of '{name}'", context.path)
+        if "mass" in told:
+            of_geom = f"the mass of a geom of '{name}'"
+            masses.append(kilograms(told["mass"], of_geom, context.path))
     weighed = element.find("inertial")
-    inertial = Inertial(mass) if weighed is None else _inertial(weighed, name, back, context)
+    if weighed is None:
+        inertial = Inertial(sum(masses) if masses else None)
+    else:
+        inertial = _inertial(weighed, name, back, context)
     return Link(name, tuple(visuals), tuple(collisions), inertial)
 
 

@@ -79,18 +79,18 @@ class Inertial:
     """What a file says of the mass of a link; it need not be true.
 
     Attributes:
-        mass_kg: 0 when it says none.
+        mass_kg: None when it says none.
         pose: the frame of its moments, with the centre of the mass for its origin, in the link's.
         moments_kg_m2: xx, yy, zz, xy, xz and yz of its tensor of inertia; None when it says none.
     """
 
-    mass_kg: float = 0.0
+    mass_kg: float | None = None
     pose: Pose = field(default_factory=Pose)
     moments_kg_m2: Moments | None = None
 
     def spread(self) -> Floats | None:
         """Returns how the mass is spread (4, 4), in the link's frame; None when the file does not say."""
-        if self.mass_kg == 0 or self.moments_kg_m2 is None:
+        if not self.mass_kg or self.moments_kg_m2 is None:
             return None
         xx, yy, zz, xy, xz, yz = self.moments_kg_m2
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])

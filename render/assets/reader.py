@@ -11,15 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.errors import InputError
+from sim2cam.render.assets import gltf
 from sim2cam.render.assets.collada import upright
 from sim2cam.render.assets.decomposition import decomposer
+from sim2cam.render.assets.mtl import without_options
 from sim2cam.render.assets.raw_mesh import GREY, RawMesh, warn
+from sim2cam.render.assets.unwrap import MAX_TEXTURE_PX, folded
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".dae")
 MODEL_SUFFIXES = (".urdf", ".sdf", ".mjcf", ".xml")
@@ -29,7 +33,8 @@ SUFFIXES = (*MESH_SUFFIXES, *MODEL_SUFFIXES)
 MAX_BYTES = 256 * 2**20
 """Larger files are not opened."""
 
-_GLASS = b"KHR_materials_transmission"  # of glTF's extensions; trimesh leaves it out
+_GLASS = b"KHR_materials_transmission"  # of glTF's extensions; trimesh leaves them out
+_MOVES = b"KHR_texture_transform"
 _BROKEN = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, OSError,
     RuntimeError, OverflowError, ImportError,
@@ -147,7 +152,8 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
     import trimesh
     from trimesh.resolvers import FilePathResolver
 
-    turn = upright(path) if path.suffix.lower() == ".dae" else None
+    is_gltf = path.suffix.lower() in gltf.SUFFIXES
+    turn = _turn(path)
     missing: list[str] = []
     data, kind = path.read_bytes(), path.suffix[1:].lower()
     hashes = {path.name: hashlib.sha256(data).hexdigest()}
@@ -165,26 +171,57 @@ def _opened(path: Path, *, colored: bool) -> tuple[Any, Sources]:
         def get(self, name: str) -> Any:
             if not colored and name.lower().endswith(".mtl"):
                 raise FileNotFoundError(name)
+            if is_gltf and not _is_file(path.parent / name):
+                name = unquote(name)
             try:
                 found = super().get(name)
-            except (OSError, ValueError, RuntimeError):
+            except (OSError, ValueError, RuntimeError) as error:
                 missing.append(name.strip())
-                raise
+                raise InputError(path, f"{_absent(name)} Put it there.") from error
             inside = self.last.relative_to(path.parent.resolve()).as_posix()
             hashes[inside] = hashlib.sha256(found).hexdigest()
-            return _as_utf8(found) if inside.lower().endswith(".mtl") else found
+            return _readable(found, inside, path)
 
     with images.opening_textures():
-        file = io.BytesIO(_as_utf8(data) if kind == "obj" else data)
+        file = io.BytesIO(_readable(data, path.name, path))
         resolver = Resolver(str(path))
         scene = trimesh.load_scene(file, file_type=kind, resolver=resolver, process=False)
     if turn is not None:
         scene.apply_transform(turn)
     for name in dict.fromkeys(missing):
-        warn(path, f"'{name}', which it names, is not in its folder. It is left out.")
-    if colored and (_GLASS in data or any(map(_is_clear, scene.geometry.values()))):
-        warn(path, "has materials that let light through. They are drawn opaque.")
+        warn(path, f"{_absent(name)} It is left out.")
+    if colored:
+        _show(list(scene.geometry.values()), data, path)
     return scene, Sources(hashes, tuple(missing))
+
+
+def _show(solids: list[Any], data: bytes, path: Path) -> None:
+    """Gives meshes of trimesh's the sRGB that they are drawn in; warns of what is not drawn."""
+    if _GLASS in data or any(map(_is_clear, solids)):
+        warn(path, "has materials that let light through. They are drawn opaque.")
+    if _MOVES in data:
+        warn(path, f"its pictures are drawn without '{_MOVES.decode()}', which is not known.")
+    if path.suffix.lower() in gltf.SUFFIXES:
+        gltf.show_in_srgb(solids, path)
+
+
+def _turn(path: Path) -> NDArray[np.float64] | None:
+    """Returns the way (4, 4) of a file's numbers to those with z up; None where nobody knows."""
+    suffix = path.suffix.lower()
+    if suffix == ".dae":
+        return upright(path)
+    return gltf.UPRIGHT if suffix in gltf.SUFFIXES else None
+
+
+def _absent(name: str) -> str:
+    return f"'{name}', which it names, is not in its folder."
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _is_clear(solid: Any) -> bool:
@@ -204,9 +241,16 @@ def _number(words: Sequence[str]) -> float:
         return math.nan
 
 
-def _as_utf8(text: bytes) -> bytes:
-    """Returns text of any encoding as UTF-8; what of it is neither becomes question marks."""
-    return text.decode("utf-8", "replace").encode()
+def _readable(data: bytes, name: str, path: Path) -> bytes:
+    """Returns what a file holds, in a form that trimesh reads: as UTF-8, with plain names of pictures.
+
+    What is text in another encoding becomes question marks.
+    """
+    suffix = Path(name).suffix.lower()
+    if suffix not in (".obj", ".mtl"):
+        return data
+    text = data.decode("utf-8", "replace")
+    return (without_options(text, path) if suffix == ".mtl" else text).encode()
 
 
 def _check_count(count: int, most: int, path: Path) -> None:
@@ -231,14 +275,8 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
     # asked for by name, normals that the file does not have would be made
     has_normals = all("vertex_normals" in solid._cache for solid in solids)
     normals = [np.array(solid.vertex_normals) for solid in solids] if has_normals else []
-    if is_pictured and len(solids) > 1:  # all of them need places in one picture
-        known: dict[
-            str, Any
-        ] = {}  # trimesh lays each material that is not the same into the picture
-        for solid in solids:
-            uvs = getattr(solid.visual, "uv", None)
-            uvs = np.zeros((len(solid.vertices), 2)) if uvs is None else uvs
-            solid.visual = trimesh.visual.TextureVisuals(uvs, _simple(solid, known))
+    if is_pictured and len(solids) > 1:
+        _lay_out(solids)
     whole = trimesh.util.concatenate(solids) if len(solids) > 1 else solids[0]
     return RawMesh(
         np.array(whole.vertices, np.float64),
@@ -254,6 +292,33 @@ def joined(solids: list[Any], parts: Sequence[int] | None = None) -> RawMesh:
     )
 
 
+def _lay_out(solids: list[Any]) -> None:
+    """Gives all meshes places in pictures, of which trimesh makes one that holds each of them once.
+
+    Pictures that repeat are laid out as often, unless there is only one.
+    """
+    import trimesh
+
+    known: dict[str, Any] = {}
+    materials = [_simple(solid, known) for solid in solids]
+    uvs = [getattr(solid.visual, "uv", None) for solid in solids]
+    places = [
+        np.zeros((len(solid.vertices), 2)) if found is None else found
+        for solid, found in zip(solids, uvs, strict=True)
+    ]
+    share_px = MAX_TEXTURE_PX // math.ceil(math.sqrt(len(known)))
+    for material in known.values() if len(known) > 1 else ():
+        mine = [i for i, one in enumerate(materials) if one is material]
+        folds = [folded(places[i]) for i in mine]
+        repeats = np.max([times for _, times in folds], axis=0)
+        for i, (within, times) in zip(mine, folds, strict=True):
+            places[i] = within * times / repeats
+        if material.image is not None and repeats.max() > 1:
+            material.image = _repeated(material.image, repeats, share_px)
+    for solid, material, found in zip(solids, materials, places, strict=True):
+        solid.visual = trimesh.visual.TextureVisuals(found, material)
+
+
 def _simple(solid: Any, known: dict[str, Any]) -> Any:
     """Returns the colours of a mesh of trimesh's as a plain material, the same one for the same colours.
 
@@ -261,19 +326,24 @@ def _simple(solid: Any, known: dict[str, Any]) -> Any:
         solid: the mesh.
         known: materials by what is in them; new ones are added.
     """
-    from PIL import Image
     from trimesh.visual.material import SimpleMaterial
 
     image, paint = _image(solid), _paint_of(solid)
     if not _is_real(image):
         color = GREY if paint is None else (*paint[0].tolist(), 255)
         return known.setdefault(str(color), SimpleMaterial(diffuse=color))
-    factor = getattr(solid.visual.material, "baseColorFactor", None)
     image = image.convert("RGB")
-    if factor is not None:
-        image = Image.fromarray((np.array(image) * (factor[:3] / 255)).round().astype(np.uint8))
     key = hashlib.sha256(image.tobytes()).hexdigest()
     return known.setdefault(key, SimpleMaterial(image=image))
+
+
+def _repeated(image: Any, repeats: NDArray[np.int64], most_px: int) -> Any:
+    """Returns a picture that stands so often (2,) across and up, of at most so many pixels."""
+    from PIL import Image
+
+    side = max(1, most_px // int(repeats.max()))
+    image.thumbnail((side, side))
+    return Image.fromarray(np.tile(image, (repeats[1], repeats[0], 1)))
 
 
 def tinted(solid: Any, color: tuple[int, int, int]) -> Any:

@@ -97,11 +97,11 @@ def _inertial(link: Element, name: str, path: Path) -> Inertial:
     element = link.find("inertial")
     if element is None:
         return Inertial()
-    mass = kilograms(element.findtext("mass", "0"), f"the mass of the link '{name}'", path)
+    of_link, told = f"of the link '{name}'", element.findtext("mass")
+    mass = None if told is None else kilograms(told, f"the mass {of_link}", path)
     inertia = element.find("inertia")
     if inertia is None:
         return Inertial(mass)
-    of_link = f"of the link '{name}'"
     xx, yy, zz, xy, xz, yz = (
         number(inertia.findtext(key, otherwise), f"{key} {of_link}", path)
         for key, otherwise in zip(TENSOR, "111000", strict=True)  # as SDF has it
@@ -145,9 +145,13 @@ def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
 
 
 def _pose(element: Element, path: Path) -> Pose:
-    text = element.findtext("pose", "0 0 0 0 0 0")
-    x, y, z, *turns = numbers(text, 6, f"pose of a {element.tag}", path)
-    return Pose(quaternion(Rotation.from_euler("xyz", turns)), (x, y, z))
+    told = element.find("pose")
+    if told is None:
+        return Pose()
+    x, y, z, *turns = numbers(told.text or "", 6, f"pose of a {element.tag}", path)
+    in_degrees = told.get("degrees", "false") not in ("false", "0")
+    turn = Rotation.from_euler("xyz", turns, degrees=in_degrees)
+    return Pose(quaternion(turn), (x, y, z))
 
 
 def _hinge(element: Element, path: Path) -> Hinge:
@@ -162,9 +166,10 @@ def _hinge(element: Element, path: Path) -> Hinge:
         low, high = _limits(element, name, kind, path)
         towards = element.findtext("axis/xyz", "0 0 1")
         axis = direction(towards, f"axis of the joint '{name}'", path)
-        if element.findtext("axis/use_parent_model_frame", "0").strip() not in ("0", "false"):
+        frame = element.findtext("axis/use_parent_model_frame", "0").strip()
+        if frame not in ("0", "false") or element.find("axis/xyz[@expressed_in]") is not None:
             raise InputError(
-                path, f"joint '{name}': an axis in the frame of the model is not known."
+                path, f"joint '{name}': an axis in another frame than the joint's is not known."
             )
     try:
         return Hinge(

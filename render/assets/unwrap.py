@@ -32,14 +32,20 @@ def wrapped(raw: RawMesh) -> RawMesh:
 
 def pictured(raw: RawMesh, uvs: Floats, path: Path) -> tuple[RawMesh, NDArray[np.uint8]]:
     """Returns the mesh with uvs within 0 to 1, and the picture for them, repeated where it has to be."""
-    moved = uvs - np.floor(uvs.min(axis=0))
-    repeats = np.ceil(moved.max(axis=0) - _UV_SLACK).astype(int).clip(1)
+    places, repeats = folded(uvs)
     width, height = raw.picture.size
     if max(width, height) > MAX_TEXTURE_PX:
         warn(path, f"its texture of {width} x {height} pixels is scaled down to {MAX_TEXTURE_PX}.")
     side = max(1, MAX_TEXTURE_PX // int(repeats.max()))
     tile = images.shrunk(raw.picture, side, path)[::-1]
-    return replace(raw, uvs=moved / repeats), np.tile(tile, (repeats[1], repeats[0], 1))
+    return replace(raw, uvs=places), np.tile(tile, (repeats[1], repeats[0], 1))
+
+
+def folded(uvs: Floats) -> tuple[Floats, Indices]:
+    """Returns uvs within 0 to 1, and how many times (2,) their picture stands there across and up."""
+    moved = uvs - np.floor(uvs.min(axis=0))
+    repeats = np.ceil(moved.max(axis=0) - _UV_SLACK).astype(int).clip(1)
+    return moved / repeats, repeats
 
 
 def painted(raw: RawMesh, paint: NDArray[np.uint8]) -> tuple[RawMesh, NDArray[np.uint8]]:

@@ -88,11 +88,10 @@ def _inertial(link: Element, name: str, path: Path) -> Inertial:
     if element is None:
         return Inertial()
     mass, inertia = element.find("mass"), element.find("inertia")
-    told = "0" if mass is None else mass.get("value", "")
-    found = kilograms(told, f"the mass of the link '{name}'", path)
+    of_link = f"of the link '{name}'"
+    found = None if mass is None else kilograms(mass.get("value", ""), f"the mass {of_link}", path)
     if inertia is None:
         return Inertial(found)
-    of_link = f"of the link '{name}'"
     xx, yy, zz, xy, xz, yz = (
         number(inertia.get(key, "0"), f"{key} {of_link}", path) for key in TENSOR
     )

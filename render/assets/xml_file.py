@@ -11,12 +11,14 @@ from xml.etree.ElementTree import Element, ParseError
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.poses import Vec3
 
-_MOST_BYTES = 4 * 2**20
+MOST_XML_BYTES = 4 * 2**20
+"""Larger models are not read."""
+
 _MOST_DEPTH = 64
 _MOST_ELEMENTS = 50_000
 
 
-def read_xml(path: Path, most_bytes: int = _MOST_BYTES) -> Element:
+def read_xml(path: Path, most_bytes: int = MOST_XML_BYTES) -> Element:
     """Returns the root of an XML file.
 
     Raises:

@@ -97,7 +97,7 @@ def _chosen(names: Sequence[str], objects: Mapping[str, str], path: Path) -> dic
         return dict.fromkeys(names, "")
     found: dict[str, str] = {}
     for pattern, category in objects.items():
-        fitting = fnmatch.filter(names, pattern)
+        fitting = [pattern] if pattern in names else fnmatch.filter(names, pattern)
         if not fitting:
             raise RecipeError(
                 path, f"'assets.objects': there is no '{pattern}'. {did_you_mean(pattern, names)}"

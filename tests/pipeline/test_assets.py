@@ -222,6 +222,20 @@ def test_a_bad_table_of_assets_is_refused(place, monkeypatch, text, message):
     assert message in str(caught.value)
 
 
+def test_a_name_is_itself_before_it_is_a_pattern(tmp_path):
+    (tmp_path / "objects/cu[pb]").mkdir(parents=True)
+    (tmp_path / "objects/cup").mkdir(parents=True)
+    for name in ("cu[pb]", "cup"):
+        trimesh.creation.box((50, 40, 30)).export(tmp_path / f"objects/{name}/a.stl")
+    path = tmp_path / "odd.toml"
+    path.write_text(
+        'base = "objects"\nname = "odd"\n[assets]\nfolder = "objects"\nunit = "mm"\n'
+        '[assets.objects]\n"cu[pb]/a.stl" = "odd"\n'
+    )
+    (facts,) = load_recipe(str(path)).assets
+    assert (facts.name, facts.mesh.category) == ("cu[pb]/a.stl", "odd")
+
+
 NOTHING = [
     ("view.object_px", "'domain.view' takes one of 'die_px' and 'object_px'"),
     ("layout.object_count", "nothing is thrown: give 'domain.layout.object_count'"),

@@ -42,7 +42,7 @@ def cup():
 @pytest.fixture(scope="module")
 def brought_in(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cups")
-    cup().export(folder / "cup.glb")
+    cup().export(folder / "cup.ply")
     (found,) = import_assets(folder, asset_names(folder))
     assert found.problem is None
     return found.facts

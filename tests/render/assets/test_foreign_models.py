@@ -130,6 +130,42 @@ def test_bodies_of_an_mjcf_with_several_joints_turn_about_their_anchors(tmp_path
     assert where[:3] == pytest.approx((0.0 + 0.5, 0, 1.0))
 
 
+@pytest.mark.parametrize(
+    ("compiler", "joint", "limits"),
+    [
+        ("", 'range="0 90"', (0, 90)),
+        ("", 'range="0 90" ref="90"', (-90, 0)),
+        ("", 'range="0 90" ref="30" limited="false"', (-180, 180)),
+        ('autolimits="false"', 'range="0 90"', (-180, 180)),
+        ('autolimits="false"', 'range="0 90" limited="true"', (0, 90)),
+    ],
+)
+def test_joints_of_an_mjcf_move_from_where_they_are_drawn(tmp_path, compiler, joint, limits):
+    body = f'{BALL}<body name="b"><joint {joint}/>{BALL}</body>'
+    (tmp_path / "a.xml").write_text(mjcf(body, f"<compiler {compiler}/>"))
+    (found,) = read_mjcf(tmp_path / "a.xml").joints
+    assert np.degrees((found.low, found.high)) == pytest.approx(limits)
+
+
+def test_slides_of_an_mjcf_move_from_where_they_are_drawn(tmp_path):
+    joint = '<joint type="slide" range="0.1 0.5" ref="0.2"/>'
+    (tmp_path / "a.xml").write_text(mjcf(f'{BALL}<body name="b">{joint}{BALL}</body>'))
+    (found,) = read_mjcf(tmp_path / "a.xml").joints
+    assert (found.low, found.high) == pytest.approx((-0.1, 0.3))
+
+
+@pytest.mark.parametrize("word", ["true", "1"])
+def test_poses_of_an_sdf_may_be_in_degrees(tmp_path, word):
+    (tmp_path / "rad.sdf").write_text(SDF)
+    told = SDF.replace(
+        "<pose>0.05 0 0.15 0 0 1.5707963", f'<pose degrees="{word}">0.05 0 0.15 0 0 90'
+    )
+    assert told != SDF
+    (tmp_path / "deg.sdf").write_text(told)
+    one, other = (read_sdf(tmp_path / name).joints[0] for name in ("rad.sdf", "deg.sdf"))
+    assert other.pose.matrix() == pytest.approx(one.pose.matrix(), abs=1e-7)
+
+
 def test_xml_that_is_no_model_is_no_asset(tmp_path):
     (tmp_path / "a.xml").write_text(MJCF)
     (tmp_path / "package.xml").write_text("<package/>")
@@ -203,6 +239,10 @@ def mjcf(body, before=""):
 BALL = '<geom size="0.1"/>'
 REFUSED = {
     "no SDF: it begins with <robot>, not with <sdf>.": (read_sdf, "<robot/>"),
+    "joint 'j': an axis in another frame than the joint's is not known.": (read_sdf, sdf('<link name="b"/><joint name="j" type="continuous"><parent>a</parent><child>b</child><axis><xyz expressed_in="__model__">0 0 1</xyz></axis></joint>')),
+    "'refpos' of a mesh is not known. Move the mesh itself.": (read_mjcf, mjcf(BALL, '<asset><mesh file="m.stl" refpos="0 0 1"/></asset>')),
+    "'refquat' of a mesh is not known. Move the mesh itself.": (read_mjcf, mjcf(BALL, '<default><mesh refquat="0 1 0 0"/></default><asset><mesh file="m.stl"/></asset>')),
+    "ref of the joint 'j' is 'x'. It takes a finite number.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" range="0 1" ref="x"/></body>')),
     "has 0 models. It takes one; write the others to files of their own.": (read_sdf, "<sdf/>"),
     "<include> in a model is not known. Flatten it first (gz sdf -p).": (read_sdf, sdf("<include/>")),
     "<model> in a model is not known. ": (read_sdf, sdf("<model/>")),
@@ -233,6 +273,7 @@ REFUSED = {
     "quat of a body or geom is '0 0 0 0', which is no turn.": (read_mjcf, mjcf('<geom size="1" quat="0 0 0 0"/>')),
     "joint 'j' is of the type 'ball'. Allowed: hinge, slide.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" type="ball"/></body>')),
     "joint 'j' has no range.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" type="slide"/></body>')),
+    "joint 'k' has no range.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="k" type="slide" range="0 1"/></body>', '<compiler autolimits="false"/>')),
     "has the link 'b' twice.": (read_mjcf, mjcf(f'{BALL}<body name="b"/><body name="b"/>')),
     "the mass of the body 'b' is -1 kg. It takes 0 or more.": (read_mjcf, mjcf(f'{BALL}<body name="b"><inertial mass="-1"/></body>')),
 }  # fmt: skip

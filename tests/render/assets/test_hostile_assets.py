@@ -1,5 +1,7 @@
 """Files that are damaged, huge or malicious: each gives an error or an asset, and harms nobody."""
 
+import base64
+import io
 import json
 import os
 import struct
@@ -95,8 +97,6 @@ def claims() -> dict[str, bytes]:
 
 def gltf(**changes) -> bytes:
     """A glTF file of one triangle, with some parts replaced."""
-    import base64
-
     corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0]], "<f4").tobytes()
     data = "data:application/octet-stream;base64," + base64.b64encode(corners).decode()
     whole = {
@@ -142,6 +142,52 @@ def scenes() -> dict[str, bytes]:
         "nest.gltf": b"[" * 200_000,
         "nest-object.gltf": b'{"a":' * 200_000,
     }
+
+
+def colored() -> dict[str, bytes]:
+    """glTF files of two triangles whose colours, or places in pictures, are none or far away."""
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 30, 30)).save(stream, "png")
+    picture = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    found = {}
+    for name, number in (
+        ("nan", np.nan),
+        ("inf", np.inf),
+        ("far", 1e30),
+        ("wide", 5e3),
+        ("minus", -1),
+    ):
+        for attribute, kind in (
+            ("COLOR_0", 4),
+            ("COLOR_0", 1),
+            ("TEXCOORD_0", 2),
+            ("TEXCOORD_0", 3),
+        ):
+            corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0]], "<f4")
+            values = np.linspace(0, 1, 3 * kind, dtype="<f4")
+            values[-1] = number
+            data = corners.tobytes() + values.tobytes()
+            pair = [{"attributes": {"POSITION": 0, attribute: 1}, "material": n} for n in (0, 1)]
+            kinds = {1: "SCALAR", 2: "VEC2", 3: "VEC3", 4: "VEC4"}
+            found[f"{name}-{attribute}-{kind}.gltf"] = gltf(
+                meshes=[{"primitives": pair}],
+                accessors=[
+                    {"bufferView": n, "componentType": 5126, "count": 3, "type": kinds[of]}
+                    for n, of in enumerate((3, kind))
+                ],
+                bufferViews=[
+                    {"buffer": 0, "byteLength": 36},
+                    {"buffer": 0, "byteOffset": 36, "byteLength": len(data) - 36},
+                ],
+                buffers=[{"uri": "data:;base64," + base64.b64encode(data).decode(), "byteLength": len(data)}],
+                materials=[
+                    {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}, "baseColorFactor": [0.5, 1, 1, 1]}},
+                    {"pbrMetallicRoughness": {"baseColorFactor": [number, 0.5, 2.0, 1.0]}},
+                ],
+                textures=[{"source": 0}],
+                images=[{"uri": picture}],
+            )  # fmt: skip
+    return found
 
 
 def reaching_out(outside: str) -> dict[str, bytes]:
@@ -192,7 +238,14 @@ def corpus(tmp_path_factory):
     (folder / "loop.obj").symlink_to(folder / "loop.obj")
     (folder / "folder.obj").mkdir()
     bomb(folder / "bomb.png")
-    files = damaged(sound(root)) | numbers() | claims() | scenes() | reaching_out("outside.png")
+    files = (
+        damaged(sound(root))
+        | numbers()
+        | claims()
+        | scenes()
+        | colored()
+        | reaching_out("outside.png")
+    )
     files["bomb.mtl"] = b"newmtl m\nmap_Kd bomb.png\n"
     files["bomb.obj"] = files["texture0.obj"].replace(b"way0", b"bomb")
     for number, card in enumerate(CARDS):

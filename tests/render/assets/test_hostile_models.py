@@ -11,6 +11,7 @@ import trimesh
 from sim2cam.render.assets.files import asset_names
 from sim2cam.render.assets.importer import import_assets
 
+USABLE = {"sound.urdf", "chain.urdf", "massless.urdf", "massless.sdf", "massless.mjcf"}
 MESH = '<mesh filename="part.stl"/>'
 BALL = '<sphere radius="0.1"/>'
 
@@ -43,7 +44,7 @@ def outside(tag):
 
 
 def corpus(outside_name):
-    """The files by their names, all of them of no use, but for those named ``sound``."""
+    """The files by their names, all of them of no use, but for those in ``USABLE``."""
     sound = robot(link(solid=MESH), link("b"), joint("a", "b"))
     found = {"sound.urdf": sound}
     for kind, tag in (("urdf", "robot"), ("sdf", "sdf"), ("mjcf", "mujoco"), ("dae", "COLLADA")):
@@ -88,6 +89,12 @@ def corpus(outside_name):
         found[f"scale-{bad or 'none'}.urdf"] = robot(
             link(solid=f'<mesh filename="part.stl" scale="{scale or "?"} 1 1"/>')
         )
+    found["massless.urdf"] = robot(link(more='<inertial><mass value="0"/></inertial>'))
+    ball = "<visual><geometry><sphere><radius>0.1</radius></sphere></geometry></visual>"
+    found["massless.sdf"] = (
+        f'<sdf><model><link name="a"><inertial><mass>0</mass></inertial>{ball}</link></model></sdf>'
+    ).encode()
+    found["massless.mjcf"] = b'<mujoco><worldbody><geom size="0.1" mass="0"/></worldbody></mujoco>'
     found["giant.urdf"] = robot(link(solid='<box size="1e300 1 1"/>'))
     found["speck.urdf"] = robot(link(solid='<box size="1e-300 1e-300 1e-300"/>'))
     found["far.urdf"] = robot(link(), link("b"), joint("a", "b", more='<origin xyz="1e200 0 0"/>'))
@@ -136,10 +143,15 @@ def test_hostile_models_harm_nobody(folder, opened_beyond):
     found = {one.name: one for one in import_assets(folder, names)}
     assert list(found) == list(names)
     assert opened_beyond(folder) == set()
-    assert {name for name, one in found.items() if one.facts} == {"sound.urdf", "chain.urdf"}
+    assert {name for name, one in found.items() if one.facts} == USABLE
     for name, one in found.items():
+        said = any("weighs 0 kg" in words for words in one.repairs)
+        assert said is name.startswith("massless"), one
+        assert not one.facts or np.isfinite(one.facts.mass_kg.high), one
         if one.problem:
             assert one.problem.startswith(str(folder / name).rpartition(".")[0]), one
             assert "root:" not in one.problem, one
+            # what is wrong with a file's XML is found with or without that package
+            assert "needs pycollada" not in one.problem or name == "large.dae", one
             for words in ("Traceback", "ended the process", "takes more than"):
                 assert words not in one.problem, one

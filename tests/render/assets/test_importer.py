@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from sim2cam.render.assets.files import asset_names, category_of, read_card, unr
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.render.assets.mesh_file import read_mesh_file
 from sim2cam.scene.asset_facts import AssetCard, Interval
+from sim2cam.scene.objects import Symmetries
 
 BOX = (60.0, 40.0, 30.0)
+LAMP = "<robot name='l'><link name='a'><visual><geometry><box size='1 1 1'/></geometry></visual></link></robot>"
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def test_large_numbers_are_taken_for_millimetres_and_gltf_for_metres(tmp_path):
     }
     for name, (scale, _) in units.items():
         trimesh.creation.box(np.multiply(BOX, scale)).export(tmp_path / name)
-    trimesh.creation.box((0.06, 0.04, 0.03)).export(tmp_path / "e.glb")
+    trimesh.creation.box((0.06, 0.03, 0.04)).export(tmp_path / "e.glb")  # whose y is up
     *others, gltf = import_assets(tmp_path, asset_names(tmp_path))
     for found in others:
         scale, unit = units[found.name]
@@ -97,6 +100,14 @@ BAD_CARDS = [
     ("[symmetries]\naxes = [[0, 0, 2]]", "a symmetry's axis or rotation (0.0, 0.0, 2.0) has not the length 1."),
     ("center_of_mass = [0, nan, 0]", "center_of_mass lies at (0.0, nan, 0.0)."),
     ("center_of_mass = [0, 0, 16]", "center_of_mass: z is 16, outside of the object, which reaches from -15 to 15. Give it in the frame and unit of box.stl."),
+    ("[symmetries]\nrotation_wxyz = [[1, 0, 0, 0]]", "unknown key 'symmetries.rotation_wxyz'. Did you mean 'rotations_wxyz'? Allowed: axes, rotations_wxyz"),
+    ("mass_kg = { low = 0.1, high = 0.2, note = 'x' }", "unknown key 'mass_kg.note'. Allowed: high, low, source"),
+    ("friction = { lwo = 0.1, high = 0.2 }", "unknown key 'friction.lwo'. Did you mean 'low'? "),
+    ("mass_kg = 0.3", "'mass_kg' takes a table, as { low = 0.3, high = 0.3 } (found 0.3)."),
+    ("symmetries = [[0, 0, 1]]", "'symmetries' takes a table, as { axes = [[0, 0, 1]] } (found [[0, 0, 1]])."),
+    ("[keypoints]\nlid = [30, 0, 15]\nrim = [0, 0, 45.1]", "keypoint rim lies at (0.0, 0.0, 45.1), farther than half the object's longest side from it; "
+     "it reaches from (-30, -20, -15) to (30, 20, 15). Give it in the frame and unit of box.stl."),
+    ("[keypoints]\nlid = [0.03, -0.0501, -61]", "keypoint lid lies at (0.03, -0.0501, -61.0), farther "),
     ("= 3", "not TOML: "),
 ]  # fmt: skip
 
@@ -113,6 +124,31 @@ def test_a_size_that_nobody_throws_is_refused(folder):
     assert only(folder, unit="m").problem == (
         f"{folder / 'box.stl'}: its longest side is 60 m when its numbers are in m; objects of 0.001 "
         'to 3 m can be thrown. Say unit = "mm", or another, in box.toml.'
+    )
+
+
+def test_keypoints_may_lie_a_little_outside(folder):
+    (folder / "box.toml").write_text(
+        "[keypoints]\ngrip = [0, 0, 44.9]\nfoot = [-59.9, -49.9, -44.9]"
+    )
+    assert dict(only(folder).facts.mesh.keypoints)["grip"] == pytest.approx((0, 0, 0.0449))
+
+
+def test_a_model_of_a_size_that_nobody_throws_is_scaled_itself(tmp_path):
+    (tmp_path / "a.urdf").write_text(LAMP.replace("1 1 1", "60 1 1"))
+    assert only(tmp_path).problem == (
+        f"{tmp_path / 'a.urdf'}: its longest side is 60 m when its numbers are in m; objects of 0.001 "
+        "to 3 m can be thrown. A URDF is in metres: scale what it holds."
+    )
+
+
+def test_names_that_are_no_text_are_told_of(folder):
+    Path(os.fsdecode(bytes(folder) + b"/m\xfcg.stl")).write_bytes((folder / "box.stl").read_bytes())
+    box, mug = import_assets(folder, asset_names(folder))
+    assert box.facts
+    assert (mug.name, mug.problem) == (
+        "m\ufffdg.stl",
+        f"{folder}/m\ufffdg.stl: its name is no UTF-8. Rename it.",
     )
 
 
@@ -145,6 +181,29 @@ def test_models_of_bop_are_in_millimetres_and_have_symmetries(tmp_path):
     (tmp_path / "models_info.json").write_text(json.dumps(info))
     with pytest.raises(InputError, match="obj_000005: a symmetry that is none about the origin"):
         read_card(tmp_path / "obj_000005.ply")
+
+
+def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
+    info = {
+        "5": {
+            "diameter": 78.0,
+            "symmetries_continuous": [{"axis": [0, 0, 1], "offset": [0, 0, 50]}],
+        }
+    }
+    path = tmp_path / "obj_000005.ply"
+    (tmp_path / "models_info.json").write_text(json.dumps(info))
+    card = tmp_path / "obj_000005.toml"
+    card.write_text("licence = 'CC0-1.0'")
+    with pytest.raises(InputError, match="a symmetry that is none about the origin"):
+        read_card(path)
+    card.write_text("licence = 'CC0-1.0'\n[symmetries]\naxes = [[0, 1, 0]]")
+    assert read_card(path) == AssetCard(
+        unit="mm", licence="CC0-1.0", symmetries=Symmetries(axes=((0, 1, 0),))
+    )
+    info["5"]["symmetries_continuous"][0]["offset"] = [0, 0, 0]
+    (tmp_path / "models_info.json").write_text(json.dumps(info))
+    card.write_text("category = 'can'\nunit = 'cm'")
+    assert read_card(path) == AssetCard("can", unit="cm", symmetries=Symmetries(axes=((0, 0, 1),)))
 
 
 def test_what_was_brought_in_is_not_read_again(folder, monkeypatch):
@@ -240,3 +299,31 @@ def test_names_are_sorted_and_stay_inside(tmp_path):
     assert unread_names(tmp_path / "empty") == ("arm.fbx",)
     with pytest.raises(InputError, match=r"; arm\.fbx cannot, convert it to GLB\."):
         asset_names(tmp_path / "empty")
+
+
+PART = "<robot name='l'><link name='a'><visual><geometry><mesh filename='{}'/></geometry></visual></link></robot>"
+MJCF = (
+    """<mujoco><compiler meshdir="parts"/><asset><mesh file="{}"/></asset><worldbody/></mujoco>"""
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "part"),
+    [
+        ("a.urdf", PART.format("cups/a.stl"), "cups/a.stl"),
+        ("in/a.urdf", PART.format("./my &amp; a.stl"), "in/my & a.stl"),
+        ("a.urdf", PART.format("package://robot/cups/a.STL"), "cups/a.STL"),
+        ("a.urdf", PART.format("package://cups/a.dae"), "cups/a.dae"),
+        ("a.sdf", "<uri> model://robot/a.stl </uri>", "a.stl"),
+        ("a.mjcf", MJCF.format("a.stl"), "parts/a.stl"),
+        ("a.xml", "<!-- " + 9000 * "licence " + "-->" + MJCF.format("in/a.stl"), "parts/in/a.stl"),
+    ],
+)
+def test_meshes_that_a_model_names_are_its_parts_and_no_others(tmp_path, model, text, part):
+    for name in (part, "other.stl", "mugs/a.stl", "in/cups/a.stl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / model).write_text(text)
+    assert asset_names(tmp_path) == tuple(
+        sorted([model, "in/cups/a.stl", "mugs/a.stl", "other.stl"])
+    )

@@ -74,6 +74,24 @@ def test_every_format_tells_the_same_mass(tmp_path, name):
     assert found[1] == pytest.approx(expected, abs=1e-12)
 
 
+NOTHING = {
+    "a.urdf": urdf("<inertial><mass value='0'/></inertial>"),
+    "a.sdf": sdf("<inertial><mass>0</mass></inertial>"),
+    "a.mjcf": mjcf("<inertial mass='0' pos='0 0 0'/>"),
+    "b.mjcf": mjcf("").replace("size", "mass='0' size"),
+}
+UNTOLD = {"c.urdf": urdf(""), "c.sdf": sdf("<inertial/>"), "c.mjcf": mjcf("")}
+
+
+@pytest.mark.parametrize("name", [*NOTHING, *UNTOLD])
+def test_a_mass_of_0_that_is_told_is_told_of(tmp_path, name):
+    (tmp_path / name).write_text((NOTHING | UNTOLD)[name])
+    (found,) = import_assets(tmp_path, [name])
+    assert found.facts.mass_kg.source.startswith("assumed")
+    said = "says that it weighs 0 kg. Its mass is assumed instead."
+    assert (said in found.repairs) is (name in NOTHING)
+
+
 def test_links_of_an_sdf_weigh_what_bullet_has_them_weigh():
     pybullet = pytest.importorskip("pybullet")
     import pybullet_data

@@ -56,6 +56,13 @@ def quiet(asset):
         return read_mesh_file(asset)
 
 
+def placed(solid, suffix):
+    """The solid as a format has it upright."""
+    if suffix in ("glb", "gltf"):
+        solid.apply_transform(trimesh.transformations.rotation_matrix(-np.pi / 2, (1, 0, 0)))
+    return solid
+
+
 def volume(mesh):
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
     return float((a * np.cross(b, c)).sum() / 6)
@@ -64,7 +71,7 @@ def volume(mesh):
 @pytest.mark.parametrize("suffix", ["obj", "ply", "stl", "glb", "gltf"])
 def test_every_format_gives_the_same_solid(tmp_path, suffix):
     box = trimesh.creation.box((0.2, 0.3, 0.4))
-    box.export(tmp_path / f"box.{suffix}")
+    placed(box, suffix).export(tmp_path / f"box.{suffix}")
     mesh = quiet(MeshFile(str(tmp_path / f"box.{suffix}"), "box", unit_m=0.1)).mesh
     assert volume(mesh) == pytest.approx(0.02 * 0.03 * 0.04, rel=1e-6)
     assert np.allclose(np.ptp(mesh.vertices_m, axis=0), (0.02, 0.03, 0.04), rtol=1e-6)
@@ -350,7 +357,7 @@ def texel_colors(content, corners):
     return total
 
 
-@pytest.mark.parametrize("suffix", ["ply", "glb", "obj"])
+@pytest.mark.parametrize("suffix", ["ply", "obj"])
 def test_colors_of_vertices_run_across_faces(tmp_path, suffix):
     ball = trimesh.creation.icosphere(3, 0.1)
     colors = np.round((ball.vertices / 0.1 * 0.5 + 0.5) * 255).astype(np.uint8)
@@ -420,6 +427,22 @@ def test_glass_of_gltf_is_too(tmp_path, told):
     path.write_text(json.dumps(header))
     with pytest.warns(RepairWarning, match="has materials that let light through"):
         read_mesh_file(MeshFile(str(path), "box"))
+
+
+@pytest.mark.parametrize(
+    ("options", "moves"),
+    [("-s 1 1 1 -o 0 0 0 ", ""), ("-S 1.0 -clamp on -bm 2 -mm 0 1 ", ""), ("-s 1 1 7 -type sphere ", ""),
+     ("-blendu off -s 2 2 1 ", "-s 2 2 1"), ("-o .5 ", "-o .5"), ("-o 0 1e-1 -s 3 ", "-o 0 1e-1")],
+)  # fmt: skip
+def test_options_of_pictures_are_no_part_of_their_names(tmp_path, options, moves):
+    asset = textured(tmp_path, picture=f"{options}my t.png")
+    (tmp_path / "t.png").rename(tmp_path / "my t.png")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RepairWarning)
+        assert read_mesh_file(asset).colors.shape == (16, 16, 3)
+    said = [str(one.message) for one in caught if "no normals" not in str(one.message)]
+    told = f"{asset.path}: its pictures are drawn without '{moves}', which is not known."
+    assert said == ([told] if moves else [])
 
 
 def test_text_that_is_no_utf8_is_read(tmp_path):

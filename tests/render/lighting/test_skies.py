@@ -263,11 +263,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("files", "message"), BAD, ids=[message for _, message in BAD])
-def test_a_bad_sky_is_refused_by_name(tmp_path, files, message):
+def test_a_bad_sky_is_refused_by_name(tmp_path, capfd, files, message):
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=re.escape(message)):
         import_skies(tmp_path)
+    assert capfd.readouterr().err == ""  # of OpenCV's own
 
 
 def test_a_sky_that_changed_is_refused(tmp_path):
