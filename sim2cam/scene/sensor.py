@@ -147,7 +147,7 @@ class Sensor:
         saturation: colour strength; 1 leaves it.
         sharpening: weight of the unsharp mask, 0 none.
         jpeg_quality: 1 to 100.
-        noise_seed: which noise.
+        noise_seed: which noise; earlier pictures of a film have seeds that follow from it.
         mosaic: what it counts; None for one that counts all three colours in every pixel.
         processing: what else is done to the picture; None for nothing.
         automatics: how it follows the light; None for a meter without lag and no white balance.
