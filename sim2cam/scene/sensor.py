@@ -137,13 +137,15 @@ class Sensor:
 
     Attributes:
         exposure_ev: stops over the exposure that the camera's meter would choose.
-        red_gain, blue_gain: error of the white balance, over green.
+        red_gain, blue_gain: error of the white balance, over green. Balanced is what was counted and
+            clipped, and white is not clipped anew: below 1 they colour saturated light.
         vignetting: light lost at the corner, 0 to 1 (on the mean of the image it is compensated).
         blur_px: standard deviation of the point spread, pixels.
         full_well_e: electrons at saturation; fewer is noisier.
         read_noise_e: standard deviation of the read noise, electrons.
         denoise: strength of the camera's own noise filter, 0 to 1.
-        tone_contrast: slope of the tone curve around middle grey; 1 is plain sRGB.
+        tone_contrast: exponent of the tone curve around middle grey; 1 is sRGB up to the shoulder, and
+            below 1 saturated light is grey.
         saturation: colour strength; 1 leaves it.
         sharpening: weight of the unsharp mask, 0 none.
         jpeg_quality: 1 to 100.
@@ -153,6 +155,8 @@ class Sensor:
         automatics: how it follows the light; None for a meter without lag and no white balance.
         red_response, blue_response: electrons that white light sets free in red and in blue, over
             those in green, at most 1; fewer are noisier once white is white.
+        tone_shoulder: linear level above which the tone curve bends towards white, 0 to 1; saturated
+            light is no full white then. 1 leaves the bend out, so that contrast 1 is plain sRGB.
     """
 
     exposure_ev: float
@@ -173,3 +177,4 @@ class Sensor:
     automatics: Automatics | None = None
     red_response: float = 1.0
     blue_response: float = 1.0
+    tone_shoulder: float = 0.8

@@ -301,6 +301,13 @@ def test_cameras_have_the_drawn_glass_and_sensor(index):
         assert type(camera.sensor.mosaic.bits) is int
 
 
+def test_the_shoulder_of_the_tone_curve_is_drawn_where_a_recipe_has_one(domain):
+    own = replace(domain, sensor=replace(domain.sensor, tone_shoulder=Constant(1.0)))
+    (plain,), (given,) = (compose(draw(d, 0, 0, views=1), 64, 64).cameras for d in (domain, own))
+    assert plain.sensor.tone_shoulder == 0.8
+    assert given == replace(plain, sensor=replace(plain.sensor, tone_shoulder=1.0))
+
+
 @pytest.mark.parametrize("group", ["mosaic", "processing", "automatics"])
 def test_parts_of_the_sensor_are_left_out_one_by_one(group):
     domain = load_recipe("dice-camera").domain
