@@ -894,6 +894,7 @@ class Automatics:
     exposure_lag_s: Distribution | None = None
     white_balance: Distribution | None = None
     white_lag_s: Distribution | None = None
+    fixed_gain: Distribution | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
-from sim2cam.randomize.domain import DepthFactors, Fisheye, Motion, NearLight, Shutter
+from sim2cam.randomize.domain import Automatics, DepthFactors, Fisheye, Motion, NearLight, Shutter
 from sim2cam.randomize.draw import draw
 from sim2cam.render.lighting.beams import ground_irradiance
 from sim2cam.scene import camera as scene_camera
@@ -306,6 +306,12 @@ def test_the_shoulder_of_the_tone_curve_is_drawn_where_a_recipe_has_one(domain):
     (plain,), (given,) = (compose(draw(d, 0, 0, views=1), 64, 64).cameras for d in (domain, own))
     assert plain.sensor.tone_shoulder == 0.8
     assert given == replace(plain, sensor=replace(plain.sensor, tone_shoulder=1.0))
+
+
+def test_the_exposure_is_fixed_where_a_recipe_says_so(domain):
+    by_hand = replace(domain, automatics=Automatics(fixed_gain=Uniform(0.3, 0.6)))
+    (camera,) = compose(draw(by_hand, 0, 0, views=1), 64, 64).cameras
+    assert 0.3 <= camera.sensor.automatics.fixed_gain <= 0.6
 
 
 @pytest.mark.parametrize("group", ["mosaic", "processing", "automatics"])

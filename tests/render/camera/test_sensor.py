@@ -80,6 +80,14 @@ def test_noise_is_independent_between_pixels_and_channels(make):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.02
 
 
+def test_at_a_fixed_exposure_pictures_differ_in_brightness_as_their_light_does(make):
+    by_hand = replace(make.neutral, automatics=Automatics(fixed_gain=0.5))
+    levels = [linear(develop(flat(light), by_hand)).mean() for light in (0.1, 0.4, 1.2)]
+    assert levels == pytest.approx([0.05, 0.2, 0.6], rel=0.02)
+    brighter = linear(develop(flat(0.4), replace(by_hand, exposure_ev=1.0))).mean()
+    assert brighter == pytest.approx(0.4, rel=0.02)
+
+
 def test_one_stop_doubles_the_level(make):
     levels = [
         linear(develop(flat(), replace(make.neutral, exposure_ev=ev))).mean()
