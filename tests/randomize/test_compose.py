@@ -198,8 +198,10 @@ def test_cameras_have_the_drawn_depth_camera_and_eye(domain):
         assert camera.depth.noise_seed == drawn.values[f"{path}/noise_seed"]
         assert camera.depth.ambient_share == drawn.values[f"{path}/ambient_share"]
         assert camera.baseline_m == drawn.values[f"stereo/{view}/baseline_m"]
-    seeds = [camera.depth.noise_seed for camera in scene.cameras]
-    assert len(set(seeds)) == len(seeds)
+    for seeds in zip(
+        *((c.depth.noise_seed, c.sensor.noise_seed) for c in scene.cameras), strict=True
+    ):
+        assert len(set(seeds)) == len(seeds) > 1
 
 
 def test_a_domain_without_them_gives_cameras_without_them(domain):
