@@ -301,4 +301,5 @@ def _sensor(drawn: Draw, view: int) -> Sensor:
         automatics=_part(drawn, f"automatics/{view}", Automatics),
         red_response=drawn.number_or(f"{sensor}/red_response", 1.0),
         blue_response=drawn.number_or(f"{sensor}/blue_response", 1.0),
+        tone_shoulder=drawn.number_or(f"{sensor}/tone_shoulder", Sensor.tone_shoulder),
     )

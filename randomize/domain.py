@@ -837,7 +837,7 @@ class Exposure:
 class SensorFactors:
     """Noise, sharpness, tone and compression; see ``scene.sensor.Sensor``.
 
-    Responses that are left out are 1.
+    Responses that are left out are 1, and the shoulder is as it is there.
     """
 
     vignetting: Distribution
@@ -852,6 +852,7 @@ class SensorFactors:
     noise_seed: Distribution
     red_response: Distribution | None = None
     blue_response: Distribution | None = None
+    tone_shoulder: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -893,6 +894,7 @@ class Automatics:
     exposure_lag_s: Distribution | None = None
     white_balance: Distribution | None = None
     white_lag_s: Distribution | None = None
+    fixed_gain: Distribution | None = None
 
 
 @dataclass(frozen=True)

@@ -279,6 +279,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "read_noise_e": (0, math.inf),
     "denoise": _SHARE,
     "tone_contrast": (0.1, 5),
+    "tone_shoulder": _SHARE,
     "sharpening": (0, 10),
     "jpeg_quality": (1, 100),
     "noise_seed": (0, 2**63 - 1),

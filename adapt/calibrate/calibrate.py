@@ -35,7 +35,7 @@ from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.errors import InputError, LensError
 from sim2cam.scene.asset import Board
-from sim2cam.scene.sensor import Subsampling
+from sim2cam.scene.sensor import Sensor, Subsampling
 
 Floats = NDArray[np.float64]
 
@@ -67,6 +67,10 @@ _NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take t
 _TONE = (
     "no photos tell it yet: sRGB's curve is taken, bent around middle grey by {:g} to {:g}, and intervals hold "
     "for all of that. Where it is known, set it in the recipe."
+)
+_SHOULDER = (
+    "no photos tell it yet: it is taken that light above {:g} is rolled off. Where it is known, set it in the "
+    "recipe."
 )
 _STRENGTH = (
     "no photos tell it yet: {:g} to {:g} is taken, and intervals hold for all of that. Where it is known, set "
@@ -226,6 +230,7 @@ def _sensor(
         _vignetting(photos, 1 / contrast, rng),
         *_drawn(photos, quality, subsampling or "444", white, rng),
         Finding("sensor.tone_contrast", None, note=_TONE.format(*TONE_CONTRAST)),
+        Finding("sensor.tone_shoulder", None, note=_SHOULDER.format(Sensor.tone_shoulder)),
         Finding("sensor.saturation", None, note=_STRENGTH.format(*SATURATION)),
         _quality(qualities),
         Finding(

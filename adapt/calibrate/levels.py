@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.scene.sensor import Sensor
+
 Floats = NDArray[np.float64]
 
 TONE_CONTRAST = (0.8, 1.4)
@@ -18,7 +20,7 @@ TONE_CONTRAST = (0.8, 1.4)
 SATURATION = (0.7, 1.3)
 """The same of the colours'."""
 
-_SHOULDER = 0.8  # of render.camera.tone
+_SHOULDER = Sensor.tone_shoulder
 _ROOM = 1 - _SHOULDER
 
 

@@ -67,11 +67,12 @@ def choose(
     of = automatics or Automatics()
     metered = light[::_GRID, ::_GRID]
     red, blue = _white(metered, of.white_balance)
+    gain = _gain(metered) if of.fixed_gain is None else of.fixed_gain
     if earlier is None:
-        return Settings(_gain(metered), red, blue)
+        return Settings(gain, red, blue)
     before = earlier.settings
     return Settings(
-        _followed(before.gain, _gain(metered), earlier.seconds, of.exposure_lag_s),
+        _followed(before.gain, gain, earlier.seconds, of.exposure_lag_s),
         _followed(before.red, red, earlier.seconds, of.white_lag_s),
         _followed(before.blue, blue, earlier.seconds, of.white_lag_s),
     )

@@ -92,7 +92,9 @@ def _processed(linear: Floats, sensor: Sensor, settings: Settings) -> NDArray[np
     quiet = _filtered(linear, sensor.denoise)
     balanced = cv2.transform(quiet, np.diag(gains).astype(np.float32), quiet)
     even = evened(np.asarray(balanced, dtype=np.float32), processing.local_tone)
-    picture = encode_srgb(toned(even, sensor.tone_contrast, sensor.saturation))
+    picture = encode_srgb(
+        toned(even, sensor.tone_contrast, sensor.tone_shoulder, sensor.saturation)
+    )
     return _smooth_color(_sharpened(picture, sensor.sharpening), processing.chroma_blur_px)
 
 

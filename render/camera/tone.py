@@ -9,40 +9,43 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 _MIDDLE_GREY = 0.18
-_SHOULDER = 0.8  # brighter levels are rolled off
 _COARSE = 4  # pixels a side over which large parts are told from small ones
 _PART = 1 / 16  # half the side of a large part, over the longer side of the picture
 _EDGE_STOPS = 1.0  # standard deviation of brightness that is an edge of a part
 _DARKEST = 1e-3
 
 
-def toned(linear: Floats, contrast: float, saturation: float) -> Floats:
+def toned(linear: Floats, contrast: float, shoulder: float, saturation: float) -> Floats:
     """Returns light (h, w, 3), 0 to 1, by a power law through middle grey, rolled off at white.
 
     Args:
         linear: (h, w, 3).
         contrast: the exponent.
+        shoulder: level above which light is rolled off; 1 cuts it off at white instead.
         saturation: what the distance from grey is multiplied by.
     """
     curved = np.maximum(linear, 0)
     curved /= np.float32(_MIDDLE_GREY)
     cv2.pow(curved, contrast, curved)
     curved *= _MIDDLE_GREY
-    _roll_off(curved)
+    _roll_off(curved, shoulder)
     colours = saturation * np.eye(3) + (1 - saturation) / 3
     cv2.transform(curved, colours.astype(np.float32), curved)
     return np.asarray(np.clip(curved, 0, 1, out=curved))
 
 
-def _roll_off(light: Floats) -> None:
+def _roll_off(light: Floats, shoulder: float) -> None:
     """Bends what is brighter than the shoulder towards 1, in place."""
-    room = np.float32(1 - _SHOULDER)
-    bent = _SHOULDER - light
+    if shoulder >= 1:
+        np.minimum(light, 1, out=light)
+        return
+    room = np.float32(1 - shoulder)
+    bent = shoulder - light
     bent /= room
     np.exp(bent, out=bent)
     bent *= -room
     bent += 1
-    np.copyto(light, bent, where=light > _SHOULDER)
+    np.copyto(light, bent, where=light > shoulder)
 
 
 def evened(linear: Floats, strength: float) -> Floats:

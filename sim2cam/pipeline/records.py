@@ -149,14 +149,16 @@ def instants_of(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
     """
     found = []
     for number, instant in enumerate(record.film):
-        before = (len(record.film) - 1 - number) * interval_s
+        back = len(record.film) - 1 - number
         scene = replace(
             record.scene,
             bodies=tuple(
                 body if body.is_fixed else on_course(body, instant.bodies[body.name])
                 for body in record.scene.bodies
             ),
-            cameras=tuple(camera.after(-before) for camera in record.scene.cameras),
+            cameras=tuple(
+                camera.at_earlier_picture(back, interval_s) for camera in record.scene.cameras
+            ),
         )
         found.append(Instant(instant.seconds, scene, instant.contacts))
     return tuple(found)

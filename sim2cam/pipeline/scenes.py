@@ -284,9 +284,11 @@ def _film(
     if options is None or record is None:
         return (last,)
     found = []
-    for steps in range(options.frames - 1, 0, -1):
-        before = steps * options.interval_s
-        cameras = tuple(camera.after(-before) for camera in settled.cameras)
+    for back in range(options.frames - 1, 0, -1):
+        before = back * options.interval_s
+        cameras = tuple(
+            camera.at_earlier_picture(back, options.interval_s) for camera in settled.cameras
+        )
         scene = replace(record.at(seconds - before), cameras=cameras)
         contacts = record.contacts_at(seconds - before)
         found.append(Instant(seconds - before, scene, contacts))

@@ -17,7 +17,7 @@ def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:
     """Refuses a dataclass one of whose numbers is out of bounds.
 
     Args:
-        values: the dataclass.
+        values: the dataclass; what is None in it is left out.
         owner: what it is called in the error.
         bounds: least and most of each field that has any.
 
@@ -26,7 +26,7 @@ def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:
     """
     for name, (low, high) in bounds.items():
         value = getattr(values, name)
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             raise ValueError(f"{owner}: {name} must be {low:g} to {high:g}, not {value:g}")
 
 

@@ -15,6 +15,7 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.scene.depth_camera import DepthCamera
 from sim2cam.scene.glass import Glass
 from sim2cam.scene.sensor import Sensor
+from sim2cam.seeds import integer_seed
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,24 @@ class Camera:
     def after(self, seconds: float) -> Camera:
         """Returns it some time later."""
         return replace(self, pose=self.course().at(seconds))
+
+    def at_earlier_picture(self, back: int, interval_s: float) -> Camera:
+        """Returns it as it takes an earlier picture: where it was then, with that picture's noise.
+
+        What is fixed in a sensor, on its lens or in a projector stays.
+
+        Args:
+            back: pictures from that one to this one.
+            interval_s: from one to the next.
+        """
+        if back == 0:
+            return self
+        name = f"picture/-{back}"
+        sensor = replace(self.sensor, noise_seed=integer_seed(self.sensor.noise_seed, name))
+        depth = self.depth and replace(
+            self.depth, noise_seed=integer_seed(self.depth.noise_seed, name)
+        )
+        return replace(self.after(-back * interval_s), sensor=sensor, depth=depth)
 
     def row_s(self) -> float:
         """Returns how much later each row is exposed than the one above it."""

@@ -20,7 +20,7 @@ too."""
 _SENSOR: dict[Step, dict[str, Any]] = {
     "lens": {"vignetting": 0.0},
     "exposure": {"exposure_ev": 0.0, "red_gain": 1.0, "blue_gain": 1.0, "automatics": None},
-    "tone": {"tone_contrast": 1.0, "saturation": 1.0},
+    "tone": {"tone_contrast": 1.0, "tone_shoulder": 1.0, "saturation": 1.0},
     "sharpness": {"blur_px": 0.0, "sharpening": 0.0},
     "noise": {
         "full_well_e": math.inf, "read_noise_e": 0.0, "denoise": 0.0, "mosaic": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,6 +35,7 @@ SENSOR_BOUNDS: dict[str, Bounds] = {
         "exposure_lag_s": (0, 60),
         "white_balance": SHARE,
         "white_lag_s": (0, 60),
+        "fixed_gain": (1e-9, 1e9),
     },
 }
 """What the numbers of each part may be."""
@@ -121,11 +123,14 @@ class Automatics:
             mean of the sixth power (Finlayson and Trezzi 2004, "Shades of gray and colour
             constancy").
         white_lag_s: time in which that goes 63 % of its way.
+        fixed_gain: level at the sensor, in its saturation, over radiance, in every picture alike, as of
+            a camera whose exposure is set by hand; None for what the meter wants.
     """
 
     exposure_lag_s: float = 0.0
     white_balance: float = 0.0
     white_lag_s: float = 0.0
+    fixed_gain: float | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self, "automatics", SENSOR_BOUNDS["automatics"])
@@ -136,23 +141,27 @@ class Sensor:
     """From linear radiance to the bytes of a JPEG.
 
     Attributes:
-        exposure_ev: stops over the exposure that the camera's meter would choose.
-        red_gain, blue_gain: error of the white balance, over green.
+        exposure_ev: stops over the exposure that the camera's automatics choose.
+        red_gain, blue_gain: error of the white balance, over green. Balanced is what was counted and
+            clipped, and white is not clipped anew: below 1 they colour saturated light.
         vignetting: light lost at the corner, 0 to 1 (on the mean of the image it is compensated).
         blur_px: standard deviation of the point spread, pixels.
         full_well_e: electrons at saturation; fewer is noisier.
         read_noise_e: standard deviation of the read noise, electrons.
         denoise: strength of the camera's own noise filter, 0 to 1.
-        tone_contrast: slope of the tone curve around middle grey; 1 is plain sRGB.
+        tone_contrast: exponent of the tone curve around middle grey; 1 is sRGB up to the shoulder, and
+            below 1 saturated light is grey.
         saturation: colour strength; 1 leaves it.
         sharpening: weight of the unsharp mask, 0 none.
         jpeg_quality: 1 to 100.
-        noise_seed: which noise.
+        noise_seed: which noise; earlier pictures of a film have seeds that follow from it.
         mosaic: what it counts; None for one that counts all three colours in every pixel.
         processing: what else is done to the picture; None for nothing.
         automatics: how it follows the light; None for a meter without lag and no white balance.
         red_response, blue_response: electrons that white light sets free in red and in blue, over
             those in green, at most 1; fewer are noisier once white is white.
+        tone_shoulder: linear level above which the tone curve bends towards white, 0 to 1; saturated
+            light is no full white then. 1 leaves the bend out, so that contrast 1 is plain sRGB.
     """
 
     exposure_ev: float
@@ -173,3 +182,11 @@ class Sensor:
     automatics: Automatics | None = None
     red_response: float = 1.0
     blue_response: float = 1.0
+    tone_shoulder: float = 0.8
+
+    def __post_init__(self) -> None:
+        if self.mosaic is not None and not math.isfinite(self.full_well_e):
+            raise ValueError(
+                f"sensor: a mosaic counts electrons, so full_well_e must be finite, not "
+                f"{self.full_well_e:g}. Give it 1e9 for a picture without noise."
+            )

@@ -1,5 +1,6 @@
 """Films: small ones are rendered whole, agree with themselves, and tell what is planted in them."""
 
+import itertools
 import json
 import math
 import re
@@ -9,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam import images
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.translation import NO_JUDGES, numbered, translate_all
 from sim2cam.dataset import tracks
@@ -22,7 +24,7 @@ from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.domain import Automatics, Motion, Shutter
+from sim2cam.randomize.domain import Automatics, DepthFactors, Motion, Shutter, Stereo
 from sim2cam.scene.scene import Scene
 
 FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
@@ -105,6 +107,29 @@ def test_tracks_follow_the_same_points_through_it(film):
         assert all(np.array_equal(t.instance_id, np.repeat(range(1, 7), 8)) for t in found)
     moved = np.linalg.norm(found[-1].pixel - found[0].pixel, axis=1)
     assert np.nanmax(moved) > 2
+
+
+def test_each_picture_of_a_film_has_noise_of_its_own(recipe, tmp_path):
+    """Before a still camera, of still dice: both eyes, and the depth camera."""
+    sensor = replace(recipe.domain.sensor, full_well_e=Constant(300.0), denoise=Constant(0.0))
+    domain = replace(
+        recipe.domain, shutter=None, motion=None, sensor=sensor, stereo=Stereo(Constant(0.02)),
+        depth_camera=DepthFactors(
+            Constant("time_of_flight"), noise_seed=Constant(7), min_range_m=Constant(0.05)
+        ),
+    )  # fmt: skip
+    channels = ("depth", "ids", "sensor_depth", "right")
+    still = RenderOptions(96, 80, 1, channels, FilmOptions(FRAMES, 0.0001))
+    data = make(replace(recipe, domain=domain, render=still), tmp_path / "d", FRAMES)
+    for read_one, least in (
+        (lambda s: images.read_rgb(s.rgb), 2.0),
+        (lambda s: images.read_rgb(s.right), 2.0),
+        (lambda s: read("sensor_depth", s.channels["sensor_depth"]), 0.5),
+    ):
+        taken = [read_one(sample).astype(float) for sample in data.samples]
+        apart = [np.std(one - other) for one, other in itertools.combinations(taken, 2)]
+        assert least < min(apart)
+        assert max(apart) < 1.2 * min(apart)
 
 
 def test_automatics_follow_each_camera_s_film_from_its_first_picture(recipe, film, tmp_path):

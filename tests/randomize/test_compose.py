@@ -9,7 +9,7 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
-from sim2cam.randomize.domain import DepthFactors, Fisheye, Motion, NearLight, Shutter
+from sim2cam.randomize.domain import Automatics, DepthFactors, Fisheye, Motion, NearLight, Shutter
 from sim2cam.randomize.draw import draw
 from sim2cam.render.lighting.beams import ground_irradiance
 from sim2cam.scene import camera as scene_camera
@@ -198,8 +198,10 @@ def test_cameras_have_the_drawn_depth_camera_and_eye(domain):
         assert camera.depth.noise_seed == drawn.values[f"{path}/noise_seed"]
         assert camera.depth.ambient_share == drawn.values[f"{path}/ambient_share"]
         assert camera.baseline_m == drawn.values[f"stereo/{view}/baseline_m"]
-    seeds = [camera.depth.noise_seed for camera in scene.cameras]
-    assert len(set(seeds)) == len(seeds)
+    for seeds in zip(
+        *((c.depth.noise_seed, c.sensor.noise_seed) for c in scene.cameras), strict=True
+    ):
+        assert len(set(seeds)) == len(seeds) > 1
 
 
 def test_a_domain_without_them_gives_cameras_without_them(domain):
@@ -299,6 +301,19 @@ def test_cameras_have_the_drawn_glass_and_sensor(index):
             away.position_m[2] * drawn.values[f"defocus/{view}/focus"], rel=0.3
         )
         assert type(camera.sensor.mosaic.bits) is int
+
+
+def test_the_shoulder_of_the_tone_curve_is_drawn_where_a_recipe_has_one(domain):
+    own = replace(domain, sensor=replace(domain.sensor, tone_shoulder=Constant(1.0)))
+    (plain,), (given,) = (compose(draw(d, 0, 0, views=1), 64, 64).cameras for d in (domain, own))
+    assert plain.sensor.tone_shoulder == 0.8
+    assert given == replace(plain, sensor=replace(plain.sensor, tone_shoulder=1.0))
+
+
+def test_the_exposure_is_fixed_where_a_recipe_says_so(domain):
+    by_hand = replace(domain, automatics=Automatics(fixed_gain=Uniform(0.3, 0.6)))
+    (camera,) = compose(draw(by_hand, 0, 0, views=1), 64, 64).cameras
+    assert 0.3 <= camera.sensor.automatics.fixed_gain <= 0.6
 
 
 @pytest.mark.parametrize("group", ["mosaic", "processing", "automatics"])

@@ -50,6 +50,7 @@ def test_without_any_it_is_a_pinhole_with_a_meter():
         100,
         7,
         processing=Processing(jpeg_subsampling="444"),
+        tone_shoulder=1,
     )
     assert bare.glass == Glass()
     assert (bare.shutter, bare.twist) == (None, None)

@@ -39,6 +39,7 @@ BAD = [
     (lambda: Mosaic("RGGB", prnu=-0.1), "mosaic: prnu must be 0 to 0.5, not -0.1"),
     (lambda: Processing(local_tone=2.0), "processing: local_tone must be 0 to 1, not 2"),
     (lambda: Automatics(white_lag_s=-1), "automatics: white_lag_s must be 0 to 60, not -1"),
+    (lambda: Automatics(fixed_gain=0.0), "automatics: fixed_gain must be 1e-09 to 1e+09, not 0"),
 ]
 
 
@@ -68,7 +69,7 @@ def test_a_camera_with_every_part_comes_back_from_json():
         Defocus(0.004, 0.3), LateralColor(0.001), FieldBlur(1.0), Glare(0.1), Dirt(0.1, 0.2),
         Droplets(3, 0.02),
     )  # fmt: skip
-    parts = Mosaic("GBRG", 14), Processing(local_tone=0.2), Automatics(0.3, 0.5, 0.4)
+    parts = Mosaic("GBRG", 14), Processing(local_tone=0.2), Automatics(0.3, 0.5, 0.4, 0.7)
     whole = replace(
         plain,
         glass=glass,

@@ -41,6 +41,13 @@ def test_the_lag_is_of_time_and_not_of_pictures():
     assert slow[-1].gain == pytest.approx(fast[-1].gain)
 
 
+def test_a_fixed_exposure_follows_no_light():
+    for lag_s in (0.0, 0.5):
+        levels = (0.1, 1.6, 0.3)
+        found = film(levels, Automatics(exposure_lag_s=lag_s, white_balance=1.0, fixed_gain=0.4))
+        assert [settings.gain for settings in found] == [0.4] * 3
+
+
 def test_another_eye_takes_over_what_the_first_one_chose():
     first = Settings(3.0, 0.9, 1.2)
     for automatics in (None, Automatics(1.0, 1.0, 1.0)):

@@ -1,5 +1,6 @@
 """The mosaic against EMVA 1288: photon transfer, patterns, levels; and colour back out of it."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -43,6 +44,16 @@ def test_variance_grows_with_the_signal_by_one_electron_an_electron(sensor, read
     assert slope == pytest.approx(1, rel=0.05)
     assert offset == pytest.approx(read_noise_e**2, abs=60)
     assert [f.mean() for f in found] == pytest.approx(levels * 4000, rel=0.002)
+
+
+def test_a_mosaic_without_a_last_electron_is_refused(sensor):
+    problem = (
+        "sensor: a mosaic counts electrons, so full_well_e must be finite, not inf. Give it 1e9 for "
+        "a picture without noise."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        replace(sensor, full_well_e=np.inf, mosaic=PLAIN)
+    assert counts(0.5, replace(sensor, full_well_e=1e9)).std() < 1e-4 * 1e9
 
 
 def test_dark_current_adds_its_electrons_with_shot_noise(sensor):

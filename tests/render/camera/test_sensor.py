@@ -80,6 +80,14 @@ def test_noise_is_independent_between_pixels_and_channels(make):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.02
 
 
+def test_at_a_fixed_exposure_pictures_differ_in_brightness_as_their_light_does(make):
+    by_hand = replace(make.neutral, automatics=Automatics(fixed_gain=0.5))
+    levels = [linear(develop(flat(light), by_hand)).mean() for light in (0.1, 0.4, 1.2)]
+    assert levels == pytest.approx([0.05, 0.2, 0.6], rel=0.02)
+    brighter = linear(develop(flat(0.4), replace(by_hand, exposure_ev=1.0))).mean()
+    assert brighter == pytest.approx(0.4, rel=0.02)
+
+
 def test_one_stop_doubles_the_level(make):
     levels = [
         linear(develop(flat(), replace(make.neutral, exposure_ev=ev))).mean()
@@ -94,6 +102,34 @@ def test_vignetting_darkens_the_corners_by_its_strength(make):
     for corner in (picture[0, 0], picture[0, -1], picture[-1, 0], picture[-1, -1]):
         assert corner.mean() / middle == pytest.approx(0.6, abs=0.02)
     assert picture[100, 0].mean() / middle == pytest.approx(0.8, abs=0.02)
+
+
+def test_the_tone_curve_can_be_switched_off(make):
+    """Of a ramp at contrast 1, without the shoulder: sRGB to rounding, and full white."""
+    exposed = np.linspace(0, 1.5, 3000, dtype=np.float32)
+    radiance = np.tile(exposed[:, None, None], (1, 40, 3))
+    plain = replace(make.neutral, full_well_e=np.inf, tone_shoulder=1.0)
+    gain = take(radiance, plain).settings.gain
+    level = np.clip(exposed * gain * 2, 0, 1).astype(np.float64)
+    curve = np.where(level <= 0.0031308, 12.92 * level, 1.055 * level ** (1 / 2.4) - 0.055)
+    found = develop(radiance, replace(plain, exposure_ev=1.0))[:, 0].astype(int)
+    assert np.abs(found - 255 * curve[:, None]).max() < 0.52
+    assert found[level == 1].min() == 255
+
+
+@pytest.mark.parametrize(
+    ("numbers", "white"),
+    [
+        ({}, 247),
+        ({"tone_shoulder": 1.0}, 255),
+        ({"tone_contrast": 0.8}, 219),
+        ({"tone_contrast": 1.4, "tone_shoulder": 1.0, "saturation": 1.3}, 255),
+        ({"tone_shoulder": 0.0}, 208),
+    ],
+)
+def test_saturated_light_is_as_white_as_the_shoulder_leaves_it(make, numbers, white):
+    picture = develop(flat(), replace(make.neutral, exposure_ev=6.0, full_well_e=np.inf, **numbers))
+    assert np.unique(picture).tolist() == [white]
 
 
 def test_gains_colour_the_picture(make):
