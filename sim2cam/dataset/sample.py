@@ -80,8 +80,8 @@ class ObjectLabel:
         box_xyxy: tight box of the visible part (for photos, the box as it was drawn), pixels.
         box_amodal_xyxy: tight box of the whole object as if nothing stood before it, cut at the
             image's edge; None when unknown.
-        visible_fraction: visible pixels over all pixels the object would cover, 0 to 1; None when
-            unknown.
+        visible_fraction: visible pixels over all pixels the object would cover, 0 to 1: over those of
+            the image, but of BOP's data sets also over those beyond its edge; None when unknown.
         area_px: visible pixels (for photos, the area as it was given).
         instance_id: its value in the ids image; None without one.
         pose: the object's frame in the camera frame; None when unknown.
