@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic import InstanceOf
+
 from sim2cam.dataset.channels import ChannelName
+from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.masks import RunLengths
@@ -92,8 +95,9 @@ class ObjectLabel:
             still or that is unknown.
         amodal_mask: the pixels of the whole object as if nothing stood before it; None when unknown.
         keypoints: its named points; None when unknown.
-        mask: the pixels that are seen of it, of photos; None when unknown, and where ``ids`` tell
-            them (``silhouettes.seen_masks`` returns either).
+        mask: the pixels that are seen of it, of photos, or the file that holds them, which no text
+            can name; None when unknown, and where ``ids`` tell them (``silhouettes.seen_masks``
+            returns any).
         occlusion: how much of it others hide, as KITTI has it: 0 next to nothing, 1 a part, 2 most;
             None when unknown.
         truncation: share of it beyond the picture's edge, 0 to 1; None when unknown.
@@ -111,7 +115,7 @@ class ObjectLabel:
     twist: Twist | None = None
     amodal_mask: RunLengths | None = None
     keypoints: tuple[Keypoint, ...] | None = None
-    mask: RunLengths | None = None
+    mask: RunLengths | InstanceOf[MaskFile] | None = None
     occlusion: Literal[0, 1, 2] | None = None
     truncation: float | None = None
 

@@ -17,6 +17,7 @@ from sim2cam.dataset.formats.bop_models import Model, Shapes, diameter_of
 from sim2cam.dataset.formats.bop_reader import read_bop
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.sample import Moment
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.lens import BrownConrady
@@ -27,6 +28,7 @@ from sim2cam.images import encode_png, read_rgb, write_bytes
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.scene.asset import Block, Sphere
 from sim2cam.scene.objects import symmetries_of
+from sim2cam.training.detection_set import DetectionSet
 
 CURE = "Correct the file."
 PINHOLE = BrownConrady(50.0, 51.0, 24.0, 16.0)
@@ -92,6 +94,30 @@ def test_units_masks_and_depth_are_bops(exported):
         assert np.array_equal(read_rgb(scene / "mask_visib" / name)[..., 0] > 0, ids == index + 1)
         whole = read_rgb(scene / "mask" / name)[..., 0] > 0
         assert np.array_equal(whole, label.amodal_mask.mask())
+
+
+def test_masks_are_read_when_they_are_asked_for(exported):
+    root, parts = exported("bop", posed)
+    back = read_captures(root)
+    samples = [sample for name in sorted(parts) for sample in parts[name].samples]
+    for sample, original in zip(back.samples, samples, strict=True):
+        for mask, known in zip(seen_masks(sample), seen_masks(original), strict=True):
+            assert np.array_equal(mask, known)
+    _, target = DetectionSet(back, masks=True)[0]
+    assert target["masks"].sum(dim=(1, 2)).tolist() == target["area"].tolist()
+    export({"train": back}, root.with_name("tars"), "webdataset")
+    again = read_captures(root.with_name("tars"))
+    assert [o.mask for s in again.samples for o in s.objects] == [
+        RunLengths.of(mask) for s in back.samples for mask in seen_masks(s)
+    ]
+    path = back.samples[0].objects[0].mask.path
+    write_bytes(path, encode_png(np.zeros((2, 3), np.uint8)))
+    with pytest.raises(InputError) as caught:
+        seen_masks(read_captures(root).samples[0])
+    problem = "a mask of 3x2, not 48x32 pixels as its picture. Copy the data set again."
+    assert str(caught.value) == f"{path}: {problem}"
+    path.unlink()
+    assert seen_masks(read_captures(root).samples[0])[0] is None
 
 
 def test_boxes_hold_the_first_pixel_and_how_many_more_there_are(exported):
