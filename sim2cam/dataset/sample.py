@@ -209,6 +209,19 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A data set that others were merged with.
+
+    Attributes:
+        root: its folder.
+        scenes: numbers of its scenes in the merged data set, by its own.
+    """
+
+    root: Path
+    scenes: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A read data set or set of captures.
 
@@ -216,13 +229,18 @@ class Dataset:
         root: its folder, or that of its list of images.
         categories: names, in order; the index in this tuple is the class index of models.
         samples: in a fixed order.
-        sources: the folders of those that it was merged from; empty when it is one.
+        sources: those that it was merged from; empty when it is one.
     """
 
     root: Path
     categories: tuple[str, ...]
     samples: tuple[Sample, ...]
-    sources: tuple[Path, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    def origins(self) -> tuple[Source, ...]:
+        """Returns those that it was merged from, and itself when it is one."""
+        scenes = {sample.scene_index: sample.scene_index for sample in self.samples}
+        return self.sources or (Source(self.root, scenes),)
 
     def take(self, limit: int | None) -> Dataset:
         """Returns the first ``limit`` samples; all when None."""
