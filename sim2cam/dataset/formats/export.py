@@ -49,7 +49,7 @@ def export(
         shapes: of the objects, for BOP's models; None where they are unknown.
 
     Raises:
-        UsageError: a part whose name cannot be that of a folder.
+        UsageError: a part whose name cannot be that of a folder, or that the format does not know.
         InputError: labels that are not there or do not fit the format, or a broken picture.
         OutputError: the folder is not empty or cannot be written.
     """
