@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.dataset.sample import Dataset, Sample, Source
 from sim2cam.errors import UsageError
 
 
@@ -114,14 +114,16 @@ def merge(datasets: Sequence[Dataset]) -> Dataset:
         return datasets[0]
     categories = dict.fromkeys(name for dataset in datasets for name in dataset.categories)
     scenes = iter(_scenes(datasets))
-    samples = [
-        replace(sample, name=f"{prefix}-{sample.name}", scene_index=next(scenes))
-        for prefix, dataset in zip(_prefixes(datasets), datasets, strict=True)
-        for sample in dataset.samples
-    ]
-    sources = dict.fromkeys(
-        source for dataset in datasets for source in dataset.sources or (dataset.root,)
-    )
+    samples: list[Sample] = []
+    sources: list[Source] = []
+    for prefix, dataset in zip(_prefixes(datasets), datasets, strict=True):
+        numbers: dict[int, int] = {}
+        for sample in dataset.samples:
+            number = numbers[sample.scene_index] = next(scenes)
+            samples.append(replace(sample, name=f"{prefix}-{sample.name}", scene_index=number))
+        for source in dataset.origins():
+            known = {own: numbers[n] for own, n in source.scenes.items() if n in numbers}
+            sources.append(Source(source.root, known))
     return Dataset(datasets[0].root, tuple(categories), tuple(samples), tuple(sources))
 
 

@@ -52,8 +52,7 @@ class Card:
         ranges: of the objects: ``side_px`` (root of the box's area), ``distance_m`` from the camera,
             ``visible_fraction``; None where unknown.
         gains: range of what the automatics of films chose: ``exposure``, ``red``, ``blue``.
-        rejections: drafts of scenes that were thrown away, by reason, numbers left out; this and
-            what follows of the whole folders that the pictures come from.
+        rejections: drafts of its scenes that were thrown away, by reason, numbers left out.
         drawn: range of each factor that is a number.
         reached: of each requirement and range that was asked for, what the scenes are.
         reached_scenes: how many scenes these are.
@@ -115,11 +114,10 @@ def card_of(*datasets: Dataset) -> Card:
     """
     samples = [sample for dataset in datasets for sample in dataset.samples]
     labels = [label for sample in samples for label in sample.objects or ()]
-    sources = datasets[0].sources or (datasets[0].root,)
-    folders = dict.fromkeys(first_parent(source) for source in sources)
     record = _Record()
-    for folder in folders:
-        record.add(read_scenes(folder), _licences(folder))
+    for folder, kept in _kept_scenes(datasets).items():
+        scenes = (scene for scene in read_scenes(folder) if scene.scene_index in kept)
+        record.add(scenes, _licences(folder))
     counts = Counter(label.category for label in labels)
     return Card(
         pictures=len(samples),
@@ -144,6 +142,17 @@ def card_of(*datasets: Dataset) -> Card:
         assets=dict(sorted(record.assets.items())),
         bytes_on_disk=sum(images.file_size(path) for path in _files(samples)),
     )
+
+
+def _kept_scenes(parts: Sequence[Dataset]) -> dict[Path, set[int]]:
+    """Returns the numbers of the scenes that parts show, by the folder that records them."""
+    shown = {sample.scene_index for part in parts for sample in part.samples}
+    found: dict[Path, set[int]] = {}
+    for part in parts:
+        for source in part.origins():
+            kept = {own for own, number in source.scenes.items() if number in shown}
+            found.setdefault(first_parent(source.root), set()).update(kept)
+    return found
 
 
 def write_card(card: Card, folder: Path) -> None:

@@ -112,7 +112,8 @@ def query(dataset: Dataset, sql: str) -> Answer:
 
 
 def where(dataset: Dataset, condition: str) -> Dataset:
-    """Returns the samples for which a condition on the table ``samples`` holds, as in SQL's WHERE.
+    """Returns the samples for which a condition on the table ``samples`` holds, as in SQL's WHERE; the
+    other tables may be asked in it.
 
     Raises:
         UsageError: the condition is wrong.

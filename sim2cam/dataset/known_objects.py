@@ -174,7 +174,7 @@ def _same_size(first: tuple[Vec3, Vec3], second: tuple[Vec3, Vec3]) -> bool:
 
 def _symmetries(datasets: Sequence[Dataset]) -> dict[str, Symmetries]:
     found: dict[str, Symmetries] = {}
-    for root in (first_parent(r) for d in datasets for r in d.sources or (d.root,)):
+    for root in (first_parent(s.root) for d in datasets for s in d.origins()):
         if not (root / HEADER).is_file():
             continue
         try:

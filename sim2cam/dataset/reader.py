@@ -276,11 +276,10 @@ def _label_problem(label: ObjectLabel, line: _Line, categories: tuple[str, ...])
     if label.category not in categories:
         hint = did_you_mean(label.category, categories)
         return f"unknown category '{label.category}'. {hint}"
-    if label.amodal_mask and label.amodal_mask.size != (line.height, line.width):
-        height, width = label.amodal_mask.size
-        return (
-            f"an amodal mask of {width}x{height} pixels, not {line.width}x{line.height}. {_AGAIN}"
-        )
+    for what, mask in (("an amodal mask", label.amodal_mask), ("a mask", label.mask)):
+        if mask and mask.size != (line.height, line.width):
+            height, width = mask.size
+            return f"{what} of {width}x{height} pixels, not {line.width}x{line.height}. {_AGAIN}"
     return None
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic import InstanceOf
+
 from sim2cam.dataset.channels import ChannelName
+from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.masks import RunLengths
@@ -80,8 +83,8 @@ class ObjectLabel:
         box_xyxy: tight box of the visible part (for photos, the box as it was drawn), pixels.
         box_amodal_xyxy: tight box of the whole object as if nothing stood before it, cut at the
             image's edge; None when unknown.
-        visible_fraction: visible pixels over all pixels the object would cover, 0 to 1; None when
-            unknown.
+        visible_fraction: visible pixels over all pixels the object would cover, 0 to 1: over those of
+            the image, but of BOP's data sets also over those beyond its edge; None when unknown.
         area_px: visible pixels (for photos, the area as it was given).
         instance_id: its value in the ids image; None without one.
         pose: the object's frame in the camera frame; None when unknown.
@@ -92,8 +95,9 @@ class ObjectLabel:
             still or that is unknown.
         amodal_mask: the pixels of the whole object as if nothing stood before it; None when unknown.
         keypoints: its named points; None when unknown.
-        mask: the pixels that are seen of it, of photos; None when unknown, and where ``ids`` tell
-            them (``silhouettes.seen_masks`` returns either).
+        mask: the pixels that are seen of it, of photos, or the file that holds them, which no text
+            can name; None when unknown, and where ``ids`` tell them (``silhouettes.seen_masks``
+            returns any).
         occlusion: how much of it others hide, as KITTI has it: 0 next to nothing, 1 a part, 2 most;
             None when unknown.
         truncation: share of it beyond the picture's edge, 0 to 1; None when unknown.
@@ -111,7 +115,7 @@ class ObjectLabel:
     twist: Twist | None = None
     amodal_mask: RunLengths | None = None
     keypoints: tuple[Keypoint, ...] | None = None
-    mask: RunLengths | None = None
+    mask: RunLengths | InstanceOf[MaskFile] | None = None
     occlusion: Literal[0, 1, 2] | None = None
     truncation: float | None = None
 
@@ -205,6 +209,19 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A data set that others were merged with.
+
+    Attributes:
+        root: its folder.
+        scenes: numbers of its scenes in the merged data set, by its own.
+    """
+
+    root: Path
+    scenes: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A read data set or set of captures.
 
@@ -212,13 +229,18 @@ class Dataset:
         root: its folder, or that of its list of images.
         categories: names, in order; the index in this tuple is the class index of models.
         samples: in a fixed order.
-        sources: the folders of those that it was merged from; empty when it is one.
+        sources: those that it was merged from; empty when it is one.
     """
 
     root: Path
     categories: tuple[str, ...]
     samples: tuple[Sample, ...]
-    sources: tuple[Path, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    def origins(self) -> tuple[Source, ...]:
+        """Returns those that it was merged from, and itself when it is one."""
+        scenes = {sample.scene_index: sample.scene_index for sample in self.samples}
+        return self.sources or (Source(self.root, scenes),)
 
     def take(self, limit: int | None) -> Dataset:
         """Returns the first ``limit`` samples; all when None."""

@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.dataset import tracks
 from sim2cam.dataset.channels import ChannelName, encode
+from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.dataset.sample import ObjectLabel, Origin
 from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import OutputError
+from sim2cam.geometry.masks import RunLengths
 
 PictureSuffix = Literal[".jpg", ".png"]
 
@@ -244,6 +246,8 @@ def plain(value: object) -> Any:
 
 def _encode(value: object) -> dict[str, Any] | str:
     """Returns a value as JSON knows it; what is not known, None, is left out."""
+    if isinstance(value, MaskFile):
+        value = RunLengths.of(value.mask())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {name: entry for name, entry in found.items() if entry is not None}

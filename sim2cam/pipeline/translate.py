@@ -323,7 +323,7 @@ def _certificates(root: Path) -> tuple[PictureCertificate, ...]:
 
 def _refuse_own_folder(sim: Dataset, root: Path) -> None:
     """Refuses a folder that holds what is translated, or its labels, which would be removed first."""
-    folders = [folder for source in sim.sources or (sim.root,) for folder in line_of(source)]
+    folders = [folder for source in sim.origins() for folder in line_of(source.root)]
     folders += dict.fromkeys(sample.rgb.parent for sample in sim.samples)
     if any(folder.resolve().is_relative_to(root.resolve()) for folder in folders):
         raise OutputError(

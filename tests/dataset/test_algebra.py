@@ -10,7 +10,7 @@ import pytest
 
 from sim2cam.dataset.algebra import merge, set_aside, split, whole_boxes
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.sample import Dataset, Source
 from sim2cam.errors import UsageError
 
 
@@ -85,7 +85,7 @@ def test_a_scene_and_its_translations_are_one(native, adapted):
     names = [f"{part}-{n:06d}" for part in ("native", "adapted") for n in range(4)]
     assert [sample.name for sample in merged.samples] == names
     assert [sample.scene_index for sample in merged.samples] == [0, 0, 1, 1, 0, 0, 1, 1]
-    assert merged.sources == (native, adapted)
+    assert merged.sources == (Source(native, {0: 0, 1: 1}), Source(adapted, {0: 0, 1: 1}))
     assert {s.origin for s in merged.samples} == {"sim", "adapted"}
 
 

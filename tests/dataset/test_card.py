@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -106,3 +107,30 @@ def test_a_broken_list_of_licences_is_answered_exactly(native):
         "licences: Input should be a valid dictionary (found [1]). Generate the data set again."
     )
     assert str(caught.value) == f"{native / 'dataset.json'}: {problem}"
+
+
+def test_a_part_tells_of_its_own_scenes(tmp_path, tiny):
+    native = tiny.write_native(tmp_path / "native")
+    for shard, kind in enumerate(("die", "nut")):
+        drawn = {"drawn": {"die/edge_m": 0.01 * (1 + shard)}, "rejections": [f"no {kind}"]}
+        made = {"scene": {"bodies": [{"asset": {"kind": kind}}]}}
+        path = native / f"shards/{shard:06d}/scenes.jsonl"
+        path.write_text(json.dumps({"scene_index": shard} | drawn | made) + "\n")
+    whole = read_dataset(native)
+    adapted = read_dataset(tiny.write_adapted(tmp_path / "adapted", native))
+    other = read_dataset(tiny.write_native(tmp_path / "other", unlike))
+    merged = merge([other, merge([whole, adapted])])
+    for dataset in (whole, adapted, merged):
+        names = [s.name for s in dataset.samples if "000002" in s.name and "other" not in s.name]
+        card = card_of(dataset.only(names))
+        assert card.assets == {"nut": "made by sim2cam"}
+        assert card.rejections == {"no nut": 1}
+        assert card.drawn == {"die/edge_m": Range(0.02, 0.02, 0.02)}
+        assert card_of(dataset).assets.keys() == {"die", "nut"}
+    parts = (whole.only(["000000"]), whole.only(["000002"]))
+    assert card_of(*parts).assets.keys() == {"die", "nut"}
+
+
+def unlike(sample):
+    """A sample of another picture."""
+    return replace(sample, picture=sample.picture + b"\0")

@@ -67,6 +67,9 @@ def test_a_condition_keeps_samples(dataset):
     assert [s.name for s in where(dataset, "scene_index = 1").samples] == ["000002", "000003"]
     kept = where(dataset, "name IN (SELECT sample FROM objects WHERE x0 = 6)")
     assert [s.name for s in kept.samples] == ["000000"]
+    small = "SELECT scene_index FROM drawn WHERE name = 'die/0/edge_m' AND number < 0.02"
+    kept = where(dataset, f"scene_index IN ({small})")
+    assert [s.name for s in kept.samples] == ["000002", "000003"]
     with pytest.raises(InputError) as caught:
         where(dataset, "objects > 2")
     assert str(caught.value) == f"{dataset.root}: no sample is left where objects > 2."

@@ -225,19 +225,32 @@ def test_a_translated_sample_has_them_but_no_right_eye(tmp_path, tiny):
         assert (sample.depth_unit_m, sample.baseline_m) == (0.0005, 0.03)
 
 
-def test_a_whole_mask_of_another_size_is_refused(tmp_path, tiny):
+@pytest.mark.parametrize(("name", "told"), [("amodal_mask", "an amodal mask"), ("mask", "a mask")])
+def test_a_mask_of_another_size_is_refused(tmp_path, tiny, name, told):
     root = tiny.write_native(tmp_path / "more", with_more)
     lines = root / "shards/000000/samples.jsonl"
 
     def edit(line):
-        line["objects"][0]["amodal_mask"]["size"] = [10**9, 10**9]
+        line["objects"][0][name] = line["objects"][0]["amodal_mask"] | {"size": [10**9, 10**9]}
 
     tiny.edit_lines(lines, edit)
     with pytest.raises(InputError) as caught:
         read_dataset(root)
     assert str(caught.value) == (
-        f"{lines}: sample 000000: an amodal mask of 1000000000x1000000000 pixels, not 48x32. {AGAIN}"
+        f"{lines}: sample 000000: {told} of 1000000000x1000000000 pixels, not 48x32. {AGAIN}"
     )
+
+
+def test_no_line_names_the_file_of_a_mask(native, tiny, tmp_path):
+    lines = native / "shards/000000/samples.jsonl"
+
+    def edit(line):
+        line["objects"][0]["mask"] = {"path": str(tmp_path / "any.png"), "size": [32, 48]}
+
+    tiny.edit_lines(lines, edit)
+    with pytest.raises(InputError) as caught:
+        read_dataset(native)
+    assert str(caught.value).startswith(f"{lines}: sample 000000: objects[0].mask")
 
 
 def test_what_is_unknown_is_not_written(native):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,13 @@ from sim2cam.dataset.formats.pinhole import Straightener
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, box_of_mask
+from sim2cam.geometry.triangles import covered_pixels, seen_triangles
 from sim2cam.scene.asset import Asset
 
 TARGETS = "targets_bop19.json"
 _LEAST_SEEN = 0.1  # of an object that BOP asks for
 _MOST_MODELS = 1000
+_NOWHERE: Box = (0.0, 0.0, 0.0, 0.0)
 
 
 def write_bop(
@@ -42,8 +44,9 @@ def write_bop(
     straightened, masks and depth with them: BOP has no place for distortion. ``obj_id`` counts the
     pairs of category and model from 1, and ``categories.json`` names their categories; without
     models, it counts the categories. A part ``test`` has its ``test_targets_bop19.json``: objects of
-    which a tenth is seen. Whole objects, in ``mask`` and ``bbox_obj``, end at the picture's edge,
-    where BOP's own go on.
+    which a tenth is seen. ``bbox_obj``, ``px_count_all`` and ``visib_fract`` are of whole objects, as
+    far as a canvas three times as wide and high as the picture reaches, as in BOP's own
+    ``calc_gt_info.py``; of objects whose shapes are unknown they end at the picture's edge.
 
     Args:
         parts: by name.
@@ -71,10 +74,10 @@ def write_bop(
         if name == "test":
             data = json.dumps(targets, indent=1).encode()
             images.write_bytes(folder / f"{name}_{TARGETS}", data)
-    return numbering.lacks + tuple(_lacks(parts))
+    return numbering.lacks + tuple(_lacks(parts, numbering))
 
 
-def _lacks(parts: Mapping[str, Dataset]) -> Iterator[str]:
+def _lacks(parts: Mapping[str, Dataset], numbering: _Numbering) -> Iterator[str]:
     samples = [sample for part in parts.values() for sample in part.samples]
     without = [s for s in samples if any(o.amodal_mask is None for o in s.objects or ())]
     if without:
@@ -87,6 +90,18 @@ def _lacks(parts: Mapping[str, Dataset]) -> Iterator[str]:
             "bbox_obj and px_count_all are estimated where a lens was straightened without whole "
             "masks: from the straightened box, and from the share that was seen"
         )
+    if any(_may_go_on(numbering, sample, o) for sample in samples for o in sample.objects or ()):
+        yield (
+            "bbox_obj, px_count_all and visib_fract end at the picture's edge where it cuts objects "
+            "whose shapes are unknown"
+        )
+
+
+def _may_go_on(numbering: _Numbering, sample: Sample, label: ObjectLabel) -> bool:
+    """Returns whether an object reaches the picture's edge and nothing tells how it goes on."""
+    x0, y0, x1, y1 = label.box_amodal_xyxy or label.box_xyxy
+    is_inside = x0 > 0 and y0 > 0 and x1 < sample.width and y1 < sample.height
+    return not is_inside and numbering.shape_of(sample, label) is None
 
 
 _Key = tuple[str, Asset | None]
@@ -95,7 +110,10 @@ _Key = tuple[str, Asset | None]
 
 @dataclass(frozen=True, eq=False)
 class _Numbering:
-    """Which ``obj_id`` objects have, from 1, the models of each, and what is lacking, in words."""
+    """Which ``obj_id`` objects have, from 1, the models of each, and what is lacking, in words.
+
+    Without models the numbers are those of categories, though shapes may be known.
+    """
 
     numbers: Mapping[_Key, int]
     shapes: Shapes | None
@@ -104,7 +122,19 @@ class _Numbering:
 
     def of(self, sample: Sample, label: ObjectLabel) -> int:
         """Returns the ``obj_id`` of an object."""
-        return self.numbers[_key(self.shapes, sample, label)]
+        return self.numbers[_key(self.shapes if self.models else None, sample, label)]
+
+    def shape_of(self, sample: Sample, label: ObjectLabel) -> Model | None:
+        """Returns the shape of an object; None where it is unknown."""
+        _, asset = _key(self.shapes, sample, label)
+        if self.models:
+            return self.models[self.of(sample, label)]
+        if self.shapes is None or asset is None:
+            return None
+        try:
+            return self.shapes.model_of(sample, asset)
+        except InputError:  # its file is gone
+            return None
 
 
 def _key(shapes: Shapes | None, sample: Sample, label: ObjectLabel) -> _Key:
@@ -139,7 +169,7 @@ def _numbering(parts: Mapping[str, Dataset], shapes: Shapes | None) -> _Numberin
             return _Numbering(numbers, shapes, models, ())
         except InputError as error:
             why = str(error).rstrip(".")
-    return _Numbering(plain, None, {}, (f"models/ is left out: {why}",))
+    return _Numbering(plain, shapes, {}, (f"models/ is left out: {why}",))
 
 
 def _write_scene(
@@ -149,7 +179,7 @@ def _write_scene(
     files: dict[str, dict[str, Any]] = {CAMERAS: {}, POSES: {}, INFOS: {}}
     targets = []
     for number, sample in enumerate(samples):
-        picture = _straight(dataset, sample)
+        picture = _straight(dataset, sample, numbering)
         _write_images(picture, number, folder)
         ids = [numbering.of(sample, found.label) for found in picture.objects]
         infos = [_info(found, picture) for found in picture.objects]
@@ -174,12 +204,20 @@ def _write_scene(
 
 @dataclass(frozen=True, eq=False)
 class _Object:
-    """A label with its masks (h, w), the whole one None where unknown, and its whole box."""
+    """A label with its masks (h, w), the whole one None where unknown.
+
+    Attributes:
+        whole_box: of the whole object; may leave the picture.
+        pixels: how many of the picture it covers, as far as the renderer told.
+        beyond: how many others of BOP's canvas.
+    """
 
     label: ObjectLabel
     seen: NDArray[np.bool_]
     whole: NDArray[np.bool_] | None
     whole_box: Box
+    pixels: int
+    beyond: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +230,7 @@ class _Picture:
     objects: tuple[_Object, ...]
 
 
-def _straight(dataset: Dataset, sample: Sample) -> _Picture:
+def _straight(dataset: Dataset, sample: Sample, numbering: _Numbering) -> _Picture:
     labels = labels_of(dataset, sample)
     if "ids" not in sample.channels:
         raise InputError(dataset.root, f"image {sample.name} has no ids, from which masks come.")
@@ -201,39 +239,91 @@ def _straight(dataset: Dataset, sample: Sample) -> _Picture:
     depth = None
     if "depth" in sample.channels:
         depth = straightener.nearest(images.read_16bit(sample.channels["depth"]))
-    found = (_object(dataset, sample, label, straightener, ids) for label in labels)
+    height, width = ids.shape
+    told = np.zeros((3 * height, 3 * width), np.bool_)
+    told[_middle(told)] = straightener.nearest(np.ones(ids.shape, np.uint8)) > 0
+    objects = []
+    for label in labels:
+        _check_whole(dataset, sample, label)
+        seen = ids == label.instance_id
+        if seen.any():  # straightened, some lie outside
+            found = _object(label, seen, straightener)
+            shape = numbering.shape_of(sample, label)
+            objects.append(found if shape is None else _completed(found, shape, straightener, told))
     return _Picture(
         straightener.matrix,
         straightener.smooth(images.read_rgb(sample.rgb)),
         depth,
-        tuple(o for o in found if o.seen.any()),  # straightened, some lie outside
+        tuple(objects),
     )
 
 
-def _object(
-    dataset: Dataset,
-    sample: Sample,
-    label: ObjectLabel,
-    straightener: Straightener,
-    ids: NDArray[np.uint16],
-) -> _Object:
+def _middle(canvas: NDArray[np.bool_]) -> tuple[slice, slice]:
+    """Returns where the picture (h, w) lies on BOP's canvas (3 h, 3 w)."""
+    height, width = (side // 3 for side in canvas.shape)
+    return slice(height, 2 * height), slice(width, 2 * width)
+
+
+def _check_whole(dataset: Dataset, sample: Sample, label: ObjectLabel) -> None:
     place = f"image {sample.name}: an object of category {label.category} has no"
     for what in ("pose", "visible_fraction", "box_amodal_xyxy", "instance_id"):
         if getattr(label, what) is None:
             raise InputError(dataset.root, f"{place} {what}, which BOP needs.")
-    seen = ids == label.instance_id
+
+
+def _object(label: ObjectLabel, seen: NDArray[np.bool_], straightener: Straightener) -> _Object:
+    """Returns an object as far as the picture tells it."""
     if label.amodal_mask is not None:
         bits = label.amodal_mask.mask().astype(np.uint8)
         whole = straightener.nearest(bits) > 0
-        return _Object(label, seen, whole, box_of_mask(whole) or (0.0, 0.0, 0.0, 0.0))
+        return _Object(label, seen, whole, box_of_mask(whole) or _NOWHERE, int(whole.sum()))
     assert label.box_amodal_xyxy is not None
+    assert label.visible_fraction is not None
+    pixels = max(int(seen.sum()), round(int(seen.sum()) / label.visible_fraction))
     if straightener.source is None:
-        return _Object(label, seen, None, label.box_amodal_xyxy)
+        return _Object(label, seen, None, label.box_amodal_xyxy, pixels)
     x0, y0, x1, y1 = (round(value) for value in label.box_amodal_xyxy)
-    filled = np.zeros(ids.shape, np.uint8)
+    filled = np.zeros(seen.shape, np.uint8)
     filled[max(y0, 0) : y1, max(x0, 0) : x1] = 1
     box = box_of_mask(straightener.nearest(filled) > 0)
-    return _Object(label, seen, None, box or (0.0, 0.0, 0.0, 0.0))
+    return _Object(label, seen, None, box or _NOWHERE, pixels)
+
+
+def _completed(
+    found: _Object, shape: Model, straightener: Straightener, told: NDArray[np.bool_]
+) -> _Object:
+    """Returns an object with what its shape covers where the picture does not tell: beyond its edge,
+    and where a bent lens did not see what a pinhole sees.
+
+    Args:
+        found: as far as the picture tells it.
+        shape: of the object.
+        straightener: of the picture.
+        told: (3 h, 3 w), the pixels of BOP's canvas that the picture tells.
+    """
+    assert found.label.pose is not None
+    rows, columns = _middle(told)
+    points = found.label.pose.apply(shape.vertices_m)
+    start = columns.start, rows.start
+    corners = seen_triangles(points, shape.faces, straightener.matrix) + np.array(start)
+    low = np.floor(corners.min(axis=(0, 1))).clip(0, told.shape[::-1]).astype(int)
+    high = np.ceil(corners.max(axis=(0, 1)) + 1).clip(low, told.shape[::-1]).astype(int)
+    window = slice(low[1], high[1]), slice(low[0], high[0])
+    if told[window].all():
+        return found
+    beyond = np.zeros_like(told)
+    beyond[window] = covered_pixels(corners, (*low, *high)) & ~told[window]
+    box = box_of_mask(beyond)
+    if box is None:
+        return found
+    low = np.subtract(box, 2 * start)[:2].clip(max=found.whole_box[:2])
+    high = np.subtract(box, 2 * start)[2:].clip(min=found.whole_box[2:])
+    return replace(
+        found,
+        whole=None if found.whole is None else found.whole | beyond[rows, columns],
+        whole_box=(*low.tolist(), *high.tolist()),
+        beyond=int(beyond.sum()),
+    )
 
 
 def _write_images(picture: _Picture, number: int, folder: Path) -> None:
@@ -268,15 +358,12 @@ def _pose(label: ObjectLabel, obj_id: int) -> dict[str, Any]:
 
 
 def _info(found: _Object, picture: _Picture) -> dict[str, Any]:
-    seen = int(found.seen.sum())
-    if found.whole is None:
-        assert found.label.visible_fraction is not None
-        pixels = max(seen, round(seen / found.label.visible_fraction))
-    else:
-        pixels = int(found.whole.sum())
+    seen, pixels = int(found.seen.sum()), found.pixels + found.beyond
     with_depth = 0
     if picture.depth is not None:
-        with_depth = pixels if found.whole is None else int((picture.depth[found.whole] > 0).sum())
+        with_depth = (
+            found.pixels if found.whole is None else int((picture.depth[found.whole] > 0).sum())
+        )
     return {
         "bbox_obj": _first_and_more(found.whole_box),
         "bbox_visib": _first_and_more(box_of_mask(found.seen) or found.whole_box),

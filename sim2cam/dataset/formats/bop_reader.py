@@ -26,6 +26,7 @@ from sim2cam.dataset.formats.bop_files import (
     read_table,
     scenes_below,
 )
+from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, LensError
 from sim2cam.geometry.boxes import Box
@@ -42,8 +43,9 @@ def read_bop(root: Path, origin: Origin) -> dict[str, Dataset]:
     """Returns the parts of a data set (``test``, ``train_pbr``, ...), of one part or of one scene.
 
     Boxes are those of what is seen, and end at the picture's edge, as those of whole objects do;
-    objects that are hidden whole are left out. Categories are named
-    by ``categories.json`` where our export wrote one, and else as the files of their meshes:
+    visible fractions are of whole objects, also beyond it. Masks are those of ``mask_visib/``, read
+    when they are asked for. Objects that are hidden whole are left out. Categories are named by
+    ``categories.json`` where our export wrote one, and else as the files of their meshes:
     ``obj_000001``. Depth is that of a depth camera, ``sensor_depth``.
 
     Raises:
@@ -120,6 +122,7 @@ def _labels(
         )
     for index, (pose, info) in enumerate(zip(given, beside, strict=True)):
         if info.px_count_visib > 0:
+            mask = folder / f"mask_visib/{number:06d}_{index:06d}.png"
             box, whole = _box(info.bbox_visib, size), _box(info.bbox_obj, size)
             if box is None or whole is None or not 0 < info.visib_fract <= 1:
                 raise InputError(
@@ -133,6 +136,7 @@ def _labels(
                 box_amodal_xyxy=whole,
                 visible_fraction=info.visib_fract,
                 pose=Pose.from_matrix(matrix_of(folder / POSES, number, index, pose)),
+                mask=MaskFile(mask, size[::-1]) if mask.is_file() else None,
             )
 
 

@@ -23,7 +23,7 @@ from sim2cam.dataset.writer import TEMPORARY_SUFFIX
 from sim2cam.errors import OutputError, UsageError
 
 FormatName = Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"]
-Writer = Callable[[Mapping[str, Dataset], Path], None]
+Writer = Callable[[Mapping[str, Dataset], Path], tuple[str, ...] | None]
 
 WRITERS: dict[FormatName, Writer] = {
     "coco": write_coco,
@@ -33,14 +33,15 @@ WRITERS: dict[FormatName, Writer] = {
     "kitti": write_kitti,
     "webdataset": write_webdataset,
 }
-"""Each takes the parts by name, all with the same categories, and a new folder to fill; that of BOP
-takes more."""
+"""Each takes the parts by name, all with the same categories, and a new folder to fill, and may return
+what it changed; that of BOP takes more."""
 
 
 def export(
     parts: Mapping[str, Dataset], out: Path, to: FormatName, shapes: Shapes | None = None
 ) -> tuple[str, ...]:
-    """Writes a data set and its card into a new folder, which appears whole; returns what it lacks.
+    """Writes a data set and its card into a new folder, which appears whole; returns what it lacks, or
+    what was changed to fit the format.
 
     Args:
         parts: by name, as ``algebra.split`` gives them; a whole data set is one part, ``train``.
@@ -49,19 +50,18 @@ def export(
         shapes: of the objects, for BOP's models; None where they are unknown.
 
     Raises:
-        UsageError: a part whose name cannot be that of a folder.
+        UsageError: a part whose name cannot be that of a folder, or that the format does not know.
         InputError: labels that are not there or do not fit the format, or a broken picture.
         OutputError: the folder is not empty or cannot be written.
     """
     for name in parts:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
             raise UsageError(f"a part named '{name}': use letters, digits, _ and - only.")
-    lacks: tuple[str, ...] = ()
     with _new_folder(out) as folder:
         if to == "bop":
             lacks = write_bop(parts, folder, shapes)
         else:
-            WRITERS[to](parts, folder)
+            lacks = WRITERS[to](parts, folder) or ()
         write_card(card_of(*parts.values()), folder)
     return lacks
 

@@ -21,7 +21,7 @@ from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 
-PICTURES, LABELS = "image_2", "label_2"
+PICTURES, LABELS, NAMES = "image_2", "label_2", "categories.txt"
 _GROUP = "DontCare"
 _LEVELS: dict[int, Literal[0, 1, 2]] = {0: 0, 1: 1, 2: 2}
 _PARTS = {"training": "train", "testing": "test"}
@@ -34,27 +34,34 @@ _UNKNOWN_TRUNCATION = -1
 _SEEN, _PARTLY, _LARGELY, _UNKNOWN = range(4)
 
 
-def write_kitti(parts: Mapping[str, Dataset], folder: Path) -> None:
-    """Fills a folder with ``PART/image_2/``, ``PART/label_2/`` and ``PART/samples.txt``, the names.
+def write_kitti(parts: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
+    """Fills a folder with ``PART/image_2/``, ``PART/label_2/`` and ``PART/samples.txt``, the names;
+    returns what it changed.
 
     A box names its first and its last pixel, from 0. Truncation and occlusion are those of the labels;
     where they have none, truncation is 0 where the whole box is known to lie inside the picture and
     else unknown, -1, and occlusion is 0 from 95 % seen, 1 from half, 2 below (KITTI gives no numbers;
-    these are our choice), 3 where unknown. Groups are ``DontCare``.
+    these are our choice), 3 where unknown. Groups are ``DontCare``. Names of several words have ``_``
+    between them, as lines take one; ``PART/categories.txt`` then says which they were.
 
     Raises:
-        InputError: an image without labels or that cannot be read, or a category of two words.
+        InputError: an image without labels or that cannot be read, or categories that would get one
+            name.
         OutputError: the folder cannot be written.
     """
+    words = _words(next(iter(parts.values())))
+    changed = {category: word for category, word in words.items() if category != word}
     for name, dataset in parts.items():
-        for category in dataset.categories:
-            if len(category.split()) != 1:
-                raise InputError(
-                    dataset.root, f"category '{category}': KITTI takes one word. Rename it."
-                )
+        if changed:
+            text = "".join(f"{word} {category}\n" for category, word in changed.items())
+            images.write_bytes(folder / name / NAMES, text.encode())
         for number, sample in enumerate(dataset.samples):
             objects = labels_of(dataset, sample)
-            lines = [f"{_line(label, sample)}\n" for label in objects if not label.is_crowd]
+            lines = [
+                f"{words[label.category]} {_facts(label, sample)}\n"
+                for label in objects
+                if not label.is_crowd
+            ]
             groups = dict.fromkeys(f"{_group(label)}\n" for label in objects if label.is_crowd)
             stem = f"{number:06d}"
             images.write_bytes(folder / f"{name}/{PICTURES}/{stem}.png", upright_png(sample))
@@ -62,11 +69,30 @@ def write_kitti(parts: Mapping[str, Dataset], folder: Path) -> None:
             images.write_bytes(folder / f"{name}/{LABELS}/{stem}.txt", labels.encode())
         names = "".join(f"{number:06d} {s.name}\n" for number, s in enumerate(dataset.samples))
         images.write_bytes(folder / f"{name}/samples.txt", names.encode())
+    if not changed:
+        return ()
+    return (f"KITTI's names are one word: {', '.join(changed.values())}; {NAMES} says which",)
 
 
-def _line(label: ObjectLabel, sample: Sample) -> str:
+def _words(dataset: Dataset) -> dict[str, str]:
+    """Returns the names that lines have, by category."""
+    found: dict[str, str] = {}
+    for category in dataset.categories:
+        word = "_".join(category.split())
+        if word in ("", _GROUP, *found.values()):
+            raise InputError(
+                dataset.root,
+                f"category '{category}': KITTI takes one word, but '{word}' is that of something else. "
+                "Rename it, or choose another format.",
+            )
+        found[category] = word
+    return found
+
+
+def _facts(label: ObjectLabel, sample: Sample) -> str:
+    """Returns what follows the name in an object's line."""
     seen = f"{_truncation(label, sample):g} {_occlusion(label)}"
-    return f"{label.category} {seen} {_UNKNOWN_ANGLE} {_box(label)} {_UNKNOWN_BOX}"
+    return f"{seen} {_UNKNOWN_ANGLE} {_box(label)} {_UNKNOWN_BOX}"
 
 
 def _group(label: ObjectLabel) -> str:
@@ -127,14 +153,16 @@ def read_kitti(root: Path, origin: Origin) -> dict[str, Dataset]:
     """Returns the parts of a data set, ``training`` as ``train`` and ``testing`` as ``test``.
 
     A part without ``label_2/`` was never labelled. A ``DontCare`` region is a group of each category:
-    what lies in it is neither trained on nor scored. Categories are those that occur, sorted.
+    what lies in it is neither trained on nor scored. Categories are those that occur, sorted, with the
+    names that ``categories.txt`` gives them where our export wrote one.
 
     Raises:
         InputError: a file is missing, broken or contradicts itself.
     """
     rows: dict[str, dict[Path, list[_Row] | None]] = {}
     for name, folder in _folders(root).items():
-        rows[name] = {path: _labels(path, folder) for path in _pictures(folder)}
+        names = _names(folder / NAMES)
+        rows[name] = {path: _labels(path, folder, names) for path in _pictures(folder)}
     listed = [row for part in rows.values() for found in part.values() for row in found or ()]
     categories = tuple(sorted({row.category for row in listed} - {_GROUP}))
     parts = {
@@ -156,7 +184,24 @@ def _pictures(folder: Path) -> list[Path]:
     return paths
 
 
-def _labels(picture: Path, folder: Path) -> list[_Row] | None:
+def _names(path: Path) -> dict[str, str]:
+    """Returns the names of categories by the word that stands for each in lines."""
+    if not path.is_file():
+        return {}
+    found = {}
+    for number, line in enumerate(
+        read_text(path, _MOST_BYTES, "list of names").splitlines(), start=1
+    ):
+        word, _, category = line.strip().partition(" ")
+        if not category or word == _GROUP or word in found:
+            raise InputError(
+                path, f"line {number}: '{line[:60]}' is not a new word and its name. {_CURE}"
+            )
+        found[word] = category
+    return found
+
+
+def _labels(picture: Path, folder: Path, names: Mapping[str, str]) -> list[_Row] | None:
     if not (folder / LABELS).is_dir():
         return None
     path = folder / LABELS / f"{picture.stem}.txt"
@@ -165,13 +210,15 @@ def _labels(picture: Path, folder: Path) -> list[_Row] | None:
     width, height = images.read_size(picture)
     lines = read_text(path, _MOST_BYTES, "file of labels").splitlines()
     return [
-        _row(path, number, line, width, height)
+        _row(path, number, line, width, height, names)
         for number, line in enumerate(lines, start=1)
         if line.strip()
     ]
 
 
-def _row(path: Path, number: int, line: str, width: int, height: int) -> _Row:
+def _row(
+    path: Path, number: int, line: str, width: int, height: int, names: Mapping[str, str]
+) -> _Row:
     category, *words = line.split()
     try:
         numbers = [float(word) for word in words]
@@ -184,7 +231,7 @@ def _row(path: Path, number: int, line: str, width: int, height: int) -> _Row:
         raise InputError(path, f"line {number}: {problem} {_CURE}")
     truncation, occlusion, _, x0, y0, last_x, last_y, *_ = numbers
     return _Row(
-        category,
+        names.get(category, category),
         (x0, y0, last_x + 1, last_y + 1),
         None if truncation == _UNKNOWN_TRUNCATION else truncation,
         _LEVELS.get(int(occlusion)),

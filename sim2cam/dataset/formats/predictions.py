@@ -14,6 +14,7 @@ from sim2cam.dataset.formats.bop_files import box_within, names_of, scenes_below
 from sim2cam.dataset.formats.bop_poses import place_of, scene_number
 from sim2cam.dataset.formats.bop_reader import is_bop
 from sim2cam.dataset.formats.coco_reader import CocoIds, read_ids
+from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.sample import Dataset
@@ -183,6 +184,7 @@ def _detection(path: Path, number: int, result: _Result, ids: CocoIds) -> Detect
     points: tuple[FoundKeypoint, ...] | None = None
     if label.keypoints is not None:
         points = tuple(FoundKeypoint(point.name, point.xy) for point in label.keypoints)
+    assert not isinstance(label.mask, MaskFile)  # results hold their masks themselves
     return Detection(label.category, label.box_xyxy, result.score, points, label.mask)
 
 

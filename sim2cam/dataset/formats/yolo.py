@@ -27,7 +27,7 @@ from sim2cam.dataset.outlines import outline_of
 from sim2cam.dataset.parsing import read_text, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.dataset.silhouettes import seen_masks
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, UsageError
 from sim2cam.geometry.boxes import Box
 
 FILE = "data.yaml"
@@ -44,6 +44,7 @@ def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
     no place in YOLO and are left out, as are masks, poses and depth.
 
     Raises:
+        UsageError: parts that Ultralytics does not know, or no part ``train``, which it asks for.
         InputError: an image without labels, or one that cannot be read.
         OutputError: the folder cannot be written.
     """
@@ -56,6 +57,7 @@ def write_yolo_outlines(parts: Mapping[str, Dataset], folder: Path) -> None:
     Pieces and holes of an object are joined, as ``outlines.outline_of`` has it.
 
     Raises:
+        UsageError: as ``write_yolo``.
         InputError: an image without labels, an object without a mask, or what cannot be read.
         OutputError: the folder cannot be written.
     """
@@ -69,10 +71,14 @@ Places = Iterator[tuple[ObjectLabel, Sequence[float]]]
 def _write(
     parts: Mapping[str, Dataset], folder: Path, places: Callable[[Dataset, Sample], Places]
 ) -> None:
+    if not {"train"} <= set(parts) <= set(_PARTS):
+        raise UsageError(
+            f"parts named {', '.join(parts)}: YOLO knows {', '.join(_PARTS)} and needs train. Name them so, "
+            "as --split train=0.8,val=0.2, or choose another format."
+        )
     categories = next(iter(parts.values())).categories
     facts: dict[str, Any] = {name: f"images/{name}" for name in parts}
-    if "train" in facts:
-        facts.setdefault("val", facts["train"])  # Ultralytics refuses a file without
+    facts.setdefault("val", facts["train"])  # Ultralytics refuses a file without
     facts["names"] = dict(enumerate(categories))
     images.write_bytes(folder / FILE, yaml.safe_dump(facts, sort_keys=False).encode())
     for name, dataset in parts.items():

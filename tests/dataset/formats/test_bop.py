@@ -17,15 +17,18 @@ from sim2cam.dataset.formats.bop_models import Model, Shapes, diameter_of
 from sim2cam.dataset.formats.bop_reader import read_bop
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.sample import Moment
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.triangles import covered_pixels, seen_triangles
 from sim2cam.images import encode_png, read_rgb, write_bytes
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.scene.asset import Block, Sphere
 from sim2cam.scene.objects import symmetries_of
+from sim2cam.training.detection_set import DetectionSet
 
 CURE = "Correct the file."
 PINHOLE = BrownConrady(50.0, 51.0, 24.0, 16.0)
@@ -91,6 +94,30 @@ def test_units_masks_and_depth_are_bops(exported):
         assert np.array_equal(read_rgb(scene / "mask_visib" / name)[..., 0] > 0, ids == index + 1)
         whole = read_rgb(scene / "mask" / name)[..., 0] > 0
         assert np.array_equal(whole, label.amodal_mask.mask())
+
+
+def test_masks_are_read_when_they_are_asked_for(exported):
+    root, parts = exported("bop", posed)
+    back = read_captures(root)
+    samples = [sample for name in sorted(parts) for sample in parts[name].samples]
+    for sample, original in zip(back.samples, samples, strict=True):
+        for mask, known in zip(seen_masks(sample), seen_masks(original), strict=True):
+            assert np.array_equal(mask, known)
+    _, target = DetectionSet(back, masks=True)[0]
+    assert target["masks"].sum(dim=(1, 2)).tolist() == target["area"].tolist()
+    export({"train": back}, root.with_name("tars"), "webdataset")
+    again = read_captures(root.with_name("tars"))
+    assert [o.mask for s in again.samples for o in s.objects] == [
+        RunLengths.of(mask) for s in back.samples for mask in seen_masks(s)
+    ]
+    path = back.samples[0].objects[0].mask.path
+    write_bytes(path, encode_png(np.zeros((2, 3), np.uint8)))
+    with pytest.raises(InputError) as caught:
+        seen_masks(read_captures(root).samples[0])
+    problem = "a mask of 3x2, not 48x32 pixels as its picture. Copy the data set again."
+    assert str(caught.value) == f"{path}: {problem}"
+    path.unlink()
+    assert seen_masks(read_captures(root).samples[0])[0] is None
 
 
 def test_boxes_hold_the_first_pixel_and_how_many_more_there_are(exported):
@@ -278,6 +305,108 @@ def test_a_model_is_what_shows_a_category_in_a_shape(tmp_path, dataset):
     assert {t["obj_id"] for t in targets if t["scene_id"] == 1} == {2, 3}
 
 
+ALONE = Shapes(lambda _: {1: CUBE}, model_of)
+FAR = BrownConrady(
+    500.0, 500.0, 24.0, 16.0
+)  # hardly any perspective: the cube is a square of 20 px
+
+
+def one_cube(dataset, x_px, lens=FAR, y_px=15.5, changes=None):
+    """A data set of one picture, in which a cube's middle lies at a column and a row."""
+    position = (0.49 * (x_px - 24) / 500, 0.49 * (y_px - 16) / 500, 0.5)
+    corners = lens.project(model_of(None, CUBE).vertices_m + position)
+    (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
+    whole = np.zeros((32, 48), bool)  # as the renderer has it: middles of pixels
+    whole[max(int(np.ceil(y0)), 0) : int(y1) + 1, max(int(np.ceil(x0)), 0) : int(x1) + 1] = True
+    sample = dataset.samples[0]
+    write_bytes(sample.channels["ids"], encode_png(whole.astype(np.uint16)))
+    label = replace(
+        sample.objects[0],
+        box_xyxy=box_of_mask(whole),
+        area_px=whole.sum(),
+        box_amodal_xyxy=box_of_mask(whole),
+        visible_fraction=1.0,
+        amodal_mask=RunLengths.of(whole),
+        pose=Pose(position_m=position),
+    )
+    label = replace(label, **(changes or {}))
+    return replace(dataset, samples=(replace(sample, lens=lens, objects=(label,)),))
+
+
+def info_of(root):
+    (info,) = json.loads((root / "test/000000/scene_gt_info.json").read_text())["0"]
+    return info
+
+
+@pytest.mark.parametrize("changes", [{}, {"amodal_mask": None}], ids=["masks", "no masks"])
+@pytest.mark.parametrize(
+    ("place", "share", "first"),
+    [
+        ((23.5, 15.5), 1.0, (13.5, 5.5)),
+        ((-0.5, 15.5), 0.5, (-10.5, 5.5)),
+        ((47.5, 15.5), 0.5, (37.5, 5.5)),
+        ((23.5, 31.5), 0.5, (13.5, 21.5)),
+        ((-0.5, -0.5), 0.25, (-10.5, -10.5)),
+    ],
+)
+def test_whole_objects_go_on_beyond_the_edge(tmp_path, dataset, place, share, first, changes):
+    cut = one_cube(dataset, place[0], y_px=place[1], changes=changes)
+    told = export({"test": cut}, tmp_path / "bop", "bop", ALONE)
+    assert not any("edge" in what for what in told)
+    info = info_of(tmp_path / "bop")
+    assert info["visib_fract"] == pytest.approx(share, abs=0.05)
+    assert info["px_count_visib"] == cut.samples[0].objects[0].area_px
+    assert info["px_count_all"] == pytest.approx(20.4**2, abs=25)
+    assert info["bbox_obj"] == pytest.approx([*first, 20, 20], abs=1.1)
+    (label,) = read_captures(tmp_path / "bop").samples[0].objects
+    assert label.box_amodal_xyxy == cut.samples[0].objects[0].box_amodal_xyxy
+    assert label.visible_fraction == info["visib_fract"]
+    assert len(json.loads((tmp_path / "bop/test_targets_bop19.json").read_text())) == 1
+
+
+def test_an_object_that_is_nearly_outside_is_no_target(tmp_path, dataset):
+    export({"test": one_cube(dataset, -9.6)}, tmp_path / "bop", "bop", ALONE)
+    assert info_of(tmp_path / "bop")["visib_fract"] < 0.1
+    assert json.loads((tmp_path / "bop/test_targets_bop19.json").read_text()) == []
+
+
+def test_the_canvas_of_whole_objects_ends_too(tmp_path, dataset):
+    wide = BrownConrady(6000.0, 600.0, 24.0, 16.0)  # the cube is 245 pixels wide
+    export({"test": one_cube(dataset, 24.0, wide)}, tmp_path / "bop", "bop", ALONE)
+    info = info_of(tmp_path / "bop")
+    assert (info["bbox_obj"][0], info["bbox_obj"][2]) == (-48, 3 * 48 - 1)
+    assert info["visib_fract"] == pytest.approx(1 / 3)
+
+
+def test_what_a_bent_lens_does_not_see_belongs_to_whole_objects(tmp_path, dataset):
+    bent = replace(FAR, k1=40.0)  # a pincushion: the pinhole sees a rim that the picture lacks
+    export({"test": one_cube(dataset, 0.0, bent)}, tmp_path / "bop", "bop", ALONE)
+    info = info_of(tmp_path / "bop")
+    x0, more = info["bbox_obj"][0], info["bbox_obj"][2]
+    assert (x0, x0 + more) == pytest.approx((-10, 10), abs=1.1)
+    assert info["px_count_all"] == pytest.approx(20.4**2, abs=40)
+    mask = read_rgb(tmp_path / "bop/test/000000/mask/000000_000000.png")[..., 0] > 0
+    assert mask[15, :10].all()
+    assert info["px_count_visib"] < mask.sum() < info["px_count_all"]
+
+
+def test_shapes_without_models_still_tell_how_objects_go_on(tmp_path, dataset, monkeypatch):
+    monkeypatch.setattr("sim2cam.dataset.formats.bop._MOST_MODELS", 0)
+    (told,) = export({"test": one_cube(dataset, -0.5)}, tmp_path / "bop", "bop", ALONE)
+    assert told.startswith("models/ is left out: its objects have 1 shapes")
+    assert info_of(tmp_path / "bop")["visib_fract"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_objects_of_unknown_shape_end_at_the_edge_and_it_is_said(tmp_path, dataset):
+    cut = one_cube(dataset, -0.5)
+    told = export({"test": cut}, tmp_path / "bop", "bop")
+    assert told[1:] == (
+        "bbox_obj, px_count_all and visib_fract end at the picture's edge where it cuts objects whose "
+        "shapes are unknown",
+    )
+    assert info_of(tmp_path / "bop")["visib_fract"] == 1
+
+
 def test_what_is_hardly_seen_is_no_target(tmp_path, dataset):
     hidden = posed(dataset).samples[0]
     label = replace(hidden.objects[0], amodal_mask=None, visible_fraction=0.05)
@@ -317,6 +446,31 @@ def test_diameters_are_those_that_bop_gives():
         path = LMO / f"models/obj_{number:06d}.ply"
         vertices = np.array(trimesh.load(path, process=False).vertices)
         assert diameter_of(vertices) == pytest.approx(known[str(number)]["diameter"], abs=0.002)
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
+def test_silhouettes_beyond_the_edge_are_those_that_bop_gives():
+    scene = LMO / "test/000002"
+    cameras, poses, infos = (
+        json.loads((scene / f"scene_{name}.json").read_text())
+        for name in ("camera", "gt", "gt_info")
+    )
+    cut = [
+        (cameras[number]["cam_K"], pose, info)
+        for number in cameras
+        for pose, info in zip(poses[number], infos[number], strict=True)
+        if info["bbox_obj"][1] < 0 and info["px_count_visib"]
+    ]
+    for matrix, pose, info in cut[:5]:
+        model = trimesh.load(LMO / f"models/obj_{pose['obj_id']:06d}.ply", process=False)
+        points = model.vertices @ np.reshape(pose["cam_R_m2c"], (3, 3)).T + pose["cam_t_m2c"]
+        corners = seen_triangles(points / 1000, model.faces, np.reshape(matrix, (3, 3)))
+        mask = covered_pixels(corners, (-640, -480, 1280, 960))
+        x0, y0, x1, y1 = box_of_mask(mask)
+        box = [x0 - 640, y0 - 480, x1 - x0 - 1, y1 - y0 - 1]
+        assert box == pytest.approx(info["bbox_obj"], abs=1)
+        assert mask.sum() == pytest.approx(info["px_count_all"], rel=0.02)
 
 
 CAMERA = {"cam_K": [50, 0, 24, 0, 50, 16, 0, 0, 1], "depth_scale": 1.0}

@@ -69,12 +69,58 @@ def test_groups_are_regions_not_to_care_about(tmp_path, with_crowd):
     assert [row[0] for row in rows] == ["disc", "DontCare"]
 
 
-def test_a_category_of_two_words_is_refused(tmp_path, dataset):
-    named = replace(dataset, categories=("square", "flat disc"))
+def named(dataset, *names):
+    """The data set with other names of its two categories."""
+    names = dict(zip(dataset.categories, names, strict=True))
+    samples = tuple(
+        replace(s, objects=tuple(replace(o, category=names[o.category]) for o in s.objects))
+        for s in dataset.samples
+    )
+    return replace(dataset, categories=tuple(names.values()), samples=samples)
+
+
+def test_names_of_several_words_become_one_and_are_read_back(tmp_path, dataset):
+    two_words = named(dataset, "bolt  M10", "nut")
+    told = export({"train": two_words}, tmp_path / "kitti", "kitti")
+    assert told == ("KITTI's names are one word: bolt_M10; categories.txt says which",)
+    rows = columns(tmp_path / "kitti/train/label_2/000000.txt")
+    assert [row[0] for row in rows] == ["bolt_M10", "nut"]
+    back = read_captures(tmp_path / "kitti")
+    assert back.categories == ("bolt  M10", "nut")
+    assert [o.category for o in back.samples[0].objects] == ["bolt  M10", "nut"]
+    (tmp_path / "kitti/train/categories.txt").unlink()
+    assert read_captures(tmp_path / "kitti").categories == ("bolt_M10", "nut")
+    assert export({"train": dataset}, tmp_path / "plain", "kitti") == ()
+    assert not (tmp_path / "plain/train/categories.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "category", "word"),
+    [
+        (("flat_disc", "flat disc"), "flat disc", "flat_disc"),
+        (("square", " "), " ", ""),
+        (("square", "DontCare"), "DontCare", "DontCare"),
+    ],
+)
+def test_names_that_would_be_anothers_are_refused(tmp_path, dataset, names, category, word):
     with pytest.raises(InputError) as caught:
-        export({"train": named}, tmp_path / "kitti", "kitti")
-    problem = "category 'flat disc': KITTI takes one word. Rename it."
+        export({"train": named(dataset, *names)}, tmp_path / "kitti", "kitti")
+    problem = (
+        f"category '{category}': KITTI takes one word, but '{word}' is that of something else. Rename "
+        "it, or choose another format."
+    )
     assert str(caught.value) == f"{dataset.root}: {problem}"
+
+
+@pytest.mark.parametrize("line", ["bolt_M10", "", "DontCare some", "a b\na c"])
+def test_a_broken_list_of_names_is_answered_exactly(tmp_path, line):
+    path = kitti(tmp_path, LINE) / "training/categories.txt"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError) as caught:
+        read_kitti(tmp_path, "real")
+    last = line.count("\n") + 1
+    problem = f"line {last}: '{line.splitlines()[-1] if line else line}' is not a new word and its name. {CURE}"
+    assert str(caught.value) == f"{path}: {problem}"
 
 
 def test_what_is_exported_is_read_back(exported):

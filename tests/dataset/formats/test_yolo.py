@@ -14,7 +14,7 @@ from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.yolo import read_yolo
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, UsageError
 from sim2cam.images import encode_png, write_bytes
 
 CURE = "Correct the file."
@@ -45,6 +45,18 @@ def test_it_is_what_ultralytics_reads(exported):
     x0, y0, x1, y1 = sample.objects[0].box_xyxy
     expected = [0, (x0 + x1) / 96, (y0 + y1) / 64, (x1 - x0) / 48, (y1 - y0) / 32]
     assert [float(word) for word in line.split()] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("to", ["yolo", "yolo-seg"])
+@pytest.mark.parametrize("names", [("a", "b"), ("val", "test"), ("train", "dev")])
+def test_parts_that_ultralytics_does_not_know_are_refused(tmp_path, dataset, to, names):
+    with pytest.raises(UsageError) as caught:
+        export(dict.fromkeys(names, dataset), tmp_path / "yolo", to)
+    assert str(caught.value) == (
+        f"parts named {', '.join(names)}: YOLO knows train, val, test and needs train. Name them so, as "
+        "--split train=0.8,val=0.2, or choose another format."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["native"]
 
 
 def filled(line, width, height):
