@@ -278,7 +278,7 @@ def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, whi
     tables = json.loads(coco.read_text())
     for annotation in tables["annotations"]:
         if which == "bbox":
-            annotation["bbox"][0] += 1.0
+            annotation["bbox"][2] *= 0.5
         else:
             annotation["category_id"] = tables["categories"][0]["id"]
     changed = coco.with_name(f"{which}.json")
