@@ -8,6 +8,8 @@ import trimesh
 
 from sim2cam import images
 from sim2cam.cli.main import main
+from sim2cam.pipeline import start
+from sim2cam.pipeline.recipe import load_recipe
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,42 @@ def test_a_recipe_that_is_there_stays(place, monkeypatch, capsys):
         capsys.readouterr().err
     )
     assert (place / "kept.toml").read_text() == "kept"
+
+
+@pytest.mark.parametrize("longest_mm", [2, 10, 16, 19, 700, 3000])
+def test_a_first_recipe_suits_objects_of_any_size(longest_mm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "objects").mkdir()
+    trimesh.creation.box(np.array([1, 0.8, 0.5]) * longest_mm).export("objects/a.stl")
+    (tmp_path / "objects/a.toml").write_text('unit = "mm"')
+    assert main(["new", "mine", "--assets", "objects"]) == 0
+    assert load_recipe("mine.toml").categories == ("a",)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml", "objects"]
+
+
+def test_a_recipe_that_cannot_be_loaded_is_not_left(place, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "old.toml").write_text("kept")
+    monkeypatch.setattr(start, "recipe_text", lambda *_: "base = 3")
+    for name in ("broken", "old"):
+        assert main(["new", name, "--assets", "objects", "--overwrite"]) != 0
+    assert (place / "old.toml").read_text() == "kept"
+    assert not list(place.glob("*broken*"))
+    assert not list(place.glob(".*"))
+
+
+@pytest.mark.parametrize("has_card", [False, True])
+def test_a_recipe_is_not_written_where_a_card_is_read(place, tmp_path, has_card, capsys):
+    (tmp_path / "ball.obj").write_bytes((place / "objects/cup/b.obj").read_bytes())
+    if has_card:
+        (tmp_path / "ball.toml").write_text('unit = "mm"')
+    assert main(["new", str(tmp_path / "ball"), "--assets", str(tmp_path), "--overwrite"]) == 2
+    assert (
+        f"{tmp_path / 'ball.toml'} is where what is known of ball.obj is written. Choose another name, "
+        "or write the recipe into another folder."
+    ) in capsys.readouterr().err
+    assert (tmp_path / "ball.toml").exists() == has_card
+    assert main(["new", str(tmp_path / "balls"), "--assets", str(tmp_path), "-q"]) == 0
 
 
 def test_assets_are_listed_and_drawn(place, monkeypatch, capsys):
