@@ -114,11 +114,13 @@ def generate(
     return dataset
 
 
-def preview(recipe: Recipe, root: Path, *, seed: int) -> Dataset:
-    """Returns a data set of one shard of small stills, each of another scene, in the folder ``root``.
+def preview(recipe: Recipe, root: Path, *, seed: int, change: Change = NO_CHANGE) -> Dataset:
+    """Returns a data set of one shard of small stills in the folder ``root``: what the first camera
+    sees of the first scenes that ``generate`` makes, which are held to what is required at full size.
 
     Raises:
         SceneError: a scene cannot be settled.
+        UsageError: a change of what the recipe does not have.
     """
     render = recipe.render
     scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
@@ -130,17 +132,28 @@ def preview(recipe: Recipe, root: Path, *, seed: int) -> Dataset:
         channels=(),
         film=None,
     )
-    return generate(
-        replace(recipe, render=small), root, count=SAMPLES_PER_SHARD, seed=seed, workers=1,
-        resume=False, overwrite=False, progress=lambda done, total: None,
-    )  # fmt: skip
+    shrunk, full = replace(recipe, render=small), recipe.of_stills()
+    prepare_folder(root, _header(shrunk, seed, change), resume=False, overwrite=False)
+    scenes = (settled_scene(full, seed, index, change) for index in range(SAMPLES_PER_SHARD))
+    samples = (_scene_samples(shrunk, _retaken(scene, shrunk), seed) for scene in scenes)
+    write_shard(root, 0, itertools.chain.from_iterable(samples))
+    return read_dataset(root)
 
 
-def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str, float]:
+def _retaken(settled: SettledScene, recipe: Recipe) -> SettledScene:
+    """Returns a scene at rest with cameras of a recipe's size."""
+    scene = replace(settled.scene, cameras=recipe.composed(settled.drawn).cameras)
+    return replace(settled, scene=scene, film=(replace(settled.film[-1], scene=scene),))
+
+
+def estimate(
+    recipe: Recipe, *, count: int, seed: int, workers: int, change: Change = NO_CHANGE
+) -> dict[str, float]:
     """Returns shards, seconds and gigabytes that a data set would take, from a few trial samples.
 
     Raises:
         SceneError: a scene cannot be settled.
+        UsageError: a change of what the recipe does not have.
     """
     trials = max(_TRIALS, recipe.render.samples)
     shards = -(-count // SAMPLES_PER_SHARD)
@@ -148,7 +161,7 @@ def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str
         root = Path(folder)
         rasterizer()
         start = time.monotonic()
-        make_shard(Unit(recipe.to_json(), seed, root, 0, trials))
+        make_shard(Unit(recipe.to_json(), seed, root, 0, trials, change))
         seconds = time.monotonic() - start
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     share = count / trials

@@ -215,6 +215,10 @@ class Recipe:
         size = (self.render.width, self.render.height)
         return compose(drawn, *size, self.assets, self.skies, self.pictures)
 
+    def of_stills(self) -> Recipe:
+        """Returns the recipe of the same scenes at rest, without their films."""
+        return dataclasses.replace(self, render=dataclasses.replace(self.render, film=None))
+
     def file_names(self) -> dict[str, str]:
         """Returns how records call the files that scenes are made of, by their paths."""
         assets = {one.mesh.path: one.name for one in self.assets}

@@ -8,8 +8,9 @@ import trimesh
 
 from sim2cam import images
 from sim2cam.cli.main import main
-from sim2cam.pipeline import start
+from sim2cam.pipeline import generate, start
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.change import Change
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +142,27 @@ def test_a_bad_asset_fails_the_check_and_is_named(place, tmp_path, capsys):
 def test_render_needs_an_out_or_a_preview(capsys):
     assert main(["render", "dice", "--count", "4"]) == 2
     assert "give --out and --count, or --preview." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--count", "3"], "--count"),
+        (["--channels", "depth"], "--channels"),
+        (["--scenes", "sim"], "--scenes"),
+        (["--dry-run"], "--dry-run"),
+        (["--resume"], "--resume"),
+    ],
+)
+def test_a_preview_refuses_what_it_would_not_do(flags, named, capsys):
+    assert main(["render", "dice", "--preview", *flags]) == 2
+    assert f"--preview draws 16 stills of new scenes. Leave out {named}." in capsys.readouterr().err
+
+
+def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(generate, "settled_scene", lambda *args: asked.append(args[3]))
+    for flags in (["--preview", "--out", "p.png"], ["--dry-run", "--out", "d", "--count", "4"]):
+        with pytest.raises(AttributeError):  # of None, which is no scene
+            main(["render", "dice", *flags, "--redraw", "light", "--set", "die/edge_m=0.02"])
+    assert asked == 2 * [Change({"light": 1}, {"die/edge_m": 0.02})]
