@@ -21,12 +21,19 @@ def change_of(redraw: str | None, settings: tuple[str, ...]) -> Change:
         settings: ``FACTOR=VALUE`` each.
 
     Raises:
-        UsageError: a setting without a value.
+        UsageError: a setting without a value, one that is given twice, or a group without a name.
     """
     from sim2cam.randomize.change import Change
 
-    groups = [group for group in (redraw or "").split(",") if group]
-    return Change(dict.fromkeys(groups, 1), dict(map(_setting, settings)))
+    groups = [] if redraw is None else redraw.split(",")
+    if "" in groups:
+        raise UsageError(f"--redraw {redraw}: give GROUPS, as light,die/3.")
+    found: dict[str, Value] = {}
+    for factor, value in map(_setting, settings):
+        if factor in found:
+            raise UsageError(f"--set {factor} is given twice. Leave one of them out.")
+        found[factor] = value
+    return Change(dict.fromkeys(groups, 1), found)
 
 
 def _setting(text: str) -> tuple[str, Value]:

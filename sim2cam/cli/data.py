@@ -58,7 +58,7 @@ class Render:
 
     def execute(self) -> None:
         """Renders the data set."""
-        from sim2cam.pipeline.generate import estimate, generate
+        from sim2cam.pipeline.generate import estimate, generate, unfound
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.rasterizer import rasterizer
 
@@ -100,6 +100,8 @@ class Render:
             change=change,
             scenes=self.scenes,
         )
+        for name in unfound(change, out):
+            console.say(f"no scene has {name}: nothing of it was changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
         console.say(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
         if self.talk.json:
@@ -135,13 +137,15 @@ class Render:
 
     def _preview(self, recipe: Recipe, change: Change) -> None:
         from sim2cam import images
-        from sim2cam.pipeline.generate import preview
+        from sim2cam.pipeline.generate import preview, unfound
         from sim2cam.report.sheet import sample_sheet
 
         picture = self.out or Path(f"{recipe.name}-preview.png")
         with tempfile.TemporaryDirectory() as folder:
             samples = preview(recipe, Path(folder) / "d", seed=self.seed, change=change)
             images.write_bytes(picture, images.encode_png(sample_sheet(samples)))
+            for name in unfound(change, samples.root):
+                self.talk.console().say(f"no scene has {name}: nothing of it was changed.")
         self.talk.tell(f"picture: {picture}", picture=str(picture))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.card import card_of, write_card
-from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.reader import read_dataset, read_scenes
 from sim2cam.dataset.sample import Dataset, Gains, Moment, RawFormat
 from sim2cam.dataset.writer import (
     FORMAT_VERSION,
@@ -134,9 +134,15 @@ def preview(recipe: Recipe, root: Path, *, seed: int, change: Change = NO_CHANGE
     )
     shrunk, full = replace(recipe, render=small), recipe.of_stills()
     prepare_folder(root, _header(shrunk, seed, change), resume=False, overwrite=False)
-    scenes = (settled_scene(full, seed, index, change) for index in range(SAMPLES_PER_SHARD))
-    samples = (_scene_samples(shrunk, _retaken(scene, shrunk), seed) for scene in scenes)
-    write_shard(root, 0, itertools.chain.from_iterable(samples))
+    scenes: list[dict[str, Any]] = []
+
+    def samples() -> Iterator[NewSample]:
+        for index in range(SAMPLES_PER_SHARD):
+            settled = _retaken(settled_scene(full, seed, index, change), shrunk)
+            scenes.append(_scene_facts(settled, shrunk))
+            yield from _scene_samples(shrunk, settled, seed)
+
+    write_shard(root, 0, samples(), scenes)
     return read_dataset(root)
 
 
@@ -144,6 +150,15 @@ def _retaken(settled: SettledScene, recipe: Recipe) -> SettledScene:
     """Returns a scene at rest with cameras of a recipe's size."""
     scene = replace(settled.scene, cameras=recipe.composed(settled.drawn).cameras)
     return replace(settled, scene=scene, film=(replace(settled.film[-1], scene=scene),))
+
+
+def unfound(change: Change, root: Path) -> tuple[str, ...]:
+    """Returns what a change names that none of the scenes of a data set has."""
+    names = dict.fromkeys(change.instances())
+    for scene in read_scenes(root) if names else ():
+        there = {path.rpartition("/")[0] for path in scene.drawn} | scene.drawn.keys()
+        names = {name: None for name in names if name not in there}
+    return tuple(names)
 
 
 def estimate(

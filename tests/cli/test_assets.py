@@ -166,3 +166,38 @@ def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_pa
         with pytest.raises(AttributeError):  # of None, which is no scene
             main(["render", "dice", *flags, "--redraw", "light", "--set", "die/edge_m=0.02"])
     assert asked == 2 * [Change({"light": 1}, {"die/edge_m": 0.02})]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--redraw", ","], "--redraw ,: give GROUPS, as light,die/3."),
+        (["--redraw", "light,"], "--redraw light,: give GROUPS, as light,die/3."),
+        (
+            ["--set", "light/warmth=1", "--set", "light/warmth=0"],
+            "--set light/warmth is given twice. Leave one of them out.",
+        ),
+        (["--redraw", "view/4"], "there is no 'view/4': scenes have view/0 to view/3 at most."),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(flags, message, tmp_path, capsys):
+    out = tmp_path / "d"
+    assert (
+        main(["render", "dice", "--out", str(out), "--count", "4", "--workers", "1", *flags]) == 2
+    )
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_change_of_what_no_scene_of_a_run_has_is_said(tmp_path, capsys):
+    (tmp_path / "few.toml").write_text(
+        "base = 'dice'\n[render]\nwidth = 64\nheight = 64\nviews = 1\n[domain.layout]\n"
+        "die_count = { kind = 'choice', options = [2, 3, 30], weights = [0.5, 0.5, 0] }"
+    )
+    render = ["render", str(tmp_path / "few.toml"), "--count", "2", "--workers", "1"]
+    flags = ["--redraw", "die/1,die/20", "--set", "die/21/edge_m=0.02"]
+    assert main([*render, "--out", str(tmp_path / "d"), *flags]) == 0
+    said = capsys.readouterr().err
+    assert "no scene has die/20: nothing of it was changed.\n" in said
+    assert "no scene has die/21/edge_m: nothing of it was changed.\n" in said
+    assert "die/1:" not in said
