@@ -562,21 +562,21 @@ def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> s
         return did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
+    return _number_problem(path, value)
+
+
+def _number_problem(path: str, value: Value) -> str | None:
     low, high = bounds_of(path)
     is_inside = not isinstance(value, bool | str) and low <= value <= high and math.isfinite(value)
-    if _is_whole(path):
-        is_inside = is_inside and isinstance(value, int)
-        return None if is_inside else f"Allowed: whole numbers{_between(low, high)}"
-    return None if is_inside else f"Allowed: numbers{_between(low, high)}"
+    whole = _is_whole(path)
+    if is_inside and not (whole and isinstance(value, float)):
+        return None
+    words = f"from {low:g} to {high:g}"
+    if math.isinf(high):
+        words = "that are finite" if math.isinf(low) else f"of {low:g} or more"
+    return f"Allowed: {'whole ' if whole else ''}numbers {words}"
 
 
 def _is_whole(path: str) -> bool:
     group, *_, factor = path.split("/")
     return factor.endswith("_count") or not _WHOLE.isdisjoint((factor, f"{group}.{factor}"))
-
-
-def _between(low: float, high: float) -> str:
-    """Returns the bounds of a number in words."""
-    if math.isinf(low) and math.isinf(high):
-        return " that are finite"
-    return f" of {low:g} or more" if math.isinf(high) else f" from {low:g} to {high:g}"

@@ -44,7 +44,10 @@ class Render:
     redraw: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
     """Comma-separated groups, as light or die/3, that are drawn anew in every scene; all else stays
     as it is without this flag, so that pictures of equal names make pairs."""
-    settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="FACTOR=VALUE")] = ()
+    settings: Annotated[
+        tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]],
+        tyro.conf.arg(name="set", metavar="FACTOR=VALUE [FACTOR=VALUE ...]"),
+    ] = ()
     """The same with factors that are set, as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
     scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
     """Take the settled scenes of this data set of the same recipe and seed instead of settling them

@@ -159,13 +159,16 @@ def test_a_preview_refuses_what_it_would_not_do(flags, named, capsys):
     assert f"--preview draws 16 stills of new scenes. Leave out {named}." in capsys.readouterr().err
 
 
+SETS = ["--set", "die/edge_m=0.02", "--set", "light/warmth=0"]
+
+
 def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(generate, "settled_scene", lambda *args: asked.append(args[3]))
     for flags in (["--preview", "--out", "p.png"], ["--dry-run", "--out", "d", "--count", "4"]):
         with pytest.raises(AttributeError):  # of None, which is no scene
-            main(["render", "dice", *flags, "--redraw", "light", "--set", "die/edge_m=0.02"])
-    assert asked == 2 * [Change({"light": 1}, {"die/edge_m": 0.02})]
+            main(["render", "dice", *flags, "--redraw", "light", *SETS])
+    assert asked == 2 * [Change({"light": 1}, {"die/edge_m": 0.02, "light/warmth": 0})]
 
 
 @pytest.mark.parametrize(
