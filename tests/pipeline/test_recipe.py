@@ -1,4 +1,5 @@
 import os
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,37 @@ def test_groups_that_are_left_out_leave_no_trace_in_the_facts():
     assert "speckle_contrast" not in full["domain"]["depth_camera"]
 
 
+def test_what_a_base_has_can_be_taken_out(tmp_path):
+    groups = (
+        "mosaic",
+        "processing",
+        "automatics",
+        "defocus",
+        "lateral_color",
+        "field_blur",
+        "glare",
+    )
+    out = "".join(f"{name} = false\n" for name in (*groups, "dirt", "droplets"))
+    (tmp_path / "plain.toml").write_text(
+        f"base = 'dice-camera'\nname = 'dice'\n[render]\nchannels = ['depth', 'ids']\n[domain]\n{out}"
+    )
+    plain, camera = load_recipe(str(tmp_path / "plain.toml")), load_recipe("dice-camera")
+    sensor = load_recipe("dice").domain.sensor
+    assert replace(plain.domain, sensor=sensor) == load_recipe("dice").domain
+    assert plain.domain.sensor == camera.domain.sensor
+    (tmp_path / "again.toml").write_text(
+        "base = 'plain.toml'\n[domain.dirt]\ncoverage = 0.1\nloss = 0.2"
+    )
+    assert asdict(load_recipe(str(tmp_path / "again.toml")).domain.dirt)["seed"] is None
+    (tmp_path / "free.toml").write_text(
+        "base = ['dice-film', 'dice-balanced']\n[render]\nfilm = false\nchannels = []\n"
+        "[require]\nsixes = false"
+    )
+    free = load_recipe(str(tmp_path / "free.toml"))
+    assert free.render.film is None
+    assert "sixes" not in free.require
+
+
 def test_a_distribution_is_replaced_whole(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text('base = "dice"\n[domain.light]\nwarmth = { kind = "constant", value = 0.0 }\n')
@@ -50,6 +82,8 @@ BAD = [
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=0.0\nhihg=1.0", "unknown key 'domain.light.warmth.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
     ("base = 'dice'\n[domain.layout.die_count]\nkind='constant'\nvalue='three'", "'domain.layout.die_count' cannot be 'three'. Allowed: whole numbers from 1 to 128."),
     ("base = 'dice'\n[domain.layout.die_count]\nkind='integers'\nlow=1\nhigh=500", "'domain.layout.die_count' cannot be 500. Allowed: whole numbers from 1 to 128."),
+    ("base = 'dice-camera'\n[domain]\nmosaik = false", "unknown key 'domain.mosaik'. Did you mean 'mosaic'? Allowed: "),
+    ("base = 'dice'\n[domain]\nlight = false", "key 'domain.light' is missing."),
     ("base = 'dice'\n[domain.layout]\ndie_count = 3.7", "'domain.layout.die_count' cannot be 3.7. Allowed: whole numbers from 1 to 128, as kind = \"integers\" draws them."),
     ("base = 'dice'\n[domain.layout.die_count]\nkind='uniform'\nlow=2\nhigh=5", "'domain.layout.die_count' cannot be 2.0. Allowed: whole numbers from 1 to 128, as kind = \"integers\" draws them."),
     ("base = 'dice'\n[domain.layout]\ndie_count = { kind = 'sum', of = [0.5, { kind = 'integers', low = 2, high = 5 }] }", "'domain.layout.die_count' cannot be 2.5. Allowed: whole numbers"),
