@@ -216,8 +216,9 @@ class Recipe:
         return compose(drawn, *size, self.assets, self.skies, self.pictures)
 
     def of_stills(self) -> Recipe:
-        """Returns the recipe of the same scenes at rest, without their films."""
-        return dataclasses.replace(self, render=dataclasses.replace(self.render, film=None))
+        """Returns the recipe of the same scenes at rest: pictures alone, no films."""
+        stills = dataclasses.replace(self.render, film=None, channels=())
+        return dataclasses.replace(self, render=stills)
 
     def file_names(self) -> dict[str, str]:
         """Returns how records call the files that scenes are made of, by their paths."""

@@ -147,6 +147,13 @@ def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_pat
             assert one.box_xyxy == pytest.approx([400 / 640 * x for x in other.box_xyxy], abs=1.5)
 
 
+def test_a_preview_of_films_shows_scenes_at_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(generate_module, "SAMPLES_PER_SHARD", 1)
+    (still,) = preview(load_recipe("dice-film"), tmp_path / "d", seed=0).samples
+    assert still.moment.frame == 0
+    assert still.channels == {}
+
+
 def test_ends_are_those_of_a_scene_that_is_required_at_full_size():
     (tilt,) = [one for one in survey(LARGE.domain, 0, count=1, views=1) if one.factor == "tilt_rad"]
     assert None not in list(pictures_at_ends(LARGE, 0, [tilt]))
