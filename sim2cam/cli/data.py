@@ -32,7 +32,7 @@ class Render:
     count: int | None = None
     """Number of pictures."""
     preview: bool = False
-    """Only draw 16 small samples with their labels into one picture."""
+    """Only draw 16 small samples, of the first scenes, with their labels into one picture."""
     seed: int = 0
     """Decides every draw; 0 is a seed like any other."""
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
