@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -45,6 +46,13 @@ class Chance:
         path = "/".join(part for part in self.path.split("/") if not part.isdecimal())
         rng = self._stream(f"shared/{path}", self.index, self.attempt + self.redraws)
         return replace(self, rng=rng, path=path)
+
+    def twin(self) -> Chance:
+        """Returns one that gives what this one is going to give, and leaves this one as it is."""
+        other = replace(self, rng=copy.deepcopy(self.rng))
+        if "shared" in vars(self):
+            vars(other)["shared"] = self.shared.twin()
+        return other
 
     @property
     def number(self) -> str | None:

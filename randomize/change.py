@@ -39,6 +39,10 @@ class Change:
             return None
         return self.settings.get(path, self.settings.get(_unnumbered(path)))
 
+    def instances(self) -> tuple[str, ...]:
+        """Returns what it names of a single instance of a group: ``die/3``, ``die/3/edge_m``."""
+        return tuple(n for n in (*self.redraws, *self.settings) if _unnumbered(n) != n)
+
     def again(self) -> Change:
         """Returns the change with each of its groups drawn once more."""
         return replace(self, redraws={name: times + 1 for name, times in self.redraws.items()})

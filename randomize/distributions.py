@@ -2,7 +2,8 @@
 
 They add up and multiply, ``Uniform(0, 1) * 2 + Normal(...)``, refer to other factors, share a draw,
 and change over with the scene index. A plain number, word or yes/no stands for a constant. Each
-knows its extremes: the values between which, or among which, all its draws lie.
+knows its extremes: the values between which, or among which, all its draws lie; they are int where all
+of these are whole.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, TypeAdapter
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from sim2cam.errors import did_you_mean
 from sim2cam.randomize.chance import Chance, Value
@@ -94,7 +95,7 @@ class Uniform(Term):
 
     def extremes(self, look: Look) -> Values:
         """Returns both ends."""
-        return self.low, self.high
+        return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class LogUniform(Term):
 
     def extremes(self, look: Look) -> Values:
         """Returns both ends."""
-        return self.low, self.high
+        return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class Normal(Term):
 
     def extremes(self, look: Look) -> Values:
         """Returns both ends."""
-        return self.low, self.high
+        return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class Curve(Term):
 
     def extremes(self, look: Look) -> Values:
         """Returns the first and the last value."""
-        return self.points[0][0], self.points[-1][0]
+        return float(self.points[0][0]), float(self.points[-1][0])
 
 
 @dataclass(frozen=True)
@@ -305,7 +306,7 @@ class Power(Term):
             low > 0 or (low == 0 and self.exponent >= 0),
             f"power {self.exponent:g} needs numbers {least}, not {low:g}",
         )
-        return low**self.exponent, high**self.exponent
+        return float(low**self.exponent), float(high**self.exponent)
 
 
 @dataclass(frozen=True)
@@ -322,13 +323,18 @@ class Clip(Term):
 
     def draw(self, chance: Chance) -> float:
         """Returns its draw, in [low, high]."""
-        (value,) = _numbers(self.kind, [self.of.draw(chance)])
-        return min(max(value, self.low), self.high)
+        return self._clipped(*_numbers(self.kind, [self.of.draw(chance)]))
 
     def extremes(self, look: Look) -> Values:
         """Returns both ends, clipped."""
         found = _numbers(self.kind, self.of.extremes(look))
-        return tuple(min(max(v, self.low), self.high) for v in (min(found), max(found)))
+        return self._clipped(min(found)), self._clipped(max(found))
+
+    def _clipped(self, value: float) -> float:
+        """Returns the value in [low, high]; a whole one stays int where its bound is whole."""
+        moved = min(max(value, self.low), self.high)
+        is_whole = isinstance(value, int) and float(moved).is_integer()
+        return int(moved) if is_whole else moved
 
 
 @dataclass(frozen=True)
@@ -386,7 +392,7 @@ class Shared(Term):
 class Given(Term):
     """One distribution for each value of another factor, ``otherwise`` for all that are not named.
 
-    Cases are named as in JSON: ``wood``, ``3``, ``true``.
+    Cases are named as in JSON: ``wood``, ``3`` (for 3.0, too), ``true``.
     """
 
     factor: str
@@ -411,9 +417,14 @@ class Given(Term):
         )
         for name in names if self.otherwise is None else ():
             _require(name in self.cases, f"given has no case for '{self.factor}' = {name}")
-        for name in self.cases if listed else ():
-            hint = f"'{self.factor}' is never '{name}'. {did_you_mean(name, names)}"
-            _require(name in names, f"given: {hint}")
+        numbers = [value for value in found if not isinstance(value, bool | str)]
+        for name in self.cases:
+            ends = f"{case_name(min(numbers))} to {case_name(max(numbers))}" if numbers else ""
+            hint = did_you_mean(name, names) if listed else f"Allowed: {ends}, as 2 or 0.5"
+            _require(
+                name in names or _is_within(name, numbers),
+                f"given: '{self.factor}' is never '{name}'. {hint}",
+            )
         parts = [*self.cases.values(), *([self.otherwise] if self.otherwise else [])]
         return tuple(value for part in parts for value in part.extremes(look))
 
@@ -512,9 +523,7 @@ class Schedule(Term):
         if later in (0, None):
             return self.over[0 if later == 0 else -1][1].draw(chance)
         (start, before), (end, after) = self.over[later - 1 : later + 1]
-        state = chance.rng.bit_generator.state
-        old = before.draw(chance)
-        chance.rng.bit_generator.state = state
+        old = before.draw(chance.twin())
         return _between(old, after.draw(chance), (chance.index - start) / (end - start), chance)
 
     def extremes(self, look: Look) -> Values:
@@ -555,8 +564,22 @@ _ADAPTER: TypeAdapter[Distribution] = TypeAdapter(Distribution)
 
 
 def case_name(value: Value) -> str:
-    """Returns how a case of ``given`` names a value."""
-    return str(value).lower() if isinstance(value, bool) else f"{value}"
+    """Returns how a case of ``given`` names a value: ``wood``, ``true``, ``3`` for 3.0, too."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)
+
+
+def _is_within(name: str, numbers: Sequence[float]) -> bool:
+    """Returns whether a case, as ``case_name`` writes it, is one of the numbers between some."""
+    try:
+        value = float(name)
+    except ValueError:
+        return False
+    are_whole = all(isinstance(number, int) for number in numbers)
+    is_there = bool(numbers) and min(numbers) <= value <= max(numbers)
+    return is_there and name == case_name(value) and (value.is_integer() or not are_whole)
 
 
 def check_shares(kind: str, shares: tuple[int, ...], count: int) -> None:
@@ -632,9 +655,19 @@ def _numbers(kind: str, values: Any) -> list[float]:
 
 
 def _normal_between(low: float, high: float, share: float) -> float:
-    """Returns the number below which a share lies of the normal law from low to high."""
+    """Returns the number below which a share lies of the normal law from low to high.
+
+    Low is 0 or less. Where next to nothing of the law lies below high, logarithms of shares keep digits
+    that the shares themselves do not have.
+    """
+    if high < _FAR:
+        above_low = share + (1 - share) * math.exp(log_ndtr(low) - log_ndtr(high))
+        return float(ndtri_exp(log_ndtr(high) + math.log(above_low))) if above_low else low
     below = ndtr(low)
     return float(ndtri(below + share * (ndtr(high) - below)))
+
+
+_FAR = -37.0  # standard deviations, below which a share is less than floats have all digits of
 
 
 def _require(holds: bool, problem: str) -> None:

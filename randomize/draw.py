@@ -11,31 +11,36 @@ from sim2cam.randomize.chance import Chance, Value
 from sim2cam.randomize.change import NO_CHANGE, Change
 from sim2cam.randomize.distributions import Distribution
 from sim2cam.randomize.domain import ONCE, Domain, factor_at, factors_of
-from sim2cam.randomize.references import check_path
+from sim2cam.randomize.references import check_path, extremes_of
 from sim2cam.scene.picture_facts import PictureFacts
 from sim2cam.seeds import stream
 
-PER_DIE = ("die", "die_color", "die_surface")
-PER_OBJECT = ("object", "object_surface")
-PER_FIXTURE = ("fixture", "fixture_surface")
-PER_BLOCK = ("block", "block_surface")
-PER_BOARD = ("board", "board_surface")
-PER_CARD = ("card", "card_surface")
-PER_TWISTY = ("twisty", "twisty_color", "twisty_surface")
-PER_TIN = ("tin", "tin_label", "tin_surface")
-PER_CARTON = ("carton", "carton_label", "carton_surface")
-PER_BOLT = ("bolt", "bolt_surface")
-PER_NUT = ("nut", "nut_surface")
-PER_CABLE = ("cable", "cable_surface")
-PER_PAPER = ("paper", "paper_label", "paper_surface")
-PER_HAND = ("hand", "hand_surface")
-PER_DISTRACTOR = ("distractor", "distractor_surface")
-PER_DECAL = ("decal",)
 PER_VIEW = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
     "mosaic", "processing", "automatics",
     "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets",
 )  # fmt: skip
+COUNTED = {
+    "layout/die_count": ("die", "die_color", "die_surface"),
+    "layout/object_count": ("object", "object_surface"),
+    "layout/fixture_count": ("fixture", "fixture_surface"),
+    "layout/block_count": ("block", "block_surface"),
+    "layout/board_count": ("board", "board_surface"),
+    "layout/card_count": ("card", "card_surface"),
+    "layout/twisty_count": ("twisty", "twisty_color", "twisty_surface"),
+    "layout/tin_count": ("tin", "tin_label", "tin_surface"),
+    "layout/carton_count": ("carton", "carton_label", "carton_surface"),
+    "layout/bolt_count": ("bolt", "bolt_surface"),
+    "layout/nut_count": ("nut", "nut_surface"),
+    "layout/cable_count": ("cable", "cable_surface"),
+    "layout/paper_count": ("paper", "paper_label", "paper_surface"),
+    "layout/hand_count": ("hand", "hand_surface"),
+    "layout/distractor_count": ("distractor", "distractor_surface"),
+    "layout/decal_count": ("decal",),
+    "light/lamp_count": ("lamp",),
+    "light/near_count": ("near_light",),
+}
+"""Groups of which a scene has as many instances as a factor says; of all others one for each view."""
 
 
 @dataclass(frozen=True)
@@ -127,32 +132,41 @@ def draw(
 
     for name in ONCE:
         draw_group(name)
-    repeats = (
-        (PER_DIE, values.get("layout/die_count", 0)),
-        (PER_OBJECT, values.get("layout/object_count", 0)),
-        (PER_FIXTURE, values.get("layout/fixture_count", 0)),
-        (PER_BLOCK, values.get("layout/block_count", 0)),
-        (PER_BOARD, values.get("layout/board_count", 0)),
-        (PER_CARD, values.get("layout/card_count", 0)),
-        (PER_TWISTY, values.get("layout/twisty_count", 0)),
-        (PER_TIN, values.get("layout/tin_count", 0)),
-        (PER_CARTON, values.get("layout/carton_count", 0)),
-        (PER_BOLT, values.get("layout/bolt_count", 0)),
-        (PER_NUT, values.get("layout/nut_count", 0)),
-        (PER_CABLE, values.get("layout/cable_count", 0)),
-        (PER_PAPER, values.get("layout/paper_count", 0)),
-        (PER_HAND, values.get("layout/hand_count", 0)),
-        (PER_DISTRACTOR, values["layout/distractor_count"]),
-        (PER_DECAL, values.get("layout/decal_count", 0)),
-        (("lamp",), values["light/lamp_count"]),
-        (("near_light",), values.get("light/near_count", 0)),
-        (PER_VIEW, views),
-    )
-    for names, count in repeats:
+    repeats = [(names, values.get(count, 0)) for count, names in COUNTED.items()]
+    for names, count in (*repeats, (PER_VIEW, views)):
         for name in names:
             for i in range(int(count)):
                 draw_group(name, f"/{i}")
     return Draw(values, views)
+
+
+def check_instances(domain: Domain, change: Change, views: int) -> None:
+    """Refuses a change of an instance that no scene can have.
+
+    Args:
+        domain: the distributions.
+        change: of what there is.
+        views: number of cameras.
+
+    Raises:
+        UsageError: naming it and how many there are at most.
+    """
+    for name in change.instances():
+        group, number, *_ = name.split("/")
+        count = next((path for path, names in COUNTED.items() if group in names), None)
+        most = views if count is None else _most(domain, count, change)
+        if int(number) >= most:
+            known = f"{group}/0 to {group}/{most - 1} at most" if most else f"no {group}"
+            raise UsageError(f"there is no '{name}': scenes have {known}.")
+
+
+def _most(domain: Domain, path: str, change: Change) -> int:
+    """Returns the most that a count can be."""
+    if path in change.settings:
+        return int(change.settings[path])
+    distribution = factor_at(domain, path)
+    place = f"domain.{path.replace('/', '.')}"
+    return max(map(int, extremes_of(domain, distribution, place))) if distribution else 0
 
 
 def draw_beside(

@@ -98,6 +98,11 @@ _FLAGS = (
     "labelled",
     "sun",
 )
+_WHOLE = {
+    "columns", "rows", "first_marker", "layers", "scramble", "decal.length", "droplets.count",
+    "mosaic.bits", "jpeg_quality", "seed", "noise_seed", "pattern_seed",
+}  # fmt: skip
+"""Numbers that are counted, besides those that end so."""
 _SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _OFF_MIDDLE = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -247,6 +252,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "size_m": (0.002, 0.5),
     "flatness": (0, 5),
     "slimness": (0.02, 5),
+    "light.warmth": (-1, 1),
+    "near_light.warmth": (-1, 1),
     "sky_level": _POSITIVE,
     "horizon": (0, 100),
     "level": (0, 1e6),
@@ -325,9 +332,12 @@ def check_domain(
         for factor, distribution in factors_of(getattr(domain, group.name)):
             place = f"domain.{group.name}.{factor}"
             for value in extremes_of(domain, distribution, place):
-                problem = _problem(f"{group.name}/{factor}", value, words)
+                path = f"{group.name}/{factor}"
+                problem = _problem(path, value, words)
                 if problem:
-                    raise ValueError(f"'{place}' cannot be {value!r}. {problem}")
+                    how = _is_whole(path) and isinstance(value, float)
+                    hint = ', as kind = "integers" draws them' if how else ""
+                    raise ValueError(f"'{place}' cannot be {value!r}. {problem}{hint}")
     _check_presence(domain)
     _check_finish(domain)
     _check_lamps(domain)
@@ -546,13 +556,28 @@ def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> s
         return f"Allowed: what is printed, up to {MOST_LETTERS} letters of ASCII"
     allowed = words.get(name) or words.get(factor)
     if factor == "material" and value in TRANSPARENT:
-        return f"Nothing is transparent here: {did_you_mean(str(value), allowed or ())}"
+        return f"Nothing is transparent here. {did_you_mean(str(value), allowed or ())}"
     if factor in ("heading", "text") or (allowed and value in allowed):
         return None
     if allowed:
         return did_you_mean(str(value), allowed)
     if factor in _FLAGS:
         return None if isinstance(value, bool) else "Allowed: true, false"
+    return _number_problem(path, value)
+
+
+def _number_problem(path: str, value: Value) -> str | None:
     low, high = bounds_of(path)
     is_inside = not isinstance(value, bool | str) and low <= value <= high and math.isfinite(value)
-    return None if is_inside else f"Allowed: numbers from {low:g} to {high:g}"
+    whole = _is_whole(path)
+    if is_inside and not (whole and isinstance(value, float)):
+        return None
+    words = f"from {low:g} to {high:g}"
+    if math.isinf(high):
+        words = "that are finite" if math.isinf(low) else f"of {low:g} or more"
+    return f"Allowed: {'whole ' if whole else ''}numbers {words}"
+
+
+def _is_whole(path: str) -> bool:
+    group, *_, factor = path.split("/")
+    return factor.endswith("_count") or not _WHOLE.isdisjoint((factor, f"{group}.{factor}"))

@@ -12,6 +12,7 @@ from sim2cam.cli.options import Talk
 from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
+    from sim2cam.pipeline.recipe import Recipe
     from sim2cam.render.assets.importer import Imported
 
 
@@ -73,21 +74,25 @@ class New:
 
     def execute(self) -> None:
         """Writes the recipe, and says what to do next."""
-        from sim2cam import images
         from sim2cam.dataset.captures import read_captures
-        from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.start import recipe_text
         from sim2cam.render.assets.files import asset_names
         from sim2cam.render.assets.importer import import_assets
 
         path = self.name if self.name.suffix == ".toml" else Path(f"{self.name}.toml")
+        folder = self.assets.resolve()
+        names = asset_names(folder)
+        for name in names:
+            if (folder / name).with_suffix(".toml") == path.resolve():
+                raise UsageError(
+                    f"{path} is where what is known of {name} is written. Choose another name, or "
+                    "write the recipe into another folder."
+                )
         if path.exists() and not self.overwrite:
             raise UsageError(f"{path} is there already. Choose another name or add --overwrite.")
-        folder = self.assets.resolve()
-        found = list(import_assets(folder, asset_names(folder)))
+        found = list(import_assets(folder, names))
         captures = read_captures(self.captures) if self.captures else None
-        images.write_bytes(path, recipe_text(path.absolute(), folder, found, captures).encode())
-        recipe = load_recipe(str(path))
+        recipe = _written(path, recipe_text(path.absolute(), folder, found, captures))
         console = self.talk.console()
         console.say(f"recipe: {path} ({len(found)} objects in {len(recipe.categories)} categories)")
         for one in found:
@@ -99,6 +104,24 @@ class New:
         console.say(f"next: sim2cam render {path} --preview")
         if self.talk.json:
             console.result({"recipe": str(path), "categories": recipe.categories})
+
+
+def _written(path: Path, text: str) -> Recipe:
+    """Returns the recipe of a text that is written to a file, where it can be loaded."""
+    from sim2cam import images
+    from sim2cam.pipeline.recipe import load_recipe
+
+    draft = path.with_name(f".{path.name}")  # beside it, as folders are named from there
+    with images.writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(text.encode())
+    try:
+        recipe = load_recipe(str(draft))
+        with images.writing(path):
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return recipe
 
 
 def _table(found: list[Imported]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from sim2cam.errors import UsageError
@@ -13,20 +14,27 @@ if TYPE_CHECKING:
 _WORDS = {"true": True, "false": False}
 
 
-def change_of(redraw: str | None, settings: tuple[str, ...]) -> Change:
+def change_of(redraw: str | None, settings: tuple[tuple[str, ...], ...]) -> Change:
     """Returns the change that the flags ask for.
 
     Args:
         redraw: comma-separated groups.
-        settings: ``FACTOR=VALUE`` each.
+        settings: ``FACTOR=VALUE`` each, of each flag.
 
     Raises:
-        UsageError: a setting without a value.
+        UsageError: a setting without a value, one that is given twice, or a group without a name.
     """
     from sim2cam.randomize.change import Change
 
-    groups = [group for group in (redraw or "").split(",") if group]
-    return Change(dict.fromkeys(groups, 1), dict(map(_setting, settings)))
+    groups = [] if redraw is None else redraw.split(",")
+    if "" in groups:
+        raise UsageError(f"--redraw {redraw}: give GROUPS, as light,die/3.")
+    found: dict[str, Value] = {}
+    for factor, value in map(_setting, itertools.chain.from_iterable(settings)):
+        if factor in found:
+            raise UsageError(f"--set {factor} is given twice. Leave one of them out.")
+        found[factor] = value
+    return Change(dict.fromkeys(groups, 1), found)
 
 
 def _setting(text: str) -> tuple[str, Value]:

@@ -16,6 +16,7 @@ from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
     from sim2cam.pipeline.recipe import Recipe
+    from sim2cam.randomize.change import Change
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class Render:
     count: int | None = None
     """Number of pictures."""
     preview: bool = False
-    """Only draw 16 small samples with their labels into one picture."""
+    """Only draw 16 small samples, of the first scenes, with their labels into one picture."""
     seed: int = 0
     """Decides every draw; 0 is a seed like any other."""
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
@@ -43,7 +44,10 @@ class Render:
     redraw: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
     """Comma-separated groups, as light or die/3, that are drawn anew in every scene; all else stays
     as it is without this flag, so that pictures of equal names make pairs."""
-    settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="FACTOR=VALUE")] = ()
+    settings: Annotated[
+        tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]],
+        tyro.conf.arg(name="set", metavar="FACTOR=VALUE [FACTOR=VALUE ...]"),
+    ] = ()
     """The same with factors that are set, as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
     scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
     """Take the settled scenes of this data set of the same recipe and seed instead of settling them
@@ -57,13 +61,12 @@ class Render:
 
     def execute(self) -> None:
         """Renders the data set."""
-        from sim2cam.pipeline.generate import estimate, generate
+        from sim2cam.pipeline.generate import estimate, generate, unfound
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.rasterizer import rasterizer
 
         check_numbers(seed=self.seed, workers=self.workers)
-        if not self.preview:
-            self._check_out()
+        self._check_preview() if self.preview else self._check_out()
         recipe = load_recipe(self.recipe)
         render = recipe.render
         if self.size is not None:
@@ -73,14 +76,17 @@ class Render:
             names = tuple(name for name in self.channels.split(",") if name)
             render = _checked(render, channels=names)
         recipe = _checked(recipe, render=render)
+        change = change_of(self.redraw, self.settings)
         console = self.talk.console()
         console.say(f"renderer: {rasterizer().name}")
         if self.preview:
-            self._preview(recipe)
+            self._preview(recipe, change)
             return
         out, count = self._check_out()
         if self.dry_run:
-            plan = estimate(recipe, count=count, seed=self.seed, workers=self.workers)
+            plan = estimate(
+                recipe, count=count, seed=self.seed, workers=self.workers, change=change
+            )
             console.result(plan) if self.talk.json else console.table(
                 f"{plan['shards']} shards, about {plan['seconds']:.0f} s and {plan['gigabytes']:.3f} GB"
             )
@@ -94,9 +100,11 @@ class Render:
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
             progress=console.progress("rendering"),
-            change=change_of(self.redraw, self.settings),
+            change=change,
             scenes=self.scenes,
         )
+        for name in unfound(change, out):
+            console.say(f"no scene has {name}: nothing of it was changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
         console.say(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
         if self.talk.json:
@@ -114,15 +122,33 @@ class Render:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
         return self.out, self.count
 
-    def _preview(self, recipe: Recipe) -> None:
+    def _check_preview(self) -> None:
+        """Refuses what 16 small stills cannot show.
+
+        Raises:
+            UsageError: naming it.
+        """
+        asked = {
+            "--count": self.count is not None,
+            "--channels": self.channels is not None,
+            "--scenes": self.scenes is not None,
+            "--dry-run": self.dry_run,
+            "--resume": self.folder.resume,
+        }
+        for flag in (flag for flag, is_asked in asked.items() if is_asked):
+            raise UsageError(f"--preview draws 16 stills of new scenes. Leave out {flag}.")
+
+    def _preview(self, recipe: Recipe, change: Change) -> None:
         from sim2cam import images
-        from sim2cam.pipeline.generate import preview
+        from sim2cam.pipeline.generate import preview, unfound
         from sim2cam.report.sheet import sample_sheet
 
         picture = self.out or Path(f"{recipe.name}-preview.png")
         with tempfile.TemporaryDirectory() as folder:
-            samples = preview(recipe, Path(folder) / "d", seed=self.seed)
+            samples = preview(recipe, Path(folder) / "d", seed=self.seed, change=change)
             images.write_bytes(picture, images.encode_png(sample_sheet(samples)))
+            for name in unfound(change, samples.root):
+                self.talk.console().say(f"no scene has {name}: nothing of it was changed.")
         self.talk.tell(f"picture: {picture}", picture=str(picture))
 
 

@@ -48,7 +48,7 @@ class Export:
         check_numbers(seed=self.seed)
         found = [read_captures(path.resolve()) for path in self.data]
         if self.where is not None:
-            found = [where(dataset, self.where) for dataset in found]
+            found = where(found, self.where)
         whole = merge(found)
         shares = {"train": 1.0} if self.split is None else _shares(self.split)
         parts = split(whole, shares, stream(self.seed, "split"))

@@ -12,7 +12,7 @@ from sim2cam.cli.options import Talk
 from sim2cam.errors import Sim2CamError
 
 if TYPE_CHECKING:
-    from sim2cam.pipeline.regression import Outcome
+    from sim2cam.pipeline.regression import Broken, Outcome
 
 
 @dataclass(frozen=True)
@@ -56,30 +56,30 @@ class ScenesRun:
 
     def execute(self) -> None:
         """Prints a table; writes a page and fails if a scene moved."""
-        from sim2cam.pipeline.regression import run_cases
+        from sim2cam.pipeline.regression import Outcome, run_cases
 
         console = self.talk.console()
-        outcomes = []
-        for outcome in run_cases(self.folder, renew=self.renew):
-            outcomes.append(outcome)
-            state = "moved" if outcome.moved else "ok   "
-            how = "same file" if outcome.is_same_file else f"mean {outcome.picture_mean:.3f}"
+        moved, broken, total = [], {}, 0
+        for found in run_cases(self.folder, renew=self.renew):
+            total += 1
             if not self.talk.json:
-                console.table(f"{state}  {outcome.name}  {how}")
-                for what in outcome.moved:
-                    console.table(f"       {what}")
-        moved = [outcome for outcome in outcomes if outcome.moved]
+                console.table(_words(found))
+            if not isinstance(found, Outcome):
+                broken[found.name] = found.problem
+            elif found.moved:
+                moved.append(found)
         if self.talk.json:
-            console.result(
-                {"scenes": len(outcomes), "moved": {o.name: list(o.moved) for o in moved}}
-            )
+            told = {one.name: list(one.moved) for one in moved}
+            console.result({"scenes": total, "moved": told, "broken": broken})
         if moved:
-            console.say(f"page: {self._write_page(moved, len(outcomes))}")
+            console.say(f"page: {self._write_page(moved, total)}")
+        problems = []
+        if broken:
+            problems.append(f"{len(broken)} of {total} scenes cannot be rendered again.")
         if moved and not self.renew:
-            raise Sim2CamError(
-                f"{self.folder}: {len(moved)} of {len(outcomes)} scenes moved. If that is meant, "
-                "add --renew."
-            )
+            problems.append(f"{len(moved)} of {total} scenes moved. If that is meant, add --renew.")
+        if problems:
+            raise Sim2CamError(f"{self.folder}: {' '.join(problems)}")
 
     def _write_page(self, moved: list[Outcome], checked: int) -> Path:
         from sim2cam.report.regression import MovedScene, write_regression_page
@@ -89,3 +89,14 @@ class ScenesRun:
         return write_regression_page(
             shown, checked, self.out or folder.with_name(f"{folder.name}-moved.html")
         )
+
+
+def _words(found: Outcome | Broken) -> str:
+    """Returns what came of a case: a line, and one for each thing that moved."""
+    from sim2cam.pipeline.regression import Broken
+
+    if isinstance(found, Broken):
+        return f"fails  {found.name}  {found.problem}"
+    state = "moved" if found.moved else "ok   "
+    how = "same file" if found.is_same_file else f"mean {found.picture_mean:.3f}"
+    return "\n".join([f"{state}  {found.name}  {how}", *(f"       {what}" for what in found.moved)])

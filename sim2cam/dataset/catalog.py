@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,19 +111,20 @@ def query(dataset: Dataset, sql: str) -> Answer:
             raise UsageError(f"{str(error).strip()}\nTables: {tables}.") from error
 
 
-def where(dataset: Dataset, condition: str) -> Dataset:
-    """Returns the samples for which a condition on the table ``samples`` holds, as in SQL's WHERE; the
-    other tables may be asked in it.
+def where(datasets: Sequence[Dataset], condition: str) -> list[Dataset]:
+    """Returns of each the samples for which a condition on the table ``samples`` holds, as in SQL's
+    WHERE; the other tables may be asked in it.
 
     Raises:
         UsageError: the condition is wrong.
         BackendError: DuckDB or pyarrow is not installed.
-        InputError: no sample is left.
+        InputError: no sample is left of any.
     """
-    found = query(dataset, f"SELECT name FROM samples WHERE ({condition})")  # noqa: S608
-    kept = dataset.only(row[0] for row in found.rows)
-    if not kept.samples:
-        raise InputError(dataset.root, f"no sample is left where {condition}.")
+    asked = f"SELECT name FROM samples WHERE ({condition})"  # noqa: S608
+    kept = [dataset.only(row[0] for row in query(dataset, asked).rows) for dataset in datasets]
+    if not any(dataset.samples for dataset in kept):
+        roots = ", ".join(str(dataset.root) for dataset in datasets)
+        raise InputError(roots, f"no sample is left where {condition}.")
     return kept
 
 

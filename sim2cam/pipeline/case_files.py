@@ -41,11 +41,17 @@ def with_kept_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: P
     held |= {f"skies/{one.name}": one.file.digest for one in recipe.skies}
     held |= {f"pictures/{one.name}": one.file.digest for one in recipe.pictures}
     for name, digest in scene.file_digests().items():
-        if held.get(name) != digest:
+        if name not in held:
             raise InputError(
                 sample,
                 f"is made of a '{name}' that recipe '{recipe.name}' does not name. Name the recipe "
                 "of its data set.",
+            )
+        if held[name] != digest:
+            raise InputError(
+                sample,
+                f"is made of another '{name}' than the one that recipe '{recipe.name}' finds now. Bring "
+                "the old file back, or render the scene anew.",
             )
     limits = {
         b.asset.path: b.asset.max_faces for b in scene.bodies if isinstance(b.asset, MeshFile)

@@ -62,7 +62,7 @@ def pictures_at_ends(
         recipe.render, width=SIDE_PX, height=height, views=1, channels=_BESIDE, film=None
     )
     small = replace(recipe, render=size)
-    attempt = settled_scene(small, seed, index).attempt
+    attempt = settled_scene(recipe.of_stills(), seed, index).attempt
     for factor in factors:
         for value in ends_of(factor):
             change = Change(settings={f"{factor.group}/{factor.factor}": value})

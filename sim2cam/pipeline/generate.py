@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.card import card_of, write_card
-from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.reader import read_dataset, read_scenes
 from sim2cam.dataset.sample import Dataset, Gains, Moment, RawFormat
 from sim2cam.dataset.writer import (
     FORMAT_VERSION,
@@ -114,11 +114,13 @@ def generate(
     return dataset
 
 
-def preview(recipe: Recipe, root: Path, *, seed: int) -> Dataset:
-    """Returns a data set of one shard of small stills, each of another scene, in the folder ``root``.
+def preview(recipe: Recipe, root: Path, *, seed: int, change: Change = NO_CHANGE) -> Dataset:
+    """Returns a data set of one shard of small stills in the folder ``root``: what the first camera
+    sees of the first scenes that ``generate`` makes, which are held to what is required at full size.
 
     Raises:
         SceneError: a scene cannot be settled.
+        UsageError: a change of what the recipe does not have.
     """
     render = recipe.render
     scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
@@ -130,17 +132,43 @@ def preview(recipe: Recipe, root: Path, *, seed: int) -> Dataset:
         channels=(),
         film=None,
     )
-    return generate(
-        replace(recipe, render=small), root, count=SAMPLES_PER_SHARD, seed=seed, workers=1,
-        resume=False, overwrite=False, progress=lambda done, total: None,
-    )  # fmt: skip
+    shrunk, full = replace(recipe, render=small), recipe.of_stills()
+    prepare_folder(root, _header(shrunk, seed, change), resume=False, overwrite=False)
+    scenes: list[dict[str, Any]] = []
+
+    def samples() -> Iterator[NewSample]:
+        for index in range(SAMPLES_PER_SHARD):
+            settled = _retaken(settled_scene(full, seed, index, change), shrunk)
+            scenes.append(_scene_facts(settled, shrunk))
+            yield from _scene_samples(shrunk, settled, seed)
+
+    write_shard(root, 0, samples(), scenes)
+    return read_dataset(root)
 
 
-def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str, float]:
+def _retaken(settled: SettledScene, recipe: Recipe) -> SettledScene:
+    """Returns a scene at rest with cameras of a recipe's size."""
+    scene = replace(settled.scene, cameras=recipe.composed(settled.drawn).cameras)
+    return replace(settled, scene=scene, film=(replace(settled.film[-1], scene=scene),))
+
+
+def unfound(change: Change, root: Path) -> tuple[str, ...]:
+    """Returns what a change names that none of the scenes of a data set has."""
+    names = dict.fromkeys(change.instances())
+    for scene in read_scenes(root) if names else ():
+        there = {path.rpartition("/")[0] for path in scene.drawn} | scene.drawn.keys()
+        names = {name: None for name in names if name not in there}
+    return tuple(names)
+
+
+def estimate(
+    recipe: Recipe, *, count: int, seed: int, workers: int, change: Change = NO_CHANGE
+) -> dict[str, float]:
     """Returns shards, seconds and gigabytes that a data set would take, from a few trial samples.
 
     Raises:
         SceneError: a scene cannot be settled.
+        UsageError: a change of what the recipe does not have.
     """
     trials = max(_TRIALS, recipe.render.samples)
     shards = -(-count // SAMPLES_PER_SHARD)
@@ -148,7 +176,7 @@ def estimate(recipe: Recipe, *, count: int, seed: int, workers: int) -> dict[str
         root = Path(folder)
         rasterizer()
         start = time.monotonic()
-        make_shard(Unit(recipe.to_json(), seed, root, 0, trials))
+        make_shard(Unit(recipe.to_json(), seed, root, 0, trials, change))
         seconds = time.monotonic() - start
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     share = count / trials

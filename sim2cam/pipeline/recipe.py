@@ -215,6 +215,11 @@ class Recipe:
         size = (self.render.width, self.render.height)
         return compose(drawn, *size, self.assets, self.skies, self.pictures)
 
+    def of_stills(self) -> Recipe:
+        """Returns the recipe of the same scenes at rest: pictures alone, no films."""
+        stills = dataclasses.replace(self.render, film=None, channels=())
+        return dataclasses.replace(self, render=stills)
+
     def file_names(self) -> dict[str, str]:
         """Returns how records call the files that scenes are made of, by their paths."""
         assets = {one.mesh.path: one.name for one in self.assets}
@@ -263,7 +268,7 @@ def load_recipe(name_or_path: str) -> Recipe:
     """Returns a recipe by its path, or a shipped one by its name.
 
     A recipe with ``base = "dice"`` changes only what it names; with several bases, each changes what
-    those before it have. With ``camera = "camera.json"`` its cameras are drawn around the one that
+    those before it have. ``mosaic = false`` in ``[domain]`` takes a group out that a base has. With ``camera = "camera.json"`` its cameras are drawn around the one that
     ``sim2cam calibrate`` found. Files of assets are read and measured.
 
     Raises:
@@ -274,6 +279,7 @@ def load_recipe(name_or_path: str) -> Recipe:
     path = _find(name_or_path)
     tables = _with_preset(_with_base(path, set()), path)
     _refuse_unknown(tables, Recipe, path, "")
+    tables = _without(tables)
     try:
         recipe = _ADAPTER.validate_python(_with_pictures(_with_assets(tables, path), path))
     except ValidationError as error:
@@ -343,6 +349,20 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
     if camera is not None:
         under = _with_camera(under, path.parent / str(camera))
     return _overlaid(under, tables)
+
+
+def _without(tables: dict[str, Any]) -> dict[str, Any]:
+    """Returns the tables without groups, requirements, films and sections that are ``false``."""
+    kept = {name: table for name, table in tables.items() if table is not False}
+    for section, names in _OPTIONAL.items():
+        if isinstance(table := kept.get(section), dict):
+            out = {name for name in names or table if table.get(name) is False}
+            kept[section] = {name: value for name, value in table.items() if name not in out}
+    return kept
+
+
+_OPTIONAL: dict[str, tuple[str, ...]] = {"domain": (), "require": (), "render": ("film", "rest")}
+"""Sections of which parts can be taken out, and which; any where none is named."""
 
 
 def _with_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sim2cam.dataset.parsing import first_problem
 from sim2cam.dataset.reader import RawSample, parse_sample, read_header, read_lines
 from sim2cam.dataset.sample import Gains, ObjectLabel, Sample
 from sim2cam.dataset.writer import write_json
-from sim2cam.errors import InputError, OutputError, UsageError, did_you_mean
+from sim2cam.errors import InputError, OutputError, SpecError, UsageError, did_you_mean
 from sim2cam.geometry.boxes import Box
 from sim2cam.pipeline.case_files import at_files, with_kept_files
 from sim2cam.pipeline.recipe import Recipe
@@ -108,6 +108,14 @@ class Outcome:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A case that cannot be rendered again: its name, and why not."""
+
+    name: str
+    problem: str
+
+
 def add_case(
     sample: Path,
     folder: Path,
@@ -148,7 +156,7 @@ def add_case(
     return target
 
 
-def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome]:
+def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome | Broken]:
     """Yields what comes of rendering each case of a folder again.
 
     Args:
@@ -156,15 +164,20 @@ def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome]:
         renew: keep what is seen now, where that has moved.
 
     Raises:
-        InputError: there is no case, or one is broken.
+        InputError: there is no case.
+        OutputError: one cannot be renewed.
     """
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise InputError(folder, "holds no case. Keep one with sim2cam scenes add.")
     for path in paths:
-        case = read_case(path)
-        frame = _shot(case, path)
-        outcome = _outcome(path, case, frame)
+        try:
+            case = read_case(path)
+            frame = _shot(case, path)
+            outcome = _outcome(path, case, frame)
+        except (InputError, SpecError) as error:
+            yield Broken(path.stem, str(error))
+            continue
         if renew and outcome.moved:
             images.write_bytes(path.with_suffix(".jpg"), frame.jpeg)
             _write_case(path, replace(case, objects=frame.objects))

@@ -12,7 +12,7 @@ from sim2cam.errors import SceneError, UsageError
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.requirements import Requirement, labels_seen, measured
 from sim2cam.randomize.change import NO_CHANGE, Change
-from sim2cam.randomize.draw import Draw, draw, draw_beside
+from sim2cam.randomize.draw import Draw, check_instances, draw, draw_beside
 from sim2cam.randomize.limits import check_settings
 from sim2cam.randomize.references import check_path
 from sim2cam.render.camera.optics import blind_spot
@@ -146,6 +146,7 @@ def check_change(recipe: Recipe, change: Change) -> None:
     names = [facts.name for facts in recipe.assets]
     skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
     check_settings(recipe.domain, change.settings, names, recipe.categories, skies, pictures)
+    check_instances(recipe.domain, change, recipe.render.views)
 
 
 def _redrawn(trial: _Trial) -> Iterator[_Trial]:

@@ -12,12 +12,20 @@ import numpy as np
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
+from sim2cam.randomize.limits import bounds_of
 from sim2cam.render.assets.importer import Imported
 from sim2cam.scene.asset_facts import AssetFacts
 
 _LONGER_SIDE_PX = 640
 _DEFAULT_SIZE = (640, 480)
-_MOST_DISTRACTOR_M = 0.5
+_LENGTHS = {
+    "layout/region_m": (0.8, 3.0),
+    "layout/drop_height_m": (0.1, 0.6),
+    "layout/surface_side_m": (4.0, 8.0),
+    "layout/wall_m": (0.1, 0.4),
+    "distractor/size_m": (0.1, 1.0),
+}
+"""Lengths of a recipe, from and to, over that of its middle object."""
 
 _RECIPE = """\
 # Scenes of the objects in {folder}. `sim2cam render {file} --preview` shows 16 of them.
@@ -37,13 +45,13 @@ views = 4  # cameras that look at each scene
 # Lengths are in metres. The middle one of the objects, by size, is {length:.3g} m long.
 [domain.layout]
 object_count = {{ kind = "integers", low = 2, high = 8 }}
-region_m = {{ kind = "log_uniform", low = {region_low:.3g}, high = {region_high:.3g} }}  # thrown within
-drop_height_m = {{ kind = "uniform", low = {drop_low:.3g}, high = {drop_high:.3g} }}
-surface_side_m = {{ kind = "uniform", low = {side_low:.3g}, high = {side_high:.3g} }}  # of mat or tray
-wall_m = {{ kind = "uniform", low = {wall_low:.3g}, high = {wall_high:.3g} }}
+region_m = {{ kind = "log_uniform", {region_m} }}  # thrown within
+drop_height_m = {{ kind = "uniform", {drop_height_m} }}
+surface_side_m = {{ kind = "uniform", {surface_side_m} }}  # of mat or tray
+wall_m = {{ kind = "uniform", {wall_m} }}
 
 [domain.distractor]  # other things on the table
-size_m = {{ kind = "log_uniform", low = {other_low:.3g}, high = {other_high:.3g} }}
+size_m = {{ kind = "log_uniform", {size_m} }}
 
 [domain.view]  # pixels that the middle object covers in a picture 640 pixels wide
 object_px = {{ kind = "log_uniform", low = 60.0, high = 240.0 }}
@@ -81,10 +89,14 @@ def recipe_text(
         unit=_unit_line(found, max(facts, key=lambda one: max(one.size_m))),
         size=_size_lines(captures),
         length=length,
-        region_low=0.8 * length, region_high=3 * length, drop_low=0.1 * length, drop_high=0.6 * length,
-        side_low=4 * length, side_high=8 * length, wall_low=0.1 * length, wall_high=0.4 * length,
-        other_low=min(0.1 * length, _MOST_DISTRACTOR_M), other_high=min(length, _MOST_DISTRACTOR_M),
-    )  # fmt: skip
+        **{path.rpartition("/")[2]: _range(path, length) for path in _LENGTHS},
+    )
+
+
+def _range(path: str, length: float) -> str:
+    """Returns the ends of a length, as far as the factor allows them."""
+    low, high = (float(np.clip(share * length, *bounds_of(path))) for share in _LENGTHS[path])
+    return f"low = {low:.3g}, high = {high:.3g}"
 
 
 def _unit_line(found: Sequence[Imported], largest: AssetFacts) -> str:

@@ -8,6 +8,9 @@ import trimesh
 
 from sim2cam import images
 from sim2cam.cli.main import main
+from sim2cam.pipeline import generate, start
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.change import Change
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,42 @@ def test_a_recipe_that_is_there_stays(place, monkeypatch, capsys):
     assert (place / "kept.toml").read_text() == "kept"
 
 
+@pytest.mark.parametrize("longest_mm", [2, 10, 16, 19, 700, 3000])
+def test_a_first_recipe_suits_objects_of_any_size(longest_mm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "objects").mkdir()
+    trimesh.creation.box(np.array([1, 0.8, 0.5]) * longest_mm).export("objects/a.stl")
+    (tmp_path / "objects/a.toml").write_text('unit = "mm"')
+    assert main(["new", "mine", "--assets", "objects"]) == 0
+    assert load_recipe("mine.toml").categories == ("a",)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml", "objects"]
+
+
+def test_a_recipe_that_cannot_be_loaded_is_not_left(place, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "old.toml").write_text("kept")
+    monkeypatch.setattr(start, "recipe_text", lambda *_: "base = 3")
+    for name in ("broken", "old"):
+        assert main(["new", name, "--assets", "objects", "--overwrite"]) != 0
+    assert (place / "old.toml").read_text() == "kept"
+    assert not list(place.glob("*broken*"))
+    assert not list(place.glob(".*"))
+
+
+@pytest.mark.parametrize("has_card", [False, True])
+def test_a_recipe_is_not_written_where_a_card_is_read(place, tmp_path, has_card, capsys):
+    (tmp_path / "ball.obj").write_bytes((place / "objects/cup/b.obj").read_bytes())
+    if has_card:
+        (tmp_path / "ball.toml").write_text('unit = "mm"')
+    assert main(["new", str(tmp_path / "ball"), "--assets", str(tmp_path), "--overwrite"]) == 2
+    assert (
+        f"{tmp_path / 'ball.toml'} is where what is known of ball.obj is written. Choose another name, "
+        "or write the recipe into another folder."
+    ) in capsys.readouterr().err
+    assert (tmp_path / "ball.toml").exists() == has_card
+    assert main(["new", str(tmp_path / "balls"), "--assets", str(tmp_path), "-q"]) == 0
+
+
 def test_assets_are_listed_and_drawn(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     assert main(["assets", "objects"]) == 0
@@ -103,3 +142,65 @@ def test_a_bad_asset_fails_the_check_and_is_named(place, tmp_path, capsys):
 def test_render_needs_an_out_or_a_preview(capsys):
     assert main(["render", "dice", "--count", "4"]) == 2
     assert "give --out and --count, or --preview." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--count", "3"], "--count"),
+        (["--channels", "depth"], "--channels"),
+        (["--scenes", "sim"], "--scenes"),
+        (["--dry-run"], "--dry-run"),
+        (["--resume"], "--resume"),
+    ],
+)
+def test_a_preview_refuses_what_it_would_not_do(flags, named, capsys):
+    assert main(["render", "dice", "--preview", *flags]) == 2
+    assert f"--preview draws 16 stills of new scenes. Leave out {named}." in capsys.readouterr().err
+
+
+SETS = ["--set", "die/edge_m=0.02", "--set", "light/warmth=0"]
+
+
+def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(generate, "settled_scene", lambda *args: asked.append(args[3]))
+    for flags in (["--preview", "--out", "p.png"], ["--dry-run", "--out", "d", "--count", "4"]):
+        with pytest.raises(AttributeError):  # of None, which is no scene
+            main(["render", "dice", *flags, "--redraw", "light", *SETS])
+    assert asked == 2 * [Change({"light": 1}, {"die/edge_m": 0.02, "light/warmth": 0})]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--redraw", ","], "--redraw ,: give GROUPS, as light,die/3."),
+        (["--redraw", "light,"], "--redraw light,: give GROUPS, as light,die/3."),
+        (
+            ["--set", "light/warmth=1", "--set", "light/warmth=0"],
+            "--set light/warmth is given twice. Leave one of them out.",
+        ),
+        (["--redraw", "view/4"], "there is no 'view/4': scenes have view/0 to view/3 at most."),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(flags, message, tmp_path, capsys):
+    out = tmp_path / "d"
+    assert (
+        main(["render", "dice", "--out", str(out), "--count", "4", "--workers", "1", *flags]) == 2
+    )
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_change_of_what_no_scene_of_a_run_has_is_said(tmp_path, capsys):
+    (tmp_path / "few.toml").write_text(
+        "base = 'dice'\n[render]\nwidth = 64\nheight = 64\nviews = 1\n[domain.layout]\n"
+        "die_count = { kind = 'choice', options = [2, 3, 30], weights = [0.5, 0.5, 0] }"
+    )
+    render = ["render", str(tmp_path / "few.toml"), "--count", "2", "--workers", "1"]
+    flags = ["--redraw", "die/1,die/20", "--set", "die/21/edge_m=0.02"]
+    assert main([*render, "--out", str(tmp_path / "d"), *flags]) == 0
+    said = capsys.readouterr().err
+    assert "no scene has die/20: nothing of it was changed.\n" in said
+    assert "no scene has die/21/edge_m: nothing of it was changed.\n" in said
+    assert "die/1:" not in said

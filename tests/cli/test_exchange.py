@@ -112,6 +112,16 @@ def test_questions_in_sql(rendered, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4}
 
 
+@pytest.mark.parametrize("to", ["coco", "yolo", "bop", "webdataset"])
+def test_a_condition_may_leave_nothing_of_one_of_several(rendered, tmp_path, to, capsys):
+    pytest.importorskip("duckdb")
+    recipe, few = rendered.parent / "small.toml", tmp_path / "few"
+    assert main(["render", str(recipe), "--out", str(few), "--count", "2", "-q"]) == 0
+    both = ["export", str(few), str(rendered), "--format", to, "--out", str(tmp_path / "out")]
+    assert main([*both, "--where", "scene_index = 2", "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 2}
+
+
 @pytest.mark.parametrize("split", ["train", "train=x", "train=0.5,train=0.5", "a=1,b=0"])
 def test_a_split_that_is_none_is_a_usage_error(rendered, tmp_path, split, capsys):
     arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", split]

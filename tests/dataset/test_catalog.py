@@ -64,15 +64,18 @@ def test_drawn_values_are_rows(dataset):
 
 @needs_duckdb
 def test_a_condition_keeps_samples(dataset):
-    assert [s.name for s in where(dataset, "scene_index = 1").samples] == ["000002", "000003"]
-    kept = where(dataset, "name IN (SELECT sample FROM objects WHERE x0 = 6)")
+    other = dataset.only(["000000", "000001"])
+    kept = where([dataset, other], "scene_index = 1")
+    assert [[s.name for s in part.samples] for part in kept] == [["000002", "000003"], []]
+    (kept,) = where([dataset], "name IN (SELECT sample FROM objects WHERE x0 = 6)")
     assert [s.name for s in kept.samples] == ["000000"]
     small = "SELECT scene_index FROM drawn WHERE name = 'die/0/edge_m' AND number < 0.02"
     kept = where(dataset, f"scene_index IN ({small})")
     assert [s.name for s in kept.samples] == ["000002", "000003"]
     with pytest.raises(InputError) as caught:
-        where(dataset, "objects > 2")
-    assert str(caught.value) == f"{dataset.root}: no sample is left where objects > 2."
+        where([dataset, other], "objects > 2")
+    roots = f"{dataset.root}, {dataset.root}"
+    assert str(caught.value) == f"{roots}: no sample is left where objects > 2."
 
 
 @needs_duckdb

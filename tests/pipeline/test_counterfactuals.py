@@ -175,6 +175,14 @@ WRONG = [
     ),
     (Change({}, {"die/2/edge_m": 1.0}), "'die/2/edge_m' cannot be 1.0. Allowed: numbers from 0.0"),
     (Change({}, {"die/edge_m": True}), "'die/edge_m' cannot be True. Allowed: numbers from 0.002"),
+    (
+        Change({}, {"layout/die_count": 3.5}),
+        "'layout/die_count' cannot be 3.5. Allowed: whole numbers from 1 to 128.",
+    ),
+    (
+        Change({}, {"light/warmth": 9}),
+        "'light/warmth' cannot be 9. Allowed: numbers from -1 to 1.",
+    ),
     (Change({}, {"motion/yaw_rad_s": 0.0}), "unknown group 'motion'. "),
 ]
 

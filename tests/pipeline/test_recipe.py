@@ -1,10 +1,12 @@
 import os
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from sim2cam.errors import RecipeError, UsageError
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+from sim2cam.randomize.draw import draw
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
@@ -31,6 +33,37 @@ def test_groups_that_are_left_out_leave_no_trace_in_the_facts():
     assert "speckle_contrast" not in full["domain"]["depth_camera"]
 
 
+def test_what_a_base_has_can_be_taken_out(tmp_path):
+    groups = (
+        "mosaic",
+        "processing",
+        "automatics",
+        "defocus",
+        "lateral_color",
+        "field_blur",
+        "glare",
+    )
+    out = "".join(f"{name} = false\n" for name in (*groups, "dirt", "droplets"))
+    (tmp_path / "plain.toml").write_text(
+        f"base = 'dice-camera'\nname = 'dice'\n[render]\nchannels = ['depth', 'ids']\n[domain]\n{out}"
+    )
+    plain, camera = load_recipe(str(tmp_path / "plain.toml")), load_recipe("dice-camera")
+    sensor = load_recipe("dice").domain.sensor
+    assert replace(plain.domain, sensor=sensor) == load_recipe("dice").domain
+    assert plain.domain.sensor == camera.domain.sensor
+    (tmp_path / "again.toml").write_text(
+        "base = 'plain.toml'\n[domain.dirt]\ncoverage = 0.1\nloss = 0.2"
+    )
+    assert asdict(load_recipe(str(tmp_path / "again.toml")).domain.dirt)["seed"] is None
+    (tmp_path / "free.toml").write_text(
+        "base = ['dice-film', 'dice-balanced']\n[render]\nfilm = false\nchannels = []\n"
+        "[require]\nsixes = false"
+    )
+    free = load_recipe(str(tmp_path / "free.toml"))
+    assert free.render.film is None
+    assert "sixes" not in free.require
+
+
 def test_a_distribution_is_replaced_whole(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text('base = "dice"\n[domain.light]\nwarmth = { kind = "constant", value = 0.0 }\n')
@@ -47,8 +80,23 @@ BAD = [
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),
     ("base = 'dice'\n[domain.light.warmth]\nkind='gauss'\nlow=0.0", "'domain.light.warmth': unknown kind 'gauss'. Allowed: choice, clip, column, constant, curve, each, given, integers, log_uniform, normal, power, product, quota, rounded, same, schedule, shared, sum, uniform"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=0.0\nhihg=1.0", "unknown key 'domain.light.warmth.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
-    ("base = 'dice'\n[domain.layout.die_count]\nkind='constant'\nvalue='three'", "'domain.layout.die_count' cannot be 'three'. Allowed: numbers from 1 to 128."),
-    ("base = 'dice'\n[domain.layout.die_count]\nkind='integers'\nlow=1\nhigh=500", "'domain.layout.die_count' cannot be 500. Allowed: numbers from 1 to 128."),
+    ("base = 'dice'\n[domain.layout.die_count]\nkind='constant'\nvalue='three'", "'domain.layout.die_count' cannot be 'three'. Allowed: whole numbers from 1 to 128."),
+    ("base = 'dice'\n[domain.layout.die_count]\nkind='integers'\nlow=1\nhigh=500", "'domain.layout.die_count' cannot be 500. Allowed: whole numbers from 1 to 128."),
+    ("base = 'dice-camera'\n[domain]\nmosaik = false", "unknown key 'domain.mosaik'. Did you mean 'mosaic'? Allowed: "),
+    ("base = 'dice'\n[domain]\nlight = false", "key 'domain.light' is missing."),
+    ("base = 'dice'\n[domain.layout]\ndie_count = 3.7", "'domain.layout.die_count' cannot be 3.7. Allowed: whole numbers from 1 to 128, as kind = \"integers\" draws them."),
+    ("base = 'dice'\n[domain.layout.die_count]\nkind='uniform'\nlow=2\nhigh=5", "'domain.layout.die_count' cannot be 2.0. Allowed: whole numbers from 1 to 128, as kind = \"integers\" draws them."),
+    ("base = 'dice'\n[domain.layout]\ndie_count = { kind = 'sum', of = [0.5, { kind = 'integers', low = 2, high = 5 }] }", "'domain.layout.die_count' cannot be 2.5. Allowed: whole numbers"),
+    ("base = 'dice'\n[domain.table]\nseed = { kind = 'uniform', low = 0, high = 9 }", "'domain.table.seed' cannot be 0.0. Allowed: whole numbers from 0 to "),
+    ("base = 'dice-camera'\n[domain.mosaic]\nbits = 8.5", "'domain.mosaic.bits' cannot be 8.5. Allowed: whole numbers from 8 to 16, as"),
+    ("base = 'dice-camera'\n[domain.droplets]\ncount = { kind = 'normal', mean = 3, std = 1, low = 0, high = 9 }", "'domain.droplets.count' cannot be 0.0. Allowed: whole numbers from 0 to 200, as"),
+    ("base = 'chessboard'\n[domain.board]\nrows = { kind = 'product', of = [0.5, { kind = 'same', factor = 'board/*/columns' }] }", "'domain.board.rows' cannot be "),
+    ("base = 'dice'\n[domain.die]\nthrow_angle_rad = inf", "'domain.die.throw_angle_rad' cannot be inf. Allowed: numbers that are finite."),
+    ("base = 'dice'\n[domain.die]\ndensity_kg_m3 = 0", "'domain.die.density_kg_m3' cannot be 0. Allowed: numbers of 1e-06 or more."),
+    ("base = 'dice'\n[domain.light]\nwarmth = { kind = 'uniform', low = -1, high = 9 }", "'domain.light.warmth' cannot be 9.0. Allowed: numbers from -1 to 1."),
+    ("base = 'dice'\n[domain.layout]\nregion_m = { kind = 'given', factor = 'light/lamp_count', cases = { '1' = 0.1, '9' = 0.2 }, otherwise = 0.3 }", "'domain.layout.region_m': given: 'light/lamp_count' is never '9'. Allowed: 1 to 3, as 2 or 0.5."),
+    ("base = 'dice'\n[domain.layout]\nregion_m = { kind = 'given', factor = 'light/lamp_count', cases = { '1.5' = 0.1 }, otherwise = 0.3 }", "'domain.layout.region_m': given: 'light/lamp_count' is never '1.5'. "),
+    ("base = 'dice'\n[domain.layout]\nregion_m = { kind = 'given', factor = 'light/lamp_count', cases = { one = 0.1 }, otherwise = 0.3 }", "'domain.layout.region_m': given: 'light/lamp_count' is never 'one'. "),
     ("base = 'dice'\n[domain.table.family]\nkind='choice'\noptions=['wood', 'marbel']", "'domain.table.family' cannot be 'marbel'. Did you mean 'marble'? Allowed: brushed, checker, "),
     ("base = 'dice'\n[domain.layout.surface]\nkind='constant'\nvalue='floor'", "'domain.layout.surface' cannot be 'floor'. Allowed: bin, mat, shelf, table, tray."),
     ("base = 'dice'\n[domain.view.fov_rad]\nkind='constant'\nvalue=0.0", "'domain.view.fov_rad' cannot be 0.0. Allowed: numbers from 0.05 to 3."),
@@ -115,6 +163,25 @@ def test_a_bad_recipe_is_refused_by_name(tmp_path, text, message):
         load_recipe(str(path))
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
+
+
+WHOLE = [
+    "{ kind = 'clip', of = { kind = 'integers', low = 1, high = 9 }, low = 2, high = 4 }",
+    "{ kind = 'rounded', of = { kind = 'uniform', low = 1, high = 4 } }",
+    "{ kind = 'sum', of = [1, { kind = 'product', of = [2, { kind = 'integers', low = 1, high = 3 }] }] }",
+    "{ kind = 'given', factor = 'light/lamp_count', cases = { '1' = 2, '2' = 3 }, otherwise = 7 }",
+    "{ kind = 'schedule', over = [[0, 1], [100, { kind = 'integers', low = 3, high = 5 }]] }",
+    "{ kind = 'quota', of = [1, { kind = 'same', factor = 'light/lamp_count' }] }",
+]
+
+
+@pytest.mark.parametrize("count", WHOLE)
+def test_a_count_may_be_reckoned_from_whole_numbers(count, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"base = 'dice'\n[domain.layout]\ndie_count = {count}")
+    domain = load_recipe(str(path)).domain
+    for index in range(20):
+        assert isinstance(draw(domain, 0, index, views=1).values["layout/die_count"], int)
 
 
 def test_an_unknown_name_gets_a_hint():

@@ -146,7 +146,19 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
     assert page.count("data:image/jpeg") == 3
     assert "&lt;i&gt;why" in page
     assert "<i>why" not in page
-    assert main(["scenes", "run", str(folder), "--renew", "-q"]) == 0
+    (folder / "broken.json").write_text("{")
+    capsys.readouterr()
+    assert main(["scenes", "run", str(folder)]) == 1
+    told = capsys.readouterr()
+    assert "fails  broken  " in told.out
+    assert "moved  sim-000000  " in told.out
+    assert f"page: {tmp_path / 'cases-moved.html'}" in told.err
+    assert (
+        f"{folder}: 1 of 2 scenes cannot be rendered again. 1 of 2 scenes moved. If that is meant, add "
+        "--renew.\n"
+    ) in told.err
+    assert main(["scenes", "run", str(folder), "--renew", "-q"]) == 1
+    (folder / "broken.json").unlink()
     assert main(["scenes", "run", str(folder)]) == 0
 
 
@@ -279,10 +291,16 @@ def test_scenes_of_files_need_their_recipe(things, tmp_path):
     with pytest.raises(Sim2CamError) as caught:
         add_case(sample, kept, recipe=load_recipe(str(other / "things.toml")))
     problem = (
-        "is made of a 'skies/grey.png' that recipe 'things' does not name. Name the recipe of its data "
-        "set."
+        "is made of another 'skies/grey.png' than the one that recipe 'things' finds now. Bring the old "
+        "file back, or render the scene anew."
     )
     assert str(caught.value) == f"{sample}: {problem}"
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(sample, kept, recipe=load_recipe("dice"))
+    unknown = (
+        r"is made of a '.*' that recipe 'dice' does not name\. Name the recipe of its data set\."
+    )
+    assert re.search(unknown, str(caught.value))
     assert not kept.exists()
 
 
@@ -311,16 +329,23 @@ BROKEN = [
     (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'passwd' is no file in files/ beside it."),
     (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "files/../../x.ply", "category": "6"})), "sim-000003.json: 'x.ply' is no file in files/ beside it."),
     (lambda p: p.with_suffix(".jpg").unlink(), "sim-000003.jpg: no such image."),
-    (lambda p: p.unlink(), "holds no case. Keep one with sim2cam scenes add."),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spoil", "message"), BROKEN, ids=[m for _, m in BROKEN])
-def test_a_broken_case_is_refused_by_name(case, spoil, message):
+def test_a_broken_case_is_named_and_the_others_are_run(case, spoil, message):
+    for suffix in (".json", ".jpg"):
+        shutil.copy(case.with_suffix(suffix), case.with_name(f"whole{suffix}"))
     spoil(case)
-    with pytest.raises(Sim2CamError) as caught:
-        list(run_cases(case.parent))
-    assert message in str(caught.value)
+    broken, whole = run_cases(case.parent)
+    assert broken.name == "sim-000003"
+    assert message in broken.problem
+    assert (whole.name, whole.moved) == ("whole", ())
+
+
+def test_a_folder_without_cases_is_refused(tmp_path):
+    with pytest.raises(Sim2CamError, match=r"holds no case. Keep one with sim2cam scenes add\."):
+        list(run_cases(tmp_path))
 
 
 def test_a_case_that_is_too_large_is_not_read(case, monkeypatch):

@@ -12,14 +12,17 @@ from sim2cam.dataset.card import card_of
 from sim2cam.dataset.reader import read_scenes
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.errors import SceneError
+from sim2cam.pipeline import generate as generate_module
 from sim2cam.pipeline import scenes
-from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.ends import pictures_at_ends
+from sim2cam.pipeline.generate import generate, preview
 from sim2cam.pipeline.recipe import Recipe, RenderOptions, load_recipe
 from sim2cam.pipeline.records import read_settled
 from sim2cam.pipeline.requirements import MEASURES, Requirement, labels_seen, measured
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.change import Change
 from sim2cam.randomize.distributions import Constant, Same, Uniform
+from sim2cam.randomize.survey import survey
 from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import rasterizer
 
@@ -119,6 +122,41 @@ def test_visible_objects_are_required_of_the_labels():
     for index in range(4):
         (labels,) = labels_seen(settled_scene(recipe, 0, index).scene)
         assert len(labels) == 2
+
+
+LARGE = needing(large=Requirement(((200.0, 400.0),), measure="least_box_px", budget=10))
+LARGE = replace(
+    LARGE,
+    domain=replace(
+        LARGE.domain,
+        layout=replace(FEW, die_count=Constant(1)),
+        view=replace(LARGE.domain.view, die_px=Constant(220.0), aim_radius=Constant(0.0)),
+    ),
+    render=RenderOptions(width=640, height=640, views=2),
+)
+
+
+def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr(generate_module, "SAMPLES_PER_SHARD", 2)
+    small = preview(LARGE, tmp_path / "d", seed=0)
+    assert [sample.width for sample in small.samples] == [400, 400]
+    for sample in small.samples:
+        large = labels_seen(settled_scene(LARGE, 0, sample.scene_index).scene)[0]
+        for one, other in zip(sample.objects, large, strict=True):
+            assert one.category == other.category
+            assert one.box_xyxy == pytest.approx([400 / 640 * x for x in other.box_xyxy], abs=1.5)
+
+
+def test_a_preview_of_films_shows_scenes_at_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(generate_module, "SAMPLES_PER_SHARD", 1)
+    (still,) = preview(load_recipe("dice-film"), tmp_path / "d", seed=0).samples
+    assert still.moment.frame == 0
+    assert still.channels == {}
+
+
+def test_ends_are_those_of_a_scene_that_is_required_at_full_size():
+    (tilt,) = [one for one in survey(LARGE.domain, 0, count=1, views=1) if one.factor == "tilt_rad"]
+    assert None not in list(pictures_at_ends(LARGE, 0, [tilt]))
 
 
 def test_what_starves_is_named_with_how_often_all_failed():

@@ -140,7 +140,7 @@ BAD = [
     ("[domain.decal]\non = 'die'", "'domain.decal.on' can be 'die', and no scene has any."),
     ("[domain.decal]\non = 'mat'\n[domain.layout]\nsurface = 'table'", "'domain.decal.on' can be 'mat', and no scene has any."),
     ("[domain.decal]\ntext = 'na\u00efve'", "'domain.decal.text' cannot be 'na\u00efve'. Allowed: what is printed, up to 40 letters of ASCII."),
-    ("[domain.decal]\nlength = 50", "'domain.decal.length' cannot be 50. Allowed: numbers from 1 to 40."),
+    ("[domain.decal]\nlength = 50", "'domain.decal.length' cannot be 50. Allowed: whole numbers from 1 to 40."),
     ("[domain.decal]\npicture = 'logo.png'", "'domain.decal.picture' cannot be 'logo.png'. Allowed: none."),
     ("[domain.decal]\nwear = 2", "'domain.decal.wear' cannot be 2. Allowed: numbers from 0 to 1."),
     ("[domain.decal]\nbacked = 1", "'domain.decal.backed' cannot be 1. Allowed: true, false."),

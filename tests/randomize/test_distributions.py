@@ -54,7 +54,9 @@ def test_draws_are_numpy_s_own():
     assert Normal(1.0, 2.0, 0.5, 4.0).draw(chance()) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("low", [-9.0, -1.0, 4.0, 20.0])
+@pytest.mark.parametrize(
+    "low", [-1e4, -300.0, -40.0, -38.0, -9.0, -1.0, 4.0, 20.0, 36.5, 50.0, 1e4]
+)
 def test_the_tails_of_a_normal_keep_their_digits(low):
     for seed in range(50):
         draws = (np.random.default_rng(seed) for _ in range(2))

@@ -9,26 +9,7 @@ from sim2cam.randomize.chance import Chance
 from sim2cam.randomize.change import Change
 from sim2cam.randomize.distributions import Constant, Uniform
 from sim2cam.randomize.domain import ONCE, Domain, Shutter
-from sim2cam.randomize.draw import (
-    PER_BLOCK,
-    PER_BOARD,
-    PER_BOLT,
-    PER_CABLE,
-    PER_CARD,
-    PER_CARTON,
-    PER_DECAL,
-    PER_DIE,
-    PER_DISTRACTOR,
-    PER_FIXTURE,
-    PER_HAND,
-    PER_NUT,
-    PER_OBJECT,
-    PER_PAPER,
-    PER_TIN,
-    PER_TWISTY,
-    PER_VIEW,
-    draw,
-)
+from sim2cam.randomize.draw import COUNTED, PER_VIEW, check_instances, draw
 from sim2cam.seeds import stream
 
 
@@ -52,22 +33,13 @@ def test_every_factor_is_drawn_from_its_own_stream(domain):
         assert values[path] == factor.draw(Chance(stream(3, path, scene_index=5)))
 
 
-_NOT_DICE = (
-    *PER_OBJECT, *PER_FIXTURE, *PER_BLOCK, *PER_BOARD, *PER_CARD, *PER_TWISTY, *PER_TIN,
-    *PER_CARTON, *PER_BOLT, *PER_NUT, *PER_CABLE, *PER_PAPER, *PER_HAND, *PER_DECAL,
-)  # fmt: skip
-
-
 def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
     values = drawn(domain, views=3).values
     counts = {
-        **dict.fromkeys(PER_DIE, values["layout/die_count"]),
-        **dict.fromkeys(PER_DISTRACTOR, values["layout/distractor_count"]),
-        "lamp": values["light/lamp_count"],
-        "near_light": values.get("light/near_count", 0),
-        **dict.fromkeys(_NOT_DICE, 0),
+        **{name: values.get(count, 0) for count, names in COUNTED.items() for name in names},
         **dict.fromkeys(PER_VIEW, 3),
     }
+    assert counts["die"] == counts["die_color"] == values["layout/die_count"] > 0
     assert {f.name for f in fields(Domain)} == {*counts, *ONCE}
     counts |= {n: 0 for n in counts if getattr(domain, n) is None}
     for name, count in counts.items():
@@ -158,6 +130,38 @@ def test_an_unknown_group_is_refused(domain):
     message = f"unknown group 'lihgt'. Did you mean 'light'? Allowed: {names}"
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         drawn(domain, change=Change(redraws={"lihgt": 1}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (Change({"die/99": 1}), "there is no 'die/99': scenes have die/0 to die/29 at most."),
+        (Change({"lamp/3": 1}), "there is no 'lamp/3': scenes have lamp/0 to lamp/2 at most."),
+        (Change({}, {"die/30/edge_m": 0.01}), "there is no 'die/30/edge_m': scenes have die/0 to "),
+        (Change({"die_color/30": 1}), "there is no 'die_color/30': scenes have die_color/0 to "),
+        (
+            Change({"exposure/2": 1}),
+            "there is no 'exposure/2': scenes have exposure/0 to exposure/1 ",
+        ),
+        (
+            Change({"die/3": 1}, {"layout/die_count": 3}),
+            "there is no 'die/3': scenes have die/0 to die/2 at most.",
+        ),
+        (
+            Change({"distractor/0": 1}, {"layout/distractor_count": 0}),
+            "there is no 'distractor/0': scenes have no distractor.",
+        ),
+    ],
+)
+def test_an_instance_that_no_scene_can_have_is_refused(domain, change, message):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        check_instances(domain, change, views=2)
+
+
+def test_instances_that_scenes_can_have_may_change(domain):
+    redraws = dict.fromkeys(("die/29", "lamp/2/level", "view/1", "light"), 1)
+    check_instances(domain, Change(redraws, {"die/0/edge_m": 0.01, "die/edge_m": 0.02}), views=2)
+    check_instances(domain, Change({"die/39": 1}, {"layout/die_count": 40}), views=2)
 
 
 def test_values_are_read_by_kind(domain):

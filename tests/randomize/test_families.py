@@ -77,8 +77,8 @@ def test_what_glows_is_drawn(domain):
 
 
 BAD = [
-    ("[domain.table]\nmaterial = 'glass'", "'domain.table.material' cannot be 'glass'. Nothing is transparent here: Allowed: brushed_metal, cloth, own, "),
-    ("[domain.mat]\nmaterial = 'translucent'", "'domain.mat.material' cannot be 'translucent'. Nothing is transparent here: "),
+    ("[domain.table]\nmaterial = 'glass'", "'domain.table.material' cannot be 'glass'. Nothing is transparent here. Allowed: brushed_metal, cloth, own, "),
+    ("[domain.mat]\nmaterial = 'translucent'", "'domain.mat.material' cannot be 'translucent'. Nothing is transparent here. "),
     ("[domain.table]\nmaterial = 'wodo'", "'domain.table.material' cannot be 'wodo'. Did you mean 'wood'? Allowed: "),
     ("[domain.table]\ndust = 2", "'domain.table.dust' cannot be 2. Allowed: numbers from 0 to 1."),
     ("[domain.mat]\nedges = 0.1", "'domain.mat.edges': it has no sides with edges of their own. Leave it out."),

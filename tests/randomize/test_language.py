@@ -13,6 +13,7 @@ from scipy.stats import kstest
 from sim2cam.randomize.chance import Chance, stratum_of
 from sim2cam.randomize.change import Change
 from sim2cam.randomize.distributions import (
+    Choice,
     Clip,
     Column,
     Constant,
@@ -239,6 +240,14 @@ def test_given_a_number_or_a_flag(domain):
         assert found["table/roughness"] == (0.1 if found["layout/same_look"] else 0.2)
 
 
+def test_given_names_whole_numbers_as_they_are_written(domain):
+    lamps = changed(domain, "light", lamp_count=Constant(1), horizon=Choice((1.0, 2.5)))
+    cases = {"1": Constant(2.0), "2.5": Constant(3.0)}
+    other = changed(lamps, "lamp", level=Given("light/horizon", cases, Constant(0.5)))
+    levels = {values(other, i)["light/horizon"]: values(other, i)["lamp/0/level"] for i in range(9)}
+    assert levels == {1.0: 2.0, 2.5: 3.0}
+
+
 def test_columns_of_a_table_are_drawn_together_for_each_instance(domain):
     rows = [(-0.2, 0.01, 0.1), (-0.1, 0.02, 0.2), (0.0, 0.03, 0.3)]
     k1, k2, vignetting = (Column("phone", column) for column in zip(*rows, strict=True))
@@ -303,6 +312,16 @@ def test_a_schedule_goes_over_in_a_straight_line():
     assert at[0] == at[10] == u
     assert at[20] == at[1000] == pytest.approx(4 + 5 * u)
     assert at[15] == pytest.approx((at[10] + at[20]) / 2)
+
+
+@pytest.mark.parametrize("shared", [Shared(U), Shared(U) + U, Shared(Shared(U)) * U])
+def test_a_schedule_between_equal_draws_changes_nothing(shared):
+    before = Shared(U) * 0  # what has been shared is not shared again
+    still = Schedule(((0, shared), (1000, shared)))
+    for index in range(450, 550):
+        wanted = Sum((before, shared)).draw(chance(index=index, path="exposure/0/exposure_ev"))
+        found = Sum((before, still)).draw(chance(index=index, path="exposure/0/exposure_ev"))
+        assert found == pytest.approx(wanted, rel=1e-12)
 
 
 def test_a_schedule_of_words_changes_over_with_a_rising_probability():

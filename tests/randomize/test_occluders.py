@@ -126,7 +126,7 @@ def test_a_pointing_hand_bends_all_fingers_but_one(domain):
 @pytest.mark.parametrize(
     ("group", "factor", "value", "problem"),
     [
-        ("layout", "hand_count", 5, "'domain.layout.hand_count' cannot be 5. Allowed: numbers from 0 to 4"),
+        ("layout", "hand_count", 5, "'domain.layout.hand_count' cannot be 5. Allowed: whole numbers from 0 to 4"),
         ("hand", "curl_rad", 2.0, "'domain.hand.curl_rad' cannot be 2.0. Allowed: numbers from 0 to 1.2"),
         ("hand", "left", 1, "'domain.hand.left' cannot be 1. Allowed: true, false"),
         ("cable", "radius_m", 0.5, "'domain.cable.radius_m' cannot be 0.5. Allowed: numbers from 0.0005 to 0.02"),
