@@ -70,7 +70,7 @@ def test_a_condition_keeps_samples(dataset):
     (kept,) = where([dataset], "name IN (SELECT sample FROM objects WHERE x0 = 6)")
     assert [s.name for s in kept.samples] == ["000000"]
     small = "SELECT scene_index FROM drawn WHERE name = 'die/0/edge_m' AND number < 0.02"
-    kept = where(dataset, f"scene_index IN ({small})")
+    (kept,) = where([dataset], f"scene_index IN ({small})")
     assert [s.name for s in kept.samples] == ["000002", "000003"]
     with pytest.raises(InputError) as caught:
         where([dataset, other], "objects > 2")
