@@ -38,6 +38,7 @@ from sim2cam.scene.asset import Board
 from sim2cam.scene.sensor import Subsampling
 
 Floats = NDArray[np.float64]
+Sensors = dict[str, tuple[float, ...]]
 
 _BEST_QUALITY = 100  # of files that are no JPEG
 
@@ -134,6 +135,7 @@ def _calibrated(
     orientation = usual_orientation(photos)
     boards, turned = boards_of(photos, orientation)
     lens, lens_findings = _lens(photos, boards, size, rng, own, board)
+    sensor_findings, sensors = _sensor(photos, own, rng)
     return CameraFit(
         camera,
         *size,
@@ -141,11 +143,12 @@ def _calibrated(
         boards=len(boards) + len(turned),
         findings=(
             *lens_findings,
-            *_sensor(photos, own, rng),
+            *sensor_findings,
             *_glass(photos, rng),
             *shutter_findings(photos, own, lens, rng),
         ),
         lens=lens,
+        sensors=sensors,
         border=_border(photos),
         brightest=max(photo.brightest for photo in photos),
         others=others,
@@ -212,7 +215,8 @@ def _no_lens(
 
 def _sensor(
     photos: Sequence[Photo], own: Sequence[Capture], rng: np.random.Generator
-) -> list[Finding]:
+) -> tuple[list[Finding], Sensors]:
+    """Returns the numbers of the sensor, and the sensors that may be it."""
     qualities = [q for capture in own if (q := jpeg_quality(capture.header)) is not None]
     quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
     subsampling = _subsampling(own)
@@ -220,11 +224,13 @@ def _sensor(
     exposures = [photo.exposure_ev for photo in photos]
     exposure = told("sensor.exposure_ev", exposures, rng)
     white = _white(photos, rng)
+    vignetting = _vignetting(photos, 1 / contrast, rng)
+    drawn, sensors = _drawn(photos, quality, subsampling or "444", white, rng)
     return [
         replace(exposure, spread=spread(exposures), note=exposure.note or _SCENES),
         *white,
-        _vignetting(photos, 1 / contrast, rng),
-        *_drawn(photos, quality, subsampling or "444", white, rng),
+        vignetting,
+        *drawn,
         Finding("sensor.tone_contrast", None, note=_TONE.format(*TONE_CONTRAST)),
         Finding("sensor.saturation", None, note=_STRENGTH.format(*SATURATION)),
         _quality(qualities),
@@ -233,7 +239,7 @@ def _sensor(
             subsampling,
             note="" if subsampling else _no_subsampling(own, is_jpeg=bool(qualities)),
         ),
-    ]
+    ], sensors
 
 
 def _vignetting(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
@@ -293,8 +299,8 @@ def _drawn(
     subsampling: Subsampling,
     white: Sequence[Finding],
     rng: np.random.Generator,
-) -> list[Finding]:
-    """Returns what the chart tells of noise, filters and sharpness.
+) -> tuple[list[Finding], Sensors]:
+    """Returns what the chart tells of noise, filters and sharpness, and the sensors that may be it.
 
     Args:
         photos: what is seen in each.
@@ -304,15 +310,18 @@ def _drawn(
     """
     names = (*FITTED, *COLOR_FITTED)
     if len(photos) < LEAST_CAPTURES:
-        return [Finding(_place(name), None, note=too_few(len(photos))) for name in names]
+        return [Finding(_place(name), None, note=too_few(len(photos))) for name in names], {}
     fit = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng)
-    draws = fit.draws
+    draws, together = fit.draws, fit.together
     alike = "" if RESPONSES[0] in draws else _ALIKE
     for name, gain in zip(RESPONSES, white, strict=True):
-        if name in draws and isinstance(gain.value, float) and gain.ci95 is not None:
+        if name in together and isinstance(gain.value, float) and gain.ci95 is not None:
             low, high = np.log(gain.ci95).tolist()
-            unsure = rng.normal(0.0, (high - low) / (2 * 1.96), len(draws[name]))
-            draws[name] = draws[name] * gain.value * np.exp(unsure)
+            unsure = rng.normal(0.0, (high - low) / (2 * 1.96), len(together[name]))
+            factor = gain.value * np.exp(unsure)
+            together[name] = together[name] * factor
+            if name in draws:
+                draws[name] = draws[name] * factor
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
     for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
@@ -327,7 +336,7 @@ def _drawn(
             continue
         number = replace(of_draws(_place(name), draws[name]), note=notes.get(name, ""))
         found.append(replace(number, ci95=None, note=_BEYOND) if name in fit.beyond else number)
-    return found
+    return found, {_place(name): tuple(values.tolist()) for name, values in together.items()}
 
 
 def _place(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.adapt.calibrate.bundle import (
     MODELS,
+    PINHOLE,
     Bundle,
     Fittable,
     fit_bundle,
     lens_of,
     place_board,
 )
+from sim2cam.dataset.parsing import PLAIN
 from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPrism
 
@@ -54,6 +56,8 @@ class FittedLens:
         reach: distance of the farthest corner from the middle, over that of the picture's corner.
     """
 
+    __pydantic_config__ = PLAIN
+
     kind: str
     names: tuple[str, ...]
     numbers: tuple[float, ...]
@@ -71,6 +75,21 @@ class FittedLens:
             raise ValueError(
                 f"{count} names of a lens have {count} numbers and {count}^2 covariances"
             )
+        known = [f.name for f in fields(_KINDS[self.kind]) if f.name != "kind"]
+        missing = [name for name in PINHOLE if name not in self.names]
+        unknown = [name for name in self.names if name not in known]
+        if missing or unknown or len(set(self.names)) != count:
+            raise ValueError(
+                f"names of a lens {self.kind} are {', '.join(PINHOLE)} and of "
+                f"{', '.join(name for name in known if name not in PINHOLE)}, each once"
+            )
+        unit = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        unit[unit == 0] = 1.0
+        alike = np.array(self.covariance) / unit / unit[:, None]
+        if not np.allclose(alike, alike.T, atol=_ROUNDED) or (
+            np.linalg.eigvalsh(alike).min() < -_ROUNDED
+        ):
+            raise ValueError("covariance of a lens has no standard deviations")
         self.best()
 
     def best(self) -> Fittable:
@@ -91,9 +110,14 @@ class FittedLens:
 
 
 _DRAWS = 50
+_ROUNDED = 1e-3  # by which correlations may be off
 _KINDS: dict[str, type[Fittable]] = {
     kind.kind: kind for kind in (BrownConrady, Rational, ThinPrism, KannalaBrandt)
 }
+LENS_NUMBERS = tuple(
+    dict.fromkeys(f.name for kind in _KINDS.values() for f in fields(kind) if f.name != "kind")
+)
+"""Numbers of all lenses."""
 
 
 def fit_lens(

@@ -9,8 +9,8 @@ photos do not tell is drawn too, so the intervals hold whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -62,6 +62,7 @@ _LEAST_GRAIN = 0.05  # square levels, below which nothing is left of noise
 _NEAR = 3.0
 """Standard deviations by which the marks of the nearest sensor are off, as their root mean square: 1.2 to 2.2
 where hidden cameras were told rightly, 4.8 where one was not, 6.1 on phone photos of dice."""
+_TOGETHER = 0.3  # correlation, beyond chance in so few draws, from which a number hangs together with another
 _END = 0.05  # of its range: a number whose interval lies so near an end may lie beyond it
 _UNTOLD = 0.6  # of its range: a number whose interval is as wide the photos do not tell
 
@@ -76,11 +77,15 @@ class SensorFit:
         beyond: those of them that lie at an end of what is tried, and may lie beyond it.
         alike: whether any sensor that is tried shows brightness as the photos do, and any shows colour so;
             where none does, no number is told by it.
+        together: (m,) of each number that is told or hangs together with one that is, by name: one sensor in
+            each place. Electrons and read noise are green's here, with the responses that go with them: 1 as
+            long as colour does not tell them.
     """
 
     draws: dict[str, Floats]
     beyond: frozenset[str] = frozenset()
     alike: tuple[bool, bool] = (True, True)
+    together: dict[str, Floats] = field(default_factory=dict)
 
 
 def fit_sensor(
@@ -104,22 +109,84 @@ def fit_sensor(
         shown = [_together([chart_marks(_sensor(plain, one))])[known] for one in shares]
         return _off(np.array(shown), seen[known], sure[known], rng)
 
-    moved, is_alike = _agreeing(off, len(RANGES), rng)
+    moved, _, is_alike = _agreeing(off, len(RANGES), rng)
     if not is_alike:
         return SensorFit({}, alike=(False, False))
-    draws = _told(moved, RANGES, FITTED)
-    beyond = _beyond(moved)
-    color, is_alike = _fit_color([photo.flat for photo in photos], moved, plain, rng)
-    if color.keys() >= set(RESPONSES):
-        _give_to_green(draws, color, rng)
-    return SensorFit(draws | color, beyond, (True, is_alike))
+    draws, beyond = _told(moved, RANGES, FITTED), _beyond(moved)
+    color = _fit_color([photo.flat for photo in photos], moved, plain, rng)
+    if color is None or not color.alike:
+        together = _together_with(moved, RANGES, draws)
+        return SensorFit(draws, beyond, (True, color is None), _with_green(together))
+    hues = _told(color.moved, COLOR_RANGES, COLOR_FITTED)
+    told = {n: values for n, values in hues.items() if set(RESPONSES) <= hues.keys() or n not in RESPONSES}
+    together = _together_with(moved, RANGES, draws, color.grey)
+    together |= _together_with(color.moved, COLOR_RANGES, told)
+    if told.keys() >= set(RESPONSES):
+        _give_to_green(draws, told, rng)
+    responses = _numbers(color.moved, COLOR_RANGES)[:, : len(RESPONSES)].T
+    return SensorFit(draws | told, beyond, (True, True), _with_green(together, *responses))
+
+
+def _together_with(
+    moved: Floats, ranges: Ranges, told: Container[str], rows: Floats | None = None
+) -> dict[str, Floats]:
+    """Returns the numbers (n,) that are told or hang together with one that is.
+
+    How strongly colours are mixed is none of them: in a camera that is also what its filters ask for.
+
+    Args:
+        moved: (m, p) places in their ranges of sensors that show what the photos do.
+        ranges: theirs.
+        told: names of those that are told.
+        rows: (n, p) those to return the numbers of; None for all of ``moved``.
+    """
+    own = [name in told for name in ranges]
+    strength = np.nan_to_num(np.abs(np.corrcoef(moved.T)))[:, own].max(axis=1, initial=0.0)
+    numbers = _numbers(moved if rows is None else rows, ranges).T
+    return {
+        name: values
+        for name, values, tie in zip(ranges, numbers, strength, strict=True)
+        if (name in told or tie > _TOGETHER) and name != "saturation"
+    }
+
+
+def _with_green(
+    together: dict[str, Floats], red: Floats | float = 1.0, blue: Floats | float = 1.0
+) -> dict[str, Floats]:
+    """Returns sensors that are as noisy in every colour, with electrons and read noise of green and with
+    responses, so that they are as noisy on the mean of colours.
+    """
+    if together.keys().isdisjoint(_ELECTRONS):
+        return together
+    count = len(next(iter(together.values())))
+    responses = np.broadcast_to(np.stack(np.broadcast_arrays(red, 1.0, blue), axis=-1), (count, 3))
+    shares = dict(zip(_ELECTRONS, shares_of_green(responses), strict=True))
+    green = {name: values * shares.get(name, 1.0) for name, values in together.items()}
+    return green | {name: responses[:, i] for name, i in zip(RESPONSES, (0, 2), strict=True)}
+
+
+_ELECTRONS = ("full_well_e", "read_noise_e")
+
+
+@dataclass(frozen=True, eq=False)
+class _Colored:
+    """Sensors that show colour as the photos do.
+
+    Attributes:
+        moved: (n, q) their places in ``COLOR_RANGES``.
+        grey: (n, p) those of the same ones in ``RANGES``.
+        alike: whether any of them was near.
+    """
+
+    moved: Floats
+    grey: Floats
+    alike: bool
 
 
 def _fit_color(
     photos: Sequence[FlatTiles], grey: Floats, plain: Sensor, rng: np.random.Generator
-) -> tuple[dict[str, Floats], bool]:
-    """Returns draws of those of ``COLOR_FITTED`` that are told, both responses or none, and whether any
-    sensor shows colour as the photos do.
+) -> _Colored | None:
+    """Returns the sensors that show colour as the photos do; None of photos without any.
 
     Args:
         photos: the tiles of each.
@@ -129,22 +196,21 @@ def _fit_color(
     """
     bins = np.flatnonzero(np.isfinite(color_grain(photos)).all(axis=1))
     if not len(bins):
-        return {}, True
+        return None
     seen, scatter = _resampled(partial(_color_noise, bins=bins), photos, rng)
     sure = np.hypot(_SURE_COLOR, scatter)
+    tried: list[Floats] = []
 
     def off(shares: Floats) -> Floats:
-        sensors = [_sensor(plain, one) for one in grey[rng.integers(len(grey), size=len(shares))]]
+        tried.append(grey[rng.integers(len(grey), size=len(shares))])
+        sensors = [_sensor(plain, one) for one in tried[-1]]
         numbers = _numbers(shares, COLOR_RANGES).tolist()
         drawn = [_in_color(s, *each) for s, each in zip(sensors, numbers, strict=True)]
         shown = [_color_noise([chart_tiles(sensor)], bins) for sensor in drawn]
         return _off(np.array(shown), seen, sure, rng)
 
-    moved, is_alike = _agreeing(off, len(COLOR_RANGES), rng)
-    draws = _told(moved, COLOR_RANGES, COLOR_FITTED) if is_alike else {}
-    both = draws.keys() >= set(RESPONSES)
-    told = {name: values for name, values in draws.items() if both or name not in RESPONSES}
-    return told, is_alike
+    moved, which, is_alike = _agreeing(off, len(COLOR_RANGES), rng)
+    return _Colored(moved, np.concatenate(tried)[which], is_alike)
 
 
 def _in_color(
@@ -181,16 +247,17 @@ def _give_to_green(
     """Turns electrons and read noise, in place, from those of all colours alike into green's."""
     red, blue = (color[name] for name in RESPONSES)
     shares = shares_of_green(np.stack([red, np.ones_like(red), blue], axis=-1))
-    for name, share in zip(("full_well_e", "read_noise_e"), shares, strict=True):
+    for name, share in zip(_ELECTRONS, shares, strict=True):
         if name in draws:
             draws[name] = draws[name] * rng.choice(share, len(draws[name]))
 
 
 def _agreeing(
     off: Callable[[Floats], Floats], count: int, rng: np.random.Generator
-) -> tuple[Floats, bool]:
+) -> tuple[Floats, NDArray[np.intp], bool]:
     """Returns places (n, count) in ranges at which what is shown is least off, moved the rest of the way,
-    and whether any of them was near: from afar a regression leads anywhere.
+    which (n,) of all that were tried they are, and whether any was near: from afar a regression leads
+    anywhere.
 
     Args:
         off: gives how far places (n, count) are off, mark by mark.
@@ -206,7 +273,8 @@ def _agreeing(
     shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
     kept = np.argsort(_distance(offs))[: _KEPT[1]]
     nearest = float((offs**2).mean(axis=1).min())
-    return _moved(shares[kept], offs[kept]), nearest < _NEAR**2
+    moved, likely = _moved(shares[kept], offs[kept])
+    return moved, kept[likely], nearest < _NEAR**2
 
 
 def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Floats]:
@@ -239,8 +307,8 @@ def _off(shown: Floats, seen: Floats, sure: Floats, rng: np.random.Generator) ->
     return np.asarray((np.nan_to_num(scattered) - seen) / sure)
 
 
-def _moved(shares: Floats, offs: Floats) -> Floats:
-    """Returns the draws (n, p) moved to where they would look like the photos."""
+def _moved(shares: Floats, offs: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """Returns the draws (n, p) moved to where they would look like the photos, and which they are (n,)."""
     weights = 1 - (_distance(offs) / (_distance(offs).max() * (1 + 1e-9))) ** 2
     logits = np.log(np.clip(shares, 1e-3, 1 - 1e-3) / (1 - np.clip(shares, 1e-3, 1 - 1e-3)))
     bounded = np.tanh(offs / _FAR) * _FAR
@@ -250,7 +318,7 @@ def _moved(shares: Floats, offs: Floats) -> Floats:
     square = design.T @ design + np.diag([0.0] + [1.0] * features.shape[1])
     slopes = np.linalg.solve(square, design.T @ (logits * np.sqrt(weights)[:, None]))[1:]
     likely = np.flatnonzero(weights > 0)
-    return np.asarray(1 / (1 + np.exp(-(logits - features @ slopes)[likely])))
+    return np.asarray(1 / (1 + np.exp(-(logits - features @ slopes)[likely]))), likely
 
 
 _FAR = 20.0  # standard deviations beyond which how far off hardly matters
