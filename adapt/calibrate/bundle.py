@@ -248,7 +248,7 @@ def _covariance(
     moved = (others @ (scores * unit)[..., None])[..., 0]
     variances = (moved**2).sum(axis=0) * (photos - 1) / photos
     variances *= (student_t.ppf(_SURE, photos - 1) / norm.ppf(_SURE)) ** 2
-    growth = np.sqrt(np.maximum(1, variances / np.maximum(np.diag(plain), 1e-300))) * unit
+    growth = np.sqrt(np.maximum(1, variances / np.maximum(np.diag(plain), 1e-100))) * unit
     return np.asarray(plain * growth[:, None] * growth)
 
 

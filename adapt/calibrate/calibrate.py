@@ -21,19 +21,17 @@ from sim2cam.adapt.calibrate.photo import (
     Capture,
     Photo,
     boards_of,
-    by_camera,
-    by_writing,
-    evenly,
     list_captures,
-    look,
+    look_at_one,
     open_captures,
     software,
     usual_orientation,
+    usual_size,
 )
 from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
 from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.adapt.calibrate.traits import traits
-from sim2cam.errors import InputError, LensError
+from sim2cam.errors import LensError
 from sim2cam.scene.asset import Board
 from sim2cam.scene.sensor import Subsampling
 
@@ -62,6 +60,8 @@ _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, 
 _COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
 _COLORLESS = "the photos have no colour. Take them in colour."
 _GREY = "L"  # Pillow's mode of JPEGs without colour
+_BLACK = "the photos are black. Take them in light."
+_CLIPPED = "the photos are black or white all over. Take them as the camera exposes them."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
 _NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
@@ -97,7 +97,7 @@ def calibrate(
     Raises:
         InputError: there is nothing there, or nothing that can be used.
     """
-    return _calibrated(path, *list_captures(path), board, rng, progress)
+    return _calibrated(*list_captures(path), board, rng, progress)
 
 
 def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator) -> CameraFit:
@@ -111,33 +111,25 @@ def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator)
     Raises:
         InputError: there is nothing that can be used.
     """
-    return _calibrated(path, *open_captures(files, path), None, rng, lambda done, total: None)
+    return _calibrated(*open_captures(files, path), None, rng, lambda done, total: None)
 
 
 def _calibrated(
-    path: Path,
     captures: Sequence[Capture],
     refused: Mapping[str, str],
     board: Board | None,
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
 ) -> CameraFit:
-    cameras = by_camera(captures)
-    camera, alike = next(iter(cameras.items()))
-    writings = by_writing(alike)
-    others = {name: len(theirs) for name, theirs in cameras.items() if name != camera}
-    others |= {f"{camera}, {name}": len(theirs) for name, theirs in list(writings.items())[1:]}
-    own = next(iter(writings.values()))
-    photos, broken = look(evenly(own), board, progress)
-    if not photos:
-        raise InputError(path, next(iter(broken.values())))
-    size = (own[0].header.width, own[0].header.height)
+    seen = look_at_one(captures, board, progress)
+    photos, own = seen.photos, seen.captures
     orientation = usual_orientation(photos)
+    size = usual_size(photos, orientation)
     boards, turned = boards_of(photos, orientation)
     lens, lens_findings = _lens(photos, boards, size, rng, own, board)
     sensor_findings, sensors = _sensor(photos, own, rng)
     return CameraFit(
-        camera,
+        seen.camera,
         *size,
         photos=len(photos),
         boards=len(boards) + len(turned),
@@ -151,8 +143,8 @@ def _calibrated(
         sensors=sensors,
         border=_border(photos),
         brightest=max(photo.brightest for photo in photos),
-        others=others,
-        refused={**refused, **broken},
+        others=seen.others,
+        refused={**refused, **seen.refused},
         software=software(own),
         traits=traits(photos),
         orientation=orientation if lens is not None else None,
@@ -221,13 +213,12 @@ def _sensor(
     quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
     subsampling = _subsampling(own)
     contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
-    exposures = [photo.exposure_ev for photo in photos]
-    exposure = told("sensor.exposure_ev", exposures, rng)
+    exposure = _exposure(photos, 1 / contrast, rng)
     white = _white(photos, rng)
     vignetting = _vignetting(photos, 1 / contrast, rng)
     drawn, sensors = _drawn(photos, quality, subsampling or "444", white, rng)
     return [
-        replace(exposure, spread=spread(exposures), note=exposure.note or _SCENES),
+        exposure,
         *white,
         vignetting,
         *drawn,
@@ -240,6 +231,20 @@ def _sensor(
             note="" if subsampling else _no_subsampling(own, is_jpeg=bool(qualities)),
         ),
     ], sensors
+
+
+def _exposure(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
+    """Returns the exposure. Contrast bends light around middle grey, so what is told is multiplied there."""
+    exposures = np.array([photo.exposure_ev for photo in photos])
+    known = exposures[np.isfinite(exposures)]
+    aim = float(np.median([p.grey_ev - p.exposure_ev for p in photos])) if len(known) else 0.0
+    found = told("sensor.exposure_ev", exposures + aim, rng, factors, _BLACK)
+    if found.ci95 is None or not isinstance(found.value, float):
+        return found
+    low, high = (end - aim for end in found.ci95)
+    return replace(
+        found, value=found.value - aim, ci95=(low, high), spread=spread(known), note=_SCENES
+    )
 
 
 def _vignetting(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
@@ -283,14 +288,22 @@ def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     note = (
         "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
     )
+    missing = _CLIPPED if any(photo.is_colored for photo in photos) else _COLORLESS
     found: list[Finding] = []
     for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
-        gain = told(name, values[:, i], rng, 1 / strength, _COLORLESS)
+        gain = told(name, values[:, i], rng, 1 / strength, missing)
         if gain.ci95 is not None and isinstance(gain.value, float):
-            value, low, high = np.exp([gain.value, *gain.ci95]).tolist()
+            low, high = gain.ci95
+            ends = low - _HALF_LEVEL, high + _HALF_LEVEL
+            value, low, high = np.exp([gain.value, *ends]).tolist()
             gain = Finding(name, value, (low, high), value * (spread(values[:, i]) or 0.0), note)
         found.append(gain)
     return found
+
+
+_HALF_LEVEL = 0.008
+"""By which the log of a ratio of two lights may be off as levels are whole numbers: half a level of each, of
+120 levels in the middle, by a curve of the power 2.2, as a standard deviation."""
 
 
 def _drawn(

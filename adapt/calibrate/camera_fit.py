@@ -49,7 +49,9 @@ class Finding:
         if self.ci95 is not None:
             low, high = self.ci95
             if not isinstance(self.value, int | float) or not low <= self.value <= high:
-                raise ValueError(f"{self.name} is {self.value}, outside its interval {low} to {high}")
+                raise ValueError(
+                    f"{self.name} is {self.value}, outside its interval {low} to {high}"
+                )
         if self.spread is not None and self.spread < 0:
             raise ValueError(f"spread of {self.name} is 0 or more, not {self.spread}")
 
@@ -143,7 +145,9 @@ class CameraFit:
             _check(finding)
         for name, values in self.sensors.items():
             if name not in TOGETHER:
-                raise ValueError(f"sensors: '{name}' is none of theirs. {did_you_mean(name, TOGETHER)}")
+                raise ValueError(
+                    f"sensors: '{name}' is none of theirs. {did_you_mean(name, TOGETHER)}"
+                )
             least, most = NUMBERS[name]
             if not values or min(values) < least or max(values) > most:
                 raise ValueError(f"sensors: {name} is {least:g} to {most:g}, of one sensor or more")
@@ -167,7 +171,9 @@ def _check(finding: Finding) -> None:
     """Refuses what is no number of a camera, or cannot be one."""
     name, value = finding.name, finding.value
     if name not in NUMBERS and name != _SUBSAMPLING:
-        raise ValueError(f"findings: '{name}' is no number of a camera. {did_you_mean(name, NUMBERS)}")
+        raise ValueError(
+            f"findings: '{name}' is no number of a camera. {did_you_mean(name, NUMBERS)}"
+        )
     if value is None:
         return
     if name == _SUBSAMPLING:

@@ -69,4 +69,6 @@ def of_draws(name: str, draws: Floats) -> Finding:
 def spread(values: Sequence[float] | Floats) -> float | None:
     """Returns the standard deviation of those that are known; None of fewer than two."""
     known = np.asarray(values)[np.isfinite(values)]
-    return float(known.std(ddof=1)) if len(known) > 1 else None
+    if len(known) < 2:
+        return None
+    return float(known.std(ddof=1)) if np.ptp(known) > 0 else 0.0  # not the rounding of the mean

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.adapt.calibrate.bundle import (
@@ -54,6 +55,7 @@ class FittedLens:
         left_out_px: of photos left out, by model; those that cannot see the whole picture have none.
         outliers: photos that no lens explains, with their errors, pixels.
         reach: distance of the farthest corner from the middle, over that of the picture's corner.
+        blind: models that were tried, and do not see the whole picture.
     """
 
     __pydantic_config__ = PLAIN
@@ -66,6 +68,7 @@ class FittedLens:
     left_out_px: Mapping[str, float]
     outliers: Mapping[str, float]
     reach: float
+    blind: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -139,6 +142,7 @@ def fit_lens(
     if not errors:
         raise LensError("no lens model explains where the corners of the boards are seen")
     best = bundles[_simplest(errors)]
+    _check_told(best, size)
     numbers = {name: float(np.sqrt(found.mean())) for name, found in errors.items()}
     return FittedLens(
         best.lens.kind,
@@ -149,7 +153,37 @@ def fit_lens(
         numbers,
         outliers,
         _reach(good, size),
+        tuple(name for name in bundles if name not in errors),
     )
+
+
+def _check_told(best: Bundle, size: tuple[int, int]) -> None:
+    """Refuses a lens that the boards do not tell, or that does not tell where boards are.
+
+    Raises:
+        LensError: naming what is wrong with the photos.
+    """
+    if best.rms_px > _MOST_OFF * max(size):
+        raise LensError(
+            f"no one lens explains the boards: their corners are off by {best.rms_px:.1f} px. Perhaps several "
+            "cameras or zooms took them, or the board is not flat"
+        )
+    normals = Rotation.from_rotvec(best.poses[:, :3]).as_matrix()[:, :, 2]
+    tilt = np.degrees(np.arccos(np.clip(normals @ normals.T, -1, 1))).max()
+    unsure = 1.96 * float(np.sqrt(best.covariance[0, 0])) / best.lens.fx_px
+    if tilt < _LEAST_TILT or not unsure < _MOST_UNSURE:
+        raise LensError(
+            "the boards stand too much alike to tell a lens. Tilt them, each another way"
+        )
+
+
+_MOST_OFF = 1 / 600
+"""Of the longer side, by which corners are off a lens at most: 0.1 to 0.5 px are usual, of 640 to 4000."""
+_MOST_UNSURE = 0.5
+"""Of the focal length, at the end of its interval."""
+_LEAST_TILT = 3.0
+"""Degrees between the two boards that are tilted most differently: those that are parallel tell of a lens no more
+than one."""
 
 
 def refit_lens(lens: FittedLens, sightings: Sequence[Sighting], size: tuple[int, int]) -> Bundle:

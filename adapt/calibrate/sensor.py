@@ -54,6 +54,7 @@ COLOR_FITTED = (*RESPONSES, "chroma_blur_px")
 _LOGARITHMIC = {"full_well_e", *RESPONSES}
 _DRAWS = (128, 96)  # sensors of the first round, and of the second around the best of it
 _KEPT = (20, 96)
+_DRAWN = 48  # that recipes draw
 _WIDER = 1.5  # of the second round, over the best of the first
 _SURE_GRAIN, _SURE_COLOR, _SURE_EDGES = 0.1, 0.05, (0.04, 0.08)
 """How well the chart stands for photos at best: of the log of grain at a level, of that of colours at
@@ -62,7 +63,6 @@ _LEAST_GRAIN = 0.05  # square levels, below which nothing is left of noise
 _NEAR = 3.0
 """Standard deviations by which the marks of the nearest sensor are off, as their root mean square: 1.2 to 2.2
 where hidden cameras were told rightly, 4.8 where one was not, 6.1 on phone photos of dice."""
-_TOGETHER = 0.3  # correlation, beyond chance in so few draws, from which a number hangs together with another
 _END = 0.05  # of its range: a number whose interval lies so near an end may lie beyond it
 _UNTOLD = 0.6  # of its range: a number whose interval is as wide the photos do not tell
 
@@ -77,9 +77,9 @@ class SensorFit:
         beyond: those of them that lie at an end of what is tried, and may lie beyond it.
         alike: whether any sensor that is tried shows brightness as the photos do, and any shows colour so;
             where none does, no number is told by it.
-        together: (m,) of each number that is told or hangs together with one that is, by name: one sensor in
-            each place. Electrons and read noise are green's here, with the responses that go with them: 1 as
-            long as colour does not tell them.
+        together: (m,) of each number that the marks go with, told or not, by name: one sensor in each place,
+            and all of them show the chart as the photos are. Electrons and read noise are green's, with the
+            responses that go with them: 1 where colour does not tell them.
     """
 
     draws: dict[str, Floats]
@@ -109,108 +109,90 @@ def fit_sensor(
         shown = [_together([chart_marks(_sensor(plain, one))])[known] for one in shares]
         return _off(np.array(shown), seen[known], sure[known], rng)
 
-    moved, _, is_alike = _agreeing(off, len(RANGES), rng)
-    if not is_alike:
+    of_edges = np.arange(len(seen))[known] >= len(seen) - 2
+    weights = np.where(of_edges, 1 / max(of_edges.sum(), 1), 1 / max((~of_edges).sum(), 1))
+    tried = _agreeing(off, len(RANGES), weights, rng)
+    if not tried.alike:
         return SensorFit({}, alike=(False, False))
-    draws, beyond = _told(moved, RANGES, FITTED), _beyond(moved)
-    color = _fit_color([photo.flat for photo in photos], moved, plain, rng)
+    draws, beyond = _told(tried.moved, RANGES, FITTED), _beyond(tried.moved)
+    photo_tiles = [photo.flat for photo in photos]
+    color, grey = _fit_color(photo_tiles, tried.nearest, plain, rng)
+    shown = {"tone_contrast"}
+    shown |= set(_OF_GRAIN) if known[:-2].any() else set()
+    shown |= set(_OF_EDGES) if known[-2:].any() else set()
     if color is None or not color.alike:
-        together = _together_with(moved, RANGES, draws)
+        together = _numbers_of(tried.nearest, RANGES, shown)
         return SensorFit(draws, beyond, (True, color is None), _with_green(together))
     hues = _told(color.moved, COLOR_RANGES, COLOR_FITTED)
-    told = {n: values for n, values in hues.items() if set(RESPONSES) <= hues.keys() or n not in RESPONSES}
-    together = _together_with(moved, RANGES, draws, color.grey)
-    together |= _together_with(color.moved, COLOR_RANGES, told)
-    if told.keys() >= set(RESPONSES):
+    both = hues.keys() >= set(RESPONSES)
+    told = {name: values for name, values in hues.items() if both or name not in RESPONSES}
+    if both:
         _give_to_green(draws, told, rng)
-    responses = _numbers(color.moved, COLOR_RANGES)[:, : len(RESPONSES)].T
-    return SensorFit(draws | told, beyond, (True, True), _with_green(together, *responses))
+    together = _with_green(
+        _numbers_of(grey, RANGES, shown), _numbers_of(color.nearest, COLOR_RANGES, COLOR_FITTED)
+    )
+    return SensorFit(draws | told, beyond, (True, True), together)
 
 
-def _together_with(
-    moved: Floats, ranges: Ranges, told: Container[str], rows: Floats | None = None
-) -> dict[str, Floats]:
-    """Returns the numbers (n,) that are told or hang together with one that is.
+_OF_GRAIN = ("full_well_e", "read_noise_e", "denoise")
+_OF_EDGES = ("sharpening", "blur_px")
 
-    How strongly colours are mixed is none of them: in a camera that is also what its filters ask for.
 
-    Args:
-        moved: (m, p) places in their ranges of sensors that show what the photos do.
-        ranges: theirs.
-        told: names of those that are told.
-        rows: (n, p) those to return the numbers of; None for all of ``moved``.
-    """
-    own = [name in told for name in ranges]
-    strength = np.nan_to_num(np.abs(np.corrcoef(moved.T)))[:, own].max(axis=1, initial=0.0)
-    numbers = _numbers(moved if rows is None else rows, ranges).T
-    return {
-        name: values
-        for name, values, tie in zip(ranges, numbers, strength, strict=True)
-        if (name in told or tie > _TOGETHER) and name != "saturation"
-    }
+def _numbers_of(places: Floats, ranges: Ranges, wanted: Container[str]) -> dict[str, Floats]:
+    """Returns those of the numbers (n,) that are wanted, of places (n, p) in their ranges."""
+    numbers = _numbers(places, ranges).T
+    return {name: each for name, each in zip(ranges, numbers, strict=True) if name in wanted}
 
 
 def _with_green(
-    together: dict[str, Floats], red: Floats | float = 1.0, blue: Floats | float = 1.0
+    grey: dict[str, Floats], color: Mapping[str, Floats] | None = None
 ) -> dict[str, Floats]:
-    """Returns sensors that are as noisy in every colour, with electrons and read noise of green and with
-    responses, so that they are as noisy on the mean of colours.
+    """Returns sensors (n,) with electrons and read noise of green, and the responses that go with them.
+
+    Args:
+        grey: numbers of sensors that are as noisy in every colour.
+        color: those of colour, of the same sensors; None where no colour is told.
     """
-    if together.keys().isdisjoint(_ELECTRONS):
-        return together
-    count = len(next(iter(together.values())))
-    responses = np.broadcast_to(np.stack(np.broadcast_arrays(red, 1.0, blue), axis=-1), (count, 3))
-    shares = dict(zip(_ELECTRONS, shares_of_green(responses), strict=True))
-    green = {name: values * shares.get(name, 1.0) for name, values in together.items()}
-    return green | {name: responses[:, i] for name, i in zip(RESPONSES, (0, 2), strict=True)}
+    count = len(next(iter(grey.values())))
+    color = color or dict.fromkeys(RESPONSES, np.ones(count))
+    red, blue = (color[name] for name in RESPONSES)
+    shares = shares_of_green(np.stack([red, np.ones(count), blue], axis=-1))
+    factors = dict(zip(_ELECTRONS, shares, strict=True))
+    return {name: values * factors.get(name, 1.0) for name, values in grey.items()} | dict(color)
 
 
 _ELECTRONS = ("full_well_e", "read_noise_e")
 
 
-@dataclass(frozen=True, eq=False)
-class _Colored:
-    """Sensors that show colour as the photos do.
-
-    Attributes:
-        moved: (n, q) their places in ``COLOR_RANGES``.
-        grey: (n, p) those of the same ones in ``RANGES``.
-        alike: whether any of them was near.
-    """
-
-    moved: Floats
-    grey: Floats
-    alike: bool
-
-
 def _fit_color(
     photos: Sequence[FlatTiles], grey: Floats, plain: Sensor, rng: np.random.Generator
-) -> _Colored | None:
-    """Returns the sensors that show colour as the photos do; None of photos without any.
+) -> tuple[_Tried | None, Floats]:
+    """Returns the places in ``COLOR_RANGES`` of sensors that show colour as the photos do, None of photos
+    without any; and those (n, p) of the nearest of them in ``RANGES``.
 
     Args:
         photos: the tiles of each.
-        grey: (n, p) places in ``RANGES`` of sensors that show brightness as the photos do.
+        grey: (m, p) places in ``RANGES`` of sensors that show brightness as the photos do.
         plain: everything else of them.
         rng: draws sensors and resamples photos.
     """
     bins = np.flatnonzero(np.isfinite(color_grain(photos)).all(axis=1))
     if not len(bins):
-        return None
+        return None, grey
     seen, scatter = _resampled(partial(_color_noise, bins=bins), photos, rng)
     sure = np.hypot(_SURE_COLOR, scatter)
-    tried: list[Floats] = []
+    taken: list[Floats] = []
 
     def off(shares: Floats) -> Floats:
-        tried.append(grey[rng.integers(len(grey), size=len(shares))])
-        sensors = [_sensor(plain, one) for one in tried[-1]]
+        taken.append(grey[rng.integers(len(grey), size=len(shares))])
+        sensors = [_sensor(plain, one) for one in taken[-1]]
         numbers = _numbers(shares, COLOR_RANGES).tolist()
         drawn = [_in_color(s, *each) for s, each in zip(sensors, numbers, strict=True)]
         shown = [_color_noise([chart_tiles(sensor)], bins) for sensor in drawn]
         return _off(np.array(shown), seen, sure, rng)
 
-    moved, which, is_alike = _agreeing(off, len(COLOR_RANGES), rng)
-    return _Colored(moved, np.concatenate(tried)[which], is_alike)
+    tried = _agreeing(off, len(COLOR_RANGES), np.ones(len(seen)), rng)
+    return tried, np.concatenate(taken)[tried.which]
 
 
 def _in_color(
@@ -252,16 +234,32 @@ def _give_to_green(
             draws[name] = draws[name] * rng.choice(share, len(draws[name]))
 
 
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """What came of trying sensors.
+
+    Attributes:
+        moved: (n, p) places in ranges at which what is shown is least off, moved the rest of the way.
+        nearest: (m, p) those at which it is least off of all that were tried, those that were moved too.
+        which: (m,) of all that were tried they are.
+        alike: whether any was near: from afar a regression leads anywhere.
+    """
+
+    moved: Floats
+    nearest: Floats
+    which: NDArray[np.intp]
+    alike: bool
+
+
 def _agreeing(
-    off: Callable[[Floats], Floats], count: int, rng: np.random.Generator
-) -> tuple[Floats, NDArray[np.intp], bool]:
-    """Returns places (n, count) in ranges at which what is shown is least off, moved the rest of the way,
-    which (n,) of all that were tried they are, and whether any was near: from afar a regression leads
-    anywhere.
+    off: Callable[[Floats], Floats], count: int, weights: Floats, rng: np.random.Generator
+) -> _Tried:
+    """Returns what came of trying places in ranges.
 
     Args:
         off: gives how far places (n, count) are off, mark by mark.
         count: of ranges.
+        weights: (marks,) of the squares by which the nearest are told.
         rng: draws places.
     """
     first = qmc.Sobol(count, rng=rng).random(_DRAWS[0])
@@ -272,9 +270,11 @@ def _agreeing(
     second = np.where((second > 0) & (second < 1), second, rng.random(second.shape))
     shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
     kept = np.argsort(_distance(offs))[: _KEPT[1]]
-    nearest = float((offs**2).mean(axis=1).min())
-    moved, likely = _moved(shares[kept], offs[kept])
-    return moved, kept[likely], nearest < _NEAR**2
+    alike = float((offs**2).mean(axis=1).min()) < _NEAR**2
+    moved = _moved(shares[kept], offs[kept])
+    shares, offs = np.concatenate([shares, moved]), np.concatenate([offs, off(moved)])
+    which = np.argsort(offs**2 @ weights)[:_DRAWN]
+    return _Tried(moved, shares[which], which, alike)
 
 
 def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Floats]:
@@ -307,8 +307,8 @@ def _off(shown: Floats, seen: Floats, sure: Floats, rng: np.random.Generator) ->
     return np.asarray((np.nan_to_num(scattered) - seen) / sure)
 
 
-def _moved(shares: Floats, offs: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """Returns the draws (n, p) moved to where they would look like the photos, and which they are (n,)."""
+def _moved(shares: Floats, offs: Floats) -> Floats:
+    """Returns the draws (n, p) moved to where they would look like the photos."""
     weights = 1 - (_distance(offs) / (_distance(offs).max() * (1 + 1e-9))) ** 2
     logits = np.log(np.clip(shares, 1e-3, 1 - 1e-3) / (1 - np.clip(shares, 1e-3, 1 - 1e-3)))
     bounded = np.tanh(offs / _FAR) * _FAR
@@ -318,7 +318,7 @@ def _moved(shares: Floats, offs: Floats) -> tuple[Floats, NDArray[np.intp]]:
     square = design.T @ design + np.diag([0.0] + [1.0] * features.shape[1])
     slopes = np.linalg.solve(square, design.T @ (logits * np.sqrt(weights)[:, None]))[1:]
     likely = np.flatnonzero(weights > 0)
-    return np.asarray(1 / (1 + np.exp(-(logits - features @ slopes)[likely]))), likely
+    return np.asarray(1 / (1 + np.exp(-(logits - features @ slopes)[likely])))
 
 
 _FAR = 20.0  # standard deviations beyond which how far off hardly matters

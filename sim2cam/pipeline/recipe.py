@@ -363,7 +363,9 @@ def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
     if camera is not None:
         if not isinstance(camera, str):
             shown = json.dumps(camera, default=str)[:80]
-            raise RecipeError(path, f"'camera': it is the path of one camera.json, in quotes (found {shown}).")
+            raise RecipeError(
+                path, f"'camera': it is the path of one camera.json, in quotes (found {shown})."
+            )
         yield path.parent / camera
     yield tables
 

@@ -109,8 +109,14 @@ BAD = [
     ("", "not JSON"),
     ("[1]", "not what sim2cam calibrate writes (version None, not 3). Calibrate again."),
     ({"version": 2}, "not what sim2cam calibrate writes (version 2, not 3). Calibrate again."),
-    ({"width": 0}, ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate"),
-    ({"boards": -1}, ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate"),
+    (
+        {"width": 0},
+        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+    ),
+    (
+        {"boards": -1},
+        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+    ),
     ({"colour": 1}, "colour: Unexpected keyword argument (found 1). Calibrate again."),
     (bad_finding({"color": 1}), "findings[0].color: Unexpected keyword argument (found 1). "),
     (bad_lens(color=1), "lens.color: Unexpected keyword argument (found 1). Calibrate again."),
@@ -136,7 +142,10 @@ BAD = [
         "findings[0]: spread of sensor.blur_px is 0 or more, not -1.0. Calibrate again.",
     ),
     (bad_finding({"value": 51}), "findings: sensor.blur_px is 0 to 50, not 51.0. Calibrate again."),
-    (bad_finding({"value": "wide"}), "findings: sensor.blur_px is 0 to 50, not wide. Calibrate again."),
+    (
+        bad_finding({"value": "wide"}),
+        "findings: sensor.blur_px is 0 to 50, not wide. Calibrate again.",
+    ),
     (
         bad_finding({"value": float("nan")}),
         "findings[0].value.float: Input should be a finite number (found NaN). Calibrate again.",
@@ -148,12 +157,18 @@ BAD = [
     (bad_lens(names=[*NAMES, "k7"]), LENS_NAMES),
     (bad_lens(names=[*NAMES, "k1"]), LENS_NAMES),
     (bad_lens(names=[*NAMES[1:], "k2", "k3"]), LENS_NAMES),
-    (bad_lens(numbers=[float("nan")] * 6), "lens.numbers[0]: Input should be a finite number (found NaN)"),
+    (
+        bad_lens(numbers=[float("nan")] * 6),
+        "lens.numbers[0]: Input should be a finite number (found NaN)",
+    ),
     (
         bad_lens(covariance=[[float("nan")] * 6] * 6),
         "lens.covariance[0][0]: Input should be a finite number (found NaN). Calibrate again.",
     ),
-    (bad_lens(covariance=(-np.eye(6)).tolist()), "lens: covariance of a lens has no standard deviations."),
+    (
+        bad_lens(covariance=(-np.eye(6)).tolist()),
+        "lens: covariance of a lens has no standard deviations.",
+    ),
     (
         bad_lens(covariance=np.triu(np.ones((6, 6))).tolist()),
         "lens: covariance of a lens has no standard deviations. Calibrate again.",
@@ -318,7 +333,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "problem"), REFUSED, ids=[problem[:40] for _, problem in REFUSED])
+@pytest.mark.parametrize(
+    ("lines", "problem"), REFUSED, ids=[problem[:40] for _, problem in REFUSED]
+)
 def test_a_recipe_says_what_is_wrong_with_its_camera(tmp_path, lines, problem):
     write_camera(tmp_path / "camera.json", fit())
     large = dataclasses.replace(fit(), width=6000, height=4000, lens=None)
@@ -557,7 +574,9 @@ def test_files_of_another_writing_are_left_out_by_name(tmp_path):
     assert found == calibrate(tmp_path, None, np.random.default_rng(0))
 
 
-def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_what_was_tried(tmp_path):
+def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_what_was_tried(
+    tmp_path,
+):
     places = np.full((40, len(RANGES)), 0.5) + np.linspace(-0.01, 0.01, 40)[:, None]
     names = list(RANGES)
     for name, place in {
@@ -621,10 +640,15 @@ def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
 @pytest.mark.parametrize(("off", "is_alike"), [(0.5, True), (4.0, False)])
 def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
     rng = np.random.default_rng(0)
-    tried = []
-    moved, which, found = _agreeing(lambda shares: tried.append(shares) or off + shares, 2, rng)
-    assert found == is_alike
-    assert moved.shape == np.concatenate(tried)[which].shape == (len(which), 2)
+    asked = []
+    tried = _agreeing(lambda shares: asked.append(shares) or off + shares, 2, np.ones(2), rng)
+    assert tried.alike == is_alike
+    assert tried.moved.shape[1] == 2
+    every = np.concatenate(asked)
+    assert np.array_equal(tried.nearest, every[tried.which])
+    assert np.linalg.norm(tried.nearest + off, axis=1).max() <= np.median(
+        np.linalg.norm(every + off, axis=1)
+    )
 
 
 @pytest.mark.usefixtures("no_sensor_is_tried")
