@@ -213,10 +213,13 @@ def _sensor(
     quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
     subsampling = _subsampling(own)
     contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
-    exposure = _exposure(photos, 1 / contrast, rng)
     white = _white(photos, rng)
+    exposure = _exposure(photos, 1 / contrast, white, rng)
     vignetting = _vignetting(photos, 1 / contrast, rng)
     drawn, sensors = _drawn(photos, quality, subsampling or "444", white, rng)
+    if sensors and exposure.ci95 is not None:
+        contrasts = np.array(sensors["sensor.tone_contrast"])
+        sensors["sensor.exposure_ev"] = tuple(_exposures(photos, contrasts, white, rng).tolist())
     return [
         exposure,
         *white,
@@ -233,17 +236,37 @@ def _sensor(
     ], sensors
 
 
-def _exposure(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
+def _exposure(
+    photos: Sequence[Photo], factors: Floats, white: Sequence[Finding], rng: np.random.Generator
+) -> Finding:
     """Returns the exposure. Contrast bends light around middle grey, so what is told is multiplied there."""
-    exposures = np.array([photo.exposure_ev for photo in photos])
-    known = exposures[np.isfinite(exposures)]
-    aim = float(np.median([p.grey_ev - p.exposure_ev for p in photos])) if len(known) else 0.0
-    found = told("sensor.exposure_ev", exposures + aim, rng, factors, _BLACK)
-    if found.ci95 is None or not isinstance(found.value, float):
+    stops, over_grey = _stops(photos, white)
+    found = told("sensor.exposure_ev", stops, rng, factors, _BLACK, over_grey)
+    if found.ci95 is None:
         return found
-    low, high = (end - aim for end in found.ci95)
-    return replace(
-        found, value=found.value - aim, ci95=(low, high), spread=spread(known), note=_SCENES
+    return replace(found, spread=spread([photo.exposure_ev for photo in photos]), note=_SCENES)
+
+
+def _exposures(
+    photos: Sequence[Photo], contrast: Floats, white: Sequence[Finding], rng: np.random.Generator
+) -> Floats:
+    """Returns the exposures (n,) with which cameras of these contrasts (n,) show photos as bright as they are."""
+    stops = np.stack(_stops(photos, white))
+    known = stops[:, np.isfinite(stops[0])]
+    picks = rng.integers(known.shape[1], size=(len(contrast), known.shape[1]))
+    plain, over_grey = known[:, picks]
+    return np.asarray(np.median(plain + over_grey * (1 / contrast - 1)[:, None], axis=1))
+
+
+def _stops(photos: Sequence[Photo], white: Sequence[Finding]) -> tuple[Floats, Floats]:
+    """Returns the exposures (photos,) without what errors of the white balance add, and how many stops over
+    middle grey each was told at.
+    """
+    gains = [gain.value if isinstance(gain.value, float) else 1.0 for gain in white]
+    added = np.log2((1 + sum(gains)) / 3)
+    return (
+        np.array([photo.exposure_ev for photo in photos]) - added,
+        np.array([photo.grey_ev for photo in photos]),
     )
 
 

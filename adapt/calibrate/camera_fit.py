@@ -82,7 +82,7 @@ NUMBERS: Mapping[str, tuple[float, float]] = {
 TOGETHER = tuple(
     f"sensor.{name}"
     for name in (
-        "full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px", "tone_contrast",
+        "full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px", "tone_contrast", "exposure_ev",
         "red_response", "blue_response", "processing.chroma_blur_px",
     )
 )  # fmt: skip

@@ -69,12 +69,14 @@ def recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
     scale = width / fit.width
     domain: dict[str, dict[str, Any]] = _lens(fit) | _moving(fit)
     for name, values in fit.sensors.items():
-        group, factor = name.split(".")[-2:]
+        group, factor = _FACTORS.get(name) or name.split(".")[-2:]
         drawn = np.clip(np.array(values) * scale ** _SCALED.get(factor, 0), *_BOUNDS[factor])
-        domain.setdefault(group, {})[factor] = _column(_SENSORS, drawn.tolist())
+        spread = fit.finding(name).spread  # from photo to photo
+        column = _column(_SENSORS, drawn.tolist())
+        domain.setdefault(group, {})[factor] = _varied(column, spread) if spread else column
     for finding in fit.findings:
         is_told = finding.ci95 is not None or isinstance(finding.value, str)
-        if finding.name in _FACTORS and is_told:
+        if finding.name in _FACTORS and finding.name not in fit.sensors and is_told:
             group, factor = _FACTORS[finding.name]
             domain.setdefault(group, {})[factor] = _distribution(finding, factor)
     return {"render": {"width": width, "height": round(fit.height * scale)}, "domain": domain}
@@ -109,6 +111,11 @@ def without_camera(tables: Mapping[str, Any], fit: CameraFit) -> dict[str, Any]:
 
 def _column(table: str, values: list[float]) -> dict[str, Any]:
     return {"kind": "column", "table": table, "values": values}
+
+
+def _varied(of: dict[str, Any], std: float) -> dict[str, Any]:
+    turn = {"kind": "normal", "mean": 0.0, "std": std, "low": -_REACH * std, "high": _REACH * std}
+    return {"kind": "sum", "of": [of, turn]}
 
 
 def _distribution(finding: Finding, factor: str) -> dict[str, Any]:

@@ -240,7 +240,7 @@ class _Tried:
 
     Attributes:
         moved: (n, p) places in ranges at which what is shown is least off, moved the rest of the way.
-        nearest: (m, p) those at which it is least off of all that were tried, those that were moved too.
+        nearest: (m, p) those at which it is least off of all that were tried, and of more around the best.
         which: (m,) of all that were tried they are.
         alike: whether any was near: from afar a regression leads anywhere.
     """
@@ -271,10 +271,12 @@ def _agreeing(
     shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
     kept = np.argsort(_distance(offs))[: _KEPT[1]]
     alike = float((offs**2).mean(axis=1).min()) < _NEAR**2
-    moved = _moved(shares[kept], offs[kept])
-    shares, offs = np.concatenate([shares, moved]), np.concatenate([offs, off(moved)])
-    which = np.argsort(offs**2 @ weights)[:_DRAWN]
-    return _Tried(moved, shares[which], which, alike)
+    near = shares[np.argsort(offs**2 @ weights)[: _KEPT[0]]]
+    spread = np.cov(near.T) + 1e-4 * np.eye(count)
+    third = rng.multivariate_normal(near.mean(axis=0), spread, _DRAWS[1]).clip(0, 1)
+    every, every_off = np.concatenate([shares, third]), np.concatenate([offs, off(third)])
+    which = np.argsort(every_off**2 @ weights)[:_DRAWN]
+    return _Tried(_moved(shares[kept], offs[kept]), every[which], which, alike)
 
 
 def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Floats]:

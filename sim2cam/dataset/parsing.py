@@ -10,7 +10,6 @@ from pydantic import ConfigDict, ValidationError
 
 from sim2cam.errors import InputError
 
-
 PLAIN = ConfigDict(extra="forbid", allow_inf_nan=False)
 """Of values that are read from files: known keys, finite numbers."""
 

@@ -59,6 +59,7 @@ def sensors():
         "sharpening": 1.2 * blur + rng.normal(0, 0.05, ROWS_OF_SENSORS),
         "read_noise_e": np.full(ROWS_OF_SENSORS, 3.0),
         "processing.chroma_blur_px": 2.0 - blur,
+        "exposure_ev": -blur,
     }
     return {f"sensor.{name}": tuple(values.tolist()) for name, values in found.items()}
 
@@ -261,6 +262,15 @@ def test_sensors_are_drawn_whole(tmp_path):
     assert len(rows) > 30
     tie = np.corrcoef([s.blur_px for s in drawn], [s.sharpening for s in drawn])[0, 1]
     assert tie > 0.95
+    assert {s.exposure_ev + s.blur_px for s in drawn} == {0.0}
+    varied = (*fit().findings, Finding("sensor.exposure_ev", -0.9, (-1.3, -0.5), 0.2))
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=varied))
+    drawn = [
+        camera.sensor
+        for i in range(25)
+        for camera in compose(draw(found.domain, 0, i, views=4), 640, 480).cameras
+    ]
+    assert np.std([s.exposure_ev + s.blur_px for s in drawn]) == pytest.approx(0.2, rel=0.25)
 
 
 def test_the_last_camera_counts_whole(tmp_path):
@@ -285,7 +295,7 @@ def test_the_last_camera_counts_whole(tmp_path):
 def test_what_a_camera_measured_is_not_done_twice(tmp_path):
     told = (
         *fit().findings,
-        Finding("sensor.exposure_ev", 0.1, (0.0, 0.2)),
+        Finding("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
     )
     write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=told))
     path = tmp_path / "mine.toml"
@@ -666,7 +676,7 @@ def test_photos_that_no_sensor_is_like_say_so(tmp_path):
 
 def test_every_finding_that_recipes_take_is_a_factor():
     groups = typing.get_type_hints(Domain)
-    together = {name: name.split(".")[-2:] for name in TOGETHER}
+    together = {name: name.split(".")[-2:] for name in TOGETHER if name not in _FACTORS}
     for name, (group, factor) in (_FACTORS | together).items():
         assert field_at(name) is not None
         kind = next(
