@@ -150,9 +150,11 @@ def _with_green(
     """Returns sensors (n,) with electrons and read noise of green, and the responses that go with them.
 
     Args:
-        grey: numbers of sensors that are as noisy in every colour.
+        grey: numbers of sensors that are as noisy in every colour; without electrons they stay as they are.
         color: those of colour, of the same sensors; None where no colour is told.
     """
+    if _ELECTRONS[0] not in grey:
+        return grey
     count = len(next(iter(grey.values())))
     color = color or dict.fromkeys(RESPONSES, np.ones(count))
     red, blue = (color[name] for name in RESPONSES)
