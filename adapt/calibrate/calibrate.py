@@ -312,21 +312,30 @@ def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
         "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
     )
     missing = _CLIPPED if any(photo.is_colored for photo in photos) else _COLORLESS
+    rounded = _rounding(photos)
     found: list[Finding] = []
     for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
         gain = told(name, values[:, i], rng, 1 / strength, missing)
         if gain.ci95 is not None and isinstance(gain.value, float):
             low, high = gain.ci95
-            ends = low - _HALF_LEVEL, high + _HALF_LEVEL
+            ends = low - rounded, high + rounded
             value, low, high = np.exp([gain.value, *ends]).tolist()
             gain = Finding(name, value, (low, high), value * (spread(values[:, i]) or 0.0), note)
         found.append(gain)
     return found
 
 
-_HALF_LEVEL = 0.008
-"""By which the log of a ratio of two lights may be off as levels are whole numbers: half a level of each, of
-120 levels in the middle, by a curve of the power 2.2, as a standard deviation."""
+def _rounding(photos: Sequence[Photo]) -> float:
+    """Returns by how much the log of a ratio of two lights may be off, as levels are whole numbers and JPEG
+    takes colours in steps: what is nearly grey is grey in every photo.
+    """
+    steps = [p.header.quantization[1][0] for p in photos if len(p.header.quantization) > 1]
+    return _OF_A_LEVEL * (0.5 + _OF_A_STEP * float(np.median(steps or [0])))
+
+
+_OF_A_LEVEL = 0.016  # of the log of light, by a curve of the power 2.2 in the middle of levels
+_OF_A_STEP = 2.1 / 16
+"""Levels of blue less green that half a step of the mean of a block of colour (8x8) is worth."""
 
 
 def _drawn(

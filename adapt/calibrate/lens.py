@@ -163,20 +163,20 @@ def _check_told(best: Bundle, size: tuple[int, int]) -> None:
     Raises:
         LensError: naming what is wrong with the photos.
     """
+    normals = Rotation.from_rotvec(best.poses[:, :3]).as_matrix()[:, :, 2]
+    tilt = np.degrees(np.arccos(np.clip(normals @ normals.T, -1, 1))).max()
+    if tilt < _LEAST_TILT:
+        raise LensError(_ALIKE)
     if best.rms_px > _MOST_OFF * max(size):
         raise LensError(
             f"no one lens explains the boards: their corners are off by {best.rms_px:.1f} px. Perhaps several "
             "cameras or zooms took them, or the board is not flat"
         )
-    normals = Rotation.from_rotvec(best.poses[:, :3]).as_matrix()[:, :, 2]
-    tilt = np.degrees(np.arccos(np.clip(normals @ normals.T, -1, 1))).max()
-    unsure = 1.96 * float(np.sqrt(best.covariance[0, 0])) / best.lens.fx_px
-    if tilt < _LEAST_TILT or not unsure < _MOST_UNSURE:
-        raise LensError(
-            "the boards stand too much alike to tell a lens. Tilt them, each another way"
-        )
+    if not 1.96 * np.sqrt(best.covariance[0, 0]) < _MOST_UNSURE * best.lens.fx_px:
+        raise LensError(_ALIKE)
 
 
+_ALIKE = "the boards stand too much alike to tell a lens. Tilt them, each another way"
 _MOST_OFF = 1 / 600
 """Of the longer side, by which corners are off a lens at most: 0.1 to 0.5 px are usual, of 640 to 4000."""
 _MOST_UNSURE = 0.5

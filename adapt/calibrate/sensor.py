@@ -54,7 +54,7 @@ COLOR_FITTED = (*RESPONSES, "chroma_blur_px")
 _LOGARITHMIC = {"full_well_e", *RESPONSES}
 _DRAWS = (128, 96)  # sensors of the first round, and of the second around the best of it
 _KEPT = (20, 96)
-_DRAWN = 48  # that recipes draw
+_DRAWN = 32  # that recipes draw
 _WIDER = 1.5  # of the second round, over the best of the first
 _SURE_GRAIN, _SURE_COLOR, _SURE_EDGES = 0.1, 0.05, (0.04, 0.08)
 """How well the chart stands for photos at best: of the log of grain at a level, of that of colours at

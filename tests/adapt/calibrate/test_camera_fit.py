@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.calibrate import _lens, calibrate, calibrate_files
+from sim2cam.adapt.calibrate.calibrate import _lens, _white, calibrate, calibrate_files
 from sim2cam.adapt.calibrate.camera_fit import (
     TOGETHER,
     CameraFit,
@@ -443,6 +443,20 @@ def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_pat
     assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
 
 
+@pytest.mark.parametrize(("quality", "least"), [(95, 0.008), (60, 0.02)])
+def test_white_is_no_surer_than_levels_and_steps_of_colour(tmp_path, quality, least):
+    """All photos show one white, so that nothing else makes its interval wide."""
+    rgb = np.full((80, 96, 3), (170, 160, 150), np.uint8)
+    for number in range(6):
+        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, quality))
+    photos, _ = look(list_captures(tmp_path)[0], None, lambda *_: None)
+    red, blue = _white(photos, np.random.default_rng(0))
+    for gain in (red, blue):
+        low, high = gain.ci95
+        assert np.log(high / gain.value) > least
+        assert np.log(gain.value / low) > least
+
+
 def seen(**parts):
     """A photo of which nothing else is seen."""
     return SimpleNamespace(
@@ -557,6 +571,15 @@ def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_pat
     ) in _remarks(found)
     write_camera(tmp_path / "camera.json", found)
     assert read_camera(tmp_path / "camera.json") == found
+
+
+def test_models_that_do_not_see_the_whole_picture_are_named():
+    blind = dataclasses.replace(lens(k1=-0.1), blind=("rational",))
+    (line,) = (line for line in _remarks(fit(blind)) if line.startswith("lens: "))
+    assert line == (
+        "lens: brown_conrady, 0.200 px; on photos left out: brown_conrady 0.300, rational does not see the "
+        "whole picture"
+    )
 
 
 def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):

@@ -170,10 +170,12 @@ def test_a_sensor_is_found_again():
         chart_marks(
             replace(SENSOR, **{k: v for k, v in row.items() if k != "chroma_blur_px"})
         ).edges
-        for row in rows[::6]
+        for row in rows[::4]
     ]
     edges = np.median([one.edges for one in shown], axis=0)
-    assert np.median(again, axis=0) == pytest.approx(edges, abs=0.15)
+    blur, sharpening = np.median(again, axis=0) - edges
+    assert abs(blur) < 0.1
+    assert abs(sharpening) < 0.3
     assert {"full_well_e", "blur_px"} <= draws.keys() <= {*FITTED, *COLOR_FITTED}
     for name, values in draws.items():
         low, high = np.quantile(values, (0.005, 0.995))
