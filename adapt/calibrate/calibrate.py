@@ -360,13 +360,12 @@ def _drawn(
     draws, together = fit.draws, fit.together
     alike = "" if RESPONSES[0] in draws else _ALIKE
     for name, gain in zip(RESPONSES, white, strict=True):
-        if name in together and isinstance(gain.value, float) and gain.ci95 is not None:
-            low, high = np.log(gain.ci95).tolist()
-            unsure = rng.normal(0.0, (high - low) / (2 * 1.96), len(together[name]))
-            factor = gain.value * np.exp(unsure)
-            together[name] = together[name] * factor
-            if name in draws:
-                draws[name] = draws[name] * factor
+        if isinstance(gain.value, float) and gain.ci95 is not None:
+            std = float(np.log(gain.ci95[1] / gain.ci95[0])) / (2 * 1.96)
+            for found in (draws, together):
+                if name in found:
+                    unsure = rng.normal(0.0, std, len(found[name]))
+                    found[name] = found[name] * gain.value * np.exp(unsure)
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
     for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
@@ -374,14 +373,14 @@ def _drawn(
     if not any(photo.is_colored for photo in photos):
         untold |= dict.fromkeys(COLOR_FITTED, _COLORLESS)
     notes = {"full_well_e": alike, "read_noise_e": alike}
-    found: list[Finding] = []
+    numbers: list[Finding] = []
     for name in names:
         if name not in draws:
-            found.append(Finding(_place(name), None, note=untold[name]))
+            numbers.append(Finding(_place(name), None, note=untold[name]))
             continue
         number = replace(of_draws(_place(name), draws[name]), note=notes.get(name, ""))
-        found.append(replace(number, ci95=None, note=_BEYOND) if name in fit.beyond else number)
-    return found, {_place(name): tuple(values.tolist()) for name, values in together.items()}
+        numbers.append(replace(number, ci95=None, note=_BEYOND) if name in fit.beyond else number)
+    return numbers, {_place(name): tuple(values.tolist()) for name, values in together.items()}
 
 
 def _place(name: str) -> str:

@@ -76,8 +76,8 @@ NUMBERS: Mapping[str, tuple[float, float]] = {
     "glass.lateral_color.blue": (-1, 1),
     "shutter.exposure_s": (0, 60),
     "shutter.readout_s": (0, 60),
-    "twist.spin_rad_s": (0, 1e3),
-} | {f"lens.{name}": (-1e6, 1e6) for name in LENS_NUMBERS}
+    "twist.spin_rad_s": (0, 1e9),
+} | {f"lens.{name}": (-1e9, 1e9) for name in LENS_NUMBERS}
 """Least and most that each number of a camera may be."""
 TOGETHER = tuple(
     f"sensor.{name}"

@@ -195,11 +195,13 @@ def metered(rgb: Rgb) -> tuple[float, float, Floats]:
     )
     if plain < _BLACK_EV:
         return np.nan, np.nan, np.full(2, np.nan)
-    clear = (rgb.max(axis=-1) < _BRIGHTEST) & (rgb.max(axis=-1) > _DARKEST)
     grey = (plain - steep) / (1 - 1 / _STEEPER)
+    coarse = rgb[::2, ::2]
+    brightest = coarse.max(axis=-1)
+    clear = (brightest < _BRIGHTEST) & (brightest > _DARKEST)
     if clear.mean() < _LEAST_CLEAR:
         return plain, grey, np.full(2, np.nan)
-    white = choose(light.astype(np.float32)[rgb[clear]][:, None], Automatics(white_balance=1.0))
+    white = choose(light.astype(np.float32)[coarse[clear]][:, None], Automatics(white_balance=1.0))
     return plain, grey, np.array([1 / white.red, 1 / white.blue])
 
 

@@ -457,6 +457,30 @@ def test_white_is_no_surer_than_levels_and_steps_of_colour(tmp_path, quality, le
         assert np.log(gain.value / low) > least
 
 
+def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch):
+    """What is told of them, and the sensors that recipes draw, of other numbers of draws."""
+    from sim2cam.adapt.calibrate import calibrate as module
+
+    told = {"red_response": np.full(90, 0.5), "blue_response": np.full(90, 0.5)}
+    together = {name: values[:30] for name, values in told.items()} | {
+        "tone_contrast": np.ones(30), "full_well_e": np.full(30, 900.0),
+    }  # fmt: skip
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit(dict(told), together=together))
+    rgb = np.full((80, 96, 3), (188, 160, 130), np.uint8)
+    for number in range(6):
+        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 95))
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    for color in ("red", "blue"):
+        expected = 0.5 * found.finding(f"sensor.{color}_gain").value
+        assert found.finding(f"sensor.{color}_response").value == pytest.approx(expected, rel=0.05)
+        rows = found.sensors[f"sensor.{color}_response"]
+        assert len(rows) == 30
+        assert np.median(rows) == pytest.approx(expected, rel=0.1)
+    assert len(found.sensors["sensor.exposure_ev"]) == 30
+    write_camera(tmp_path / "camera.json", found)
+    assert read_camera(tmp_path / "camera.json") == found
+
+
 def seen(**parts):
     """A photo of which nothing else is seen."""
     return SimpleNamespace(
