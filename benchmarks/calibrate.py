@@ -30,6 +30,7 @@ from sim2cam.adapt.calibrate.camera_fit import CameraFit
 from sim2cam.adapt.calibrate.sensor import shares_of_green
 from sim2cam.adapt.certificate.certificate import share
 from sim2cam.dataset.writer import write_json
+from sim2cam.errors import Sim2CamError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
@@ -43,6 +44,8 @@ FISHEYES = 0.25
 """Share of the cameras whose lenses are fisheyes."""
 HELD = 0.25
 """Share of the cameras that a hand holds, under a lamp on mains; the others stand still, in steady light."""
+FAILED = "failed"
+"""Why a camera has no parameters, in their place."""
 _EXPOSURE_TAG, _EXIF_IFD = 33434, 0x8769
 
 
@@ -71,10 +74,17 @@ def main(arguments: Arguments) -> None:
         batch, missing = missing[: arguments.at_once], missing[arguments.at_once :]
         for number, found in map_units(score, batch, arguments.at_once):
             done[str(number)] = found
-            facts = {"photos": arguments.photos, "summary": summary(done), "cameras": done}
+            failed = {number: one[FAILED] for number, one in done.items() if FAILED in one}
+            facts = {
+                "photos": arguments.photos,
+                "summary": summary(done),
+                "failed": failed,
+                "cameras": done,
+            }
             write_json(path, {"environment": environment_facts(None, arguments.at_once), **facts})
             minutes = (time.monotonic() - start) / 60
-            print(f"{minutes:6.1f} min  camera {number}: {len(found)} parameters", file=sys.stderr)
+            told = found.get(FAILED, f"{len(found)} parameters")
+            print(f"{minutes:6.1f} min  camera {number}: {told}", file=sys.stderr)
     for name, told in summary(done).items():
         error = told["median_error"]
         print(
@@ -112,11 +122,17 @@ def kept(path: Path, photos: int) -> dict[str, Any]:
 
 
 def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
-    """Returns a camera's number, and truth, estimate and interval of what was told, by parameter."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        truth = take_photos(hidden.number, hidden.photos, root)
-        fit = calibrate(root / "photos", None, stream(hidden.number, "calibrate"))
+    """Returns a camera's number, and truth, estimate and interval of what was told, by parameter.
+
+    Of a camera that cannot be drawn or told, why: no later one waits for it.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            truth = take_photos(hidden.number, hidden.photos, root)
+            fit = calibrate(root / "photos", None, stream(hidden.number, "calibrate"))
+    except Sim2CamError as error:
+        return hidden.number, {FAILED: str(error)}
     return hidden.number, compare(truth, fit)
 
 
@@ -297,7 +313,7 @@ def value_at(camera: Camera, path: str) -> float | str | None:
 
 def summary(cameras: dict[str, Any]) -> dict[str, Any]:
     """Returns of each parameter in how many cameras it was told, how well, and how often rightly sure."""
-    names = sorted({name for camera in cameras.values() for name in camera})
+    names = sorted({name for camera in cameras.values() for name in camera} - {FAILED})
     found: dict[str, Any] = {}
     for name in names:
         told = [camera[name] for camera in cameras.values() if name in camera]

@@ -81,6 +81,12 @@ class Header:
     subsampling: Literal["444", "422", "420"] | None = None
     orientation: int = 1
 
+    @property
+    def stored(self) -> tuple[int, int]:
+        """Width and height as the camera read them, before they are turned upright."""
+        turned = self.orientation in _TRANSPOSING
+        return (self.height, self.width) if turned else (self.width, self.height)
+
 
 def read_header(path: Path) -> Header:
     """Returns what a file says of its image, without decoding the pixels.
@@ -473,7 +479,9 @@ def _bytes_of(path: Path) -> bytes:
 
 def _open(path: Path) -> Image.Image:
     try:
-        image = Image.open(path, formats=_FORMATS)
+        with warnings.catch_warnings():  # Pillow's own, of what is refused below
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(path, formats=_FORMATS)
     except FileNotFoundError as error:
         raise InputError(path, "no such image. Check the path, or what the list names.") from error
     except Image.DecompressionBombError as error:

@@ -49,12 +49,13 @@ class Model:
     free: tuple[str, ...]
 
 
-_PINHOLE = ("fx_px", "fy_px", "cx_px", "cy_px")
-_BROWN = (*_PINHOLE, "k1", "k2", "p1", "p2", "k3")
+PINHOLE = ("fx_px", "fy_px", "cx_px", "cy_px")
+"""Numbers of every lens."""
+_BROWN = (*PINHOLE, "k1", "k2", "p1", "p2", "k3")
 _RATIONAL = (*_BROWN, "k4", "k5", "k6")
 MODELS = (
-    Model("pinhole", BrownConrady, _PINHOLE),
-    Model("kannala_brandt", KannalaBrandt, (*_PINHOLE, "k1", "k2", "k3", "k4")),
+    Model("pinhole", BrownConrady, PINHOLE),
+    Model("kannala_brandt", KannalaBrandt, (*PINHOLE, "k1", "k2", "k3", "k4")),
     Model("brown_conrady", BrownConrady, _BROWN),
     Model("rational", Rational, _RATIONAL),
     Model("thin_prism", ThinPrism, (*_RATIONAL, "s1", "s2", "s3", "s4")),
@@ -247,7 +248,7 @@ def _covariance(
     moved = (others @ (scores * unit)[..., None])[..., 0]
     variances = (moved**2).sum(axis=0) * (photos - 1) / photos
     variances *= (student_t.ppf(_SURE, photos - 1) / norm.ppf(_SURE)) ** 2
-    growth = np.sqrt(np.maximum(1, variances / np.maximum(np.diag(plain), 1e-300))) * unit
+    growth = np.sqrt(np.maximum(1, variances / np.maximum(np.diag(plain), 1e-100))) * unit
     return np.asarray(plain * growth[:, None] * growth)
 
 

@@ -21,23 +21,22 @@ from sim2cam.adapt.calibrate.photo import (
     Capture,
     Photo,
     boards_of,
-    by_camera,
-    by_writing,
-    evenly,
     list_captures,
-    look,
+    look_at_one,
     open_captures,
     software,
     usual_orientation,
+    usual_size,
 )
 from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
 from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.adapt.calibrate.traits import traits
-from sim2cam.errors import InputError, LensError
+from sim2cam.errors import LensError
 from sim2cam.scene.asset import Board
 from sim2cam.scene.sensor import Sensor, Subsampling
 
 Floats = NDArray[np.float64]
+Sensors = dict[str, tuple[float, ...]]
 
 _BEST_QUALITY = 100  # of files that are no JPEG
 
@@ -61,6 +60,8 @@ _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, 
 _COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
 _COLORLESS = "the photos have no colour. Take them in colour."
 _GREY = "L"  # Pillow's mode of JPEGs without colour
+_BLACK = "the photos are black. Take them in light."
+_CLIPPED = "the photos are black or white all over. Take them as the camera exposes them."
 _SCENES = "as the renderer's meter sees the scenes"
 _NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
 _NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
@@ -100,7 +101,7 @@ def calibrate(
     Raises:
         InputError: there is nothing there, or nothing that can be used.
     """
-    return _calibrated(path, *list_captures(path), board, rng, progress)
+    return _calibrated(*list_captures(path), board, rng, progress)
 
 
 def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator) -> CameraFit:
@@ -114,46 +115,40 @@ def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator)
     Raises:
         InputError: there is nothing that can be used.
     """
-    return _calibrated(path, *open_captures(files, path), None, rng, lambda done, total: None)
+    return _calibrated(*open_captures(files, path), None, rng, lambda done, total: None)
 
 
 def _calibrated(
-    path: Path,
     captures: Sequence[Capture],
     refused: Mapping[str, str],
     board: Board | None,
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
 ) -> CameraFit:
-    cameras = by_camera(captures)
-    camera, alike = next(iter(cameras.items()))
-    writings = by_writing(alike)
-    others = {name: len(theirs) for name, theirs in cameras.items() if name != camera}
-    others |= {f"{camera}, {name}": len(theirs) for name, theirs in list(writings.items())[1:]}
-    own = next(iter(writings.values()))
-    photos, broken = look(evenly(own), board, progress)
-    if not photos:
-        raise InputError(path, next(iter(broken.values())))
-    size = (own[0].header.width, own[0].header.height)
+    seen = look_at_one(captures, board, progress)
+    photos, own = seen.photos, seen.captures
     orientation = usual_orientation(photos)
+    size = usual_size(photos, orientation)
     boards, turned = boards_of(photos, orientation)
     lens, lens_findings = _lens(photos, boards, size, rng, own, board)
+    sensor_findings, sensors = _sensor(photos, own, rng)
     return CameraFit(
-        camera,
+        seen.camera,
         *size,
         photos=len(photos),
         boards=len(boards) + len(turned),
         findings=(
             *lens_findings,
-            *_sensor(photos, own, rng),
+            *sensor_findings,
             *_glass(photos, rng),
             *shutter_findings(photos, own, lens, rng),
         ),
         lens=lens,
+        sensors=sensors,
         border=_border(photos),
         brightest=max(photo.brightest for photo in photos),
-        others=others,
-        refused={**refused, **broken},
+        others=seen.others,
+        refused={**refused, **seen.refused},
         software=software(own),
         traits=traits(photos),
         orientation=orientation if lens is not None else None,
@@ -216,19 +211,24 @@ def _no_lens(
 
 def _sensor(
     photos: Sequence[Photo], own: Sequence[Capture], rng: np.random.Generator
-) -> list[Finding]:
+) -> tuple[list[Finding], Sensors]:
+    """Returns the numbers of the sensor, and the sensors that may be it."""
     qualities = [q for capture in own if (q := jpeg_quality(capture.header)) is not None]
     quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
     subsampling = _subsampling(own)
     contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
-    exposures = [photo.exposure_ev for photo in photos]
-    exposure = told("sensor.exposure_ev", exposures, rng)
     white = _white(photos, rng)
+    exposure = _exposure(photos, 1 / contrast, white, rng)
+    vignetting = _vignetting(photos, 1 / contrast, rng)
+    drawn, sensors = _drawn(photos, quality, subsampling or "444", white, rng)
+    if sensors and exposure.ci95 is not None:
+        contrasts = np.array(sensors["sensor.tone_contrast"])
+        sensors["sensor.exposure_ev"] = tuple(_exposures(photos, contrasts, white, rng).tolist())
     return [
-        replace(exposure, spread=spread(exposures), note=exposure.note or _SCENES),
+        exposure,
         *white,
-        _vignetting(photos, 1 / contrast, rng),
-        *_drawn(photos, quality, subsampling or "444", white, rng),
+        vignetting,
+        *drawn,
         Finding("sensor.tone_contrast", None, note=_TONE.format(*TONE_CONTRAST)),
         Finding("sensor.tone_shoulder", None, note=_SHOULDER.format(Sensor.tone_shoulder)),
         Finding("sensor.saturation", None, note=_STRENGTH.format(*SATURATION)),
@@ -238,7 +238,41 @@ def _sensor(
             subsampling,
             note="" if subsampling else _no_subsampling(own, is_jpeg=bool(qualities)),
         ),
-    ]
+    ], sensors
+
+
+def _exposure(
+    photos: Sequence[Photo], factors: Floats, white: Sequence[Finding], rng: np.random.Generator
+) -> Finding:
+    """Returns the exposure. Contrast bends light around middle grey, so what is told is multiplied there."""
+    stops, over_grey = _stops(photos, white)
+    found = told("sensor.exposure_ev", stops, rng, factors, _BLACK, over_grey)
+    if found.ci95 is None:
+        return found
+    return replace(found, spread=spread([photo.exposure_ev for photo in photos]), note=_SCENES)
+
+
+def _exposures(
+    photos: Sequence[Photo], contrast: Floats, white: Sequence[Finding], rng: np.random.Generator
+) -> Floats:
+    """Returns the exposures (n,) with which cameras of these contrasts (n,) show photos as bright as they are."""
+    stops = np.stack(_stops(photos, white))
+    known = stops[:, np.isfinite(stops[0])]
+    picks = rng.integers(known.shape[1], size=(len(contrast), known.shape[1]))
+    plain, over_grey = known[:, picks]
+    return np.asarray(np.median(plain + over_grey * (1 / contrast - 1)[:, None], axis=1))
+
+
+def _stops(photos: Sequence[Photo], white: Sequence[Finding]) -> tuple[Floats, Floats]:
+    """Returns the exposures (photos,) without what errors of the white balance add, and how many stops over
+    middle grey each was told at.
+    """
+    gains = [gain.value if isinstance(gain.value, float) else 1.0 for gain in white]
+    added = np.log2((1 + sum(gains)) / 3)
+    return (
+        np.array([photo.exposure_ev for photo in photos]) - added,
+        np.array([photo.grey_ev for photo in photos]),
+    )
 
 
 def _vignetting(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
@@ -282,14 +316,31 @@ def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
     note = (
         "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
     )
+    missing = _CLIPPED if any(photo.is_colored for photo in photos) else _COLORLESS
+    rounded = _rounding(photos)
     found: list[Finding] = []
     for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
-        gain = told(name, values[:, i], rng, 1 / strength, _COLORLESS)
+        gain = told(name, values[:, i], rng, 1 / strength, missing)
         if gain.ci95 is not None and isinstance(gain.value, float):
-            value, low, high = np.exp([gain.value, *gain.ci95]).tolist()
+            low, high = gain.ci95
+            ends = low - rounded, high + rounded
+            value, low, high = np.exp([gain.value, *ends]).tolist()
             gain = Finding(name, value, (low, high), value * (spread(values[:, i]) or 0.0), note)
         found.append(gain)
     return found
+
+
+def _rounding(photos: Sequence[Photo]) -> float:
+    """Returns by how much the log of a ratio of two lights may be off, as levels are whole numbers and JPEG
+    takes colours in steps: what is nearly grey is grey in every photo.
+    """
+    steps = [p.header.quantization[1][0] for p in photos if len(p.header.quantization) > 1]
+    return _OF_A_LEVEL * (0.5 + _OF_A_STEP * float(np.median(steps or [0])))
+
+
+_OF_A_LEVEL = 0.016  # of the log of light, by a curve of the power 2.2 in the middle of levels
+_OF_A_STEP = 2.1 / 16
+"""Levels of blue less green that half a step of the mean of a block of colour (8x8) is worth."""
 
 
 def _drawn(
@@ -298,8 +349,8 @@ def _drawn(
     subsampling: Subsampling,
     white: Sequence[Finding],
     rng: np.random.Generator,
-) -> list[Finding]:
-    """Returns what the chart tells of noise, filters and sharpness.
+) -> tuple[list[Finding], Sensors]:
+    """Returns what the chart tells of noise, filters and sharpness, and the sensors that may be it.
 
     Args:
         photos: what is seen in each.
@@ -309,15 +360,17 @@ def _drawn(
     """
     names = (*FITTED, *COLOR_FITTED)
     if len(photos) < LEAST_CAPTURES:
-        return [Finding(_place(name), None, note=too_few(len(photos))) for name in names]
+        return [Finding(_place(name), None, note=too_few(len(photos))) for name in names], {}
     fit = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng)
-    draws = fit.draws
+    draws, together = fit.draws, fit.together
     alike = "" if RESPONSES[0] in draws else _ALIKE
     for name, gain in zip(RESPONSES, white, strict=True):
-        if name in draws and isinstance(gain.value, float) and gain.ci95 is not None:
-            low, high = np.log(gain.ci95).tolist()
-            unsure = rng.normal(0.0, (high - low) / (2 * 1.96), len(draws[name]))
-            draws[name] = draws[name] * gain.value * np.exp(unsure)
+        if isinstance(gain.value, float) and gain.ci95 is not None:
+            std = float(np.log(gain.ci95[1] / gain.ci95[0])) / (2 * 1.96)
+            for found in (draws, together):
+                if name in found:
+                    unsure = rng.normal(0.0, std, len(found[name]))
+                    found[name] = found[name] * gain.value * np.exp(unsure)
     untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
     untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
     for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
@@ -325,14 +378,14 @@ def _drawn(
     if not any(photo.is_colored for photo in photos):
         untold |= dict.fromkeys(COLOR_FITTED, _COLORLESS)
     notes = {"full_well_e": alike, "read_noise_e": alike}
-    found: list[Finding] = []
+    numbers: list[Finding] = []
     for name in names:
         if name not in draws:
-            found.append(Finding(_place(name), None, note=untold[name]))
+            numbers.append(Finding(_place(name), None, note=untold[name]))
             continue
         number = replace(of_draws(_place(name), draws[name]), note=notes.get(name, ""))
-        found.append(replace(number, ci95=None, note=_BEYOND) if name in fit.beyond else number)
-    return found
+        numbers.append(replace(number, ci95=None, note=_BEYOND) if name in fit.beyond else number)
+    return numbers, {_place(name): tuple(values.tolist()) for name, values in together.items()}
 
 
 def _place(name: str) -> str:

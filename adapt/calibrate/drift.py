@@ -24,15 +24,14 @@ from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, refit_lens
 from sim2cam.adapt.calibrate.photo import (
     Photo,
     boards_of,
-    by_camera,
-    evenly,
     list_captures,
-    look,
+    look_at_one,
     software,
     usual_orientation,
+    usual_size,
 )
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
-from sim2cam.errors import InputError, LensError
+from sim2cam.errors import LensError
 from sim2cam.scene.asset import Board
 
 Floats = NDArray[np.float64]
@@ -93,20 +92,15 @@ def drift(
         InputError: there is nothing there, or nothing that can be used.
     """
     captures, refused = list_captures(path)
-    cameras = by_camera(captures)
-    camera = fit.camera if fit.camera in cameras else next(iter(cameras))
-    own = cameras[camera]
-    photos, broken = look(evenly(own), board, progress)
-    if not photos:
-        raise InputError(path, next(iter(broken.values())))
-    facts = _facts(fit, camera, software(own))
-    size = (own[0].header.width, own[0].header.height)
+    seen = look_at_one(captures, board, progress, fit.camera)
+    facts = _facts(fit, seen.camera, software(seen.captures))
+    size = usual_size(seen.photos, fit.orientation)
     return Drift(
-        camera,
-        len(photos),
-        (*facts, *compare_photos(fit, photos, size, rng)),
-        {name: len(theirs) for name, theirs in cameras.items() if name != camera},
-        refused | broken,
+        seen.camera,
+        len(seen.photos),
+        (*facts, *compare_photos(fit, seen.photos, size, rng)),
+        seen.others,
+        {**refused, **seen.refused},
     )
 
 
@@ -126,7 +120,7 @@ def compare_photos(
     fit: CameraFit, photos: Sequence[Photo], size: tuple[int, int], rng: np.random.Generator
 ) -> list[Change]:
     """Returns what became of a camera, as photos of one size show it; see ``drift``."""
-    scaled = size != (fit.width, fit.height)
+    scaled = sorted(size) != sorted((fit.width, fit.height))
     now = traits(photos)
     if scaled:
         now |= {t.name: () for t in TRAITS if t.in_pixels}
@@ -167,8 +161,8 @@ def compare_lens(
         return replace(blank, note=_FEW_BOARDS)
     try:
         now = refit_lens(fit.lens, sightings, size)
-    except LensError as error:
-        return replace(blank, note=f"{error}. Take the photos of the board anew.")
+    except LensError:
+        return replace(blank, note=_NO_FIT.format(fit.lens.kind))
     numbers = np.array([getattr(now.lens, name) for name in fit.lens.names])
     off, spread = numbers - fit.lens.numbers, np.array(fit.lens.covariance) + now.covariance
     unit = np.sqrt(np.diag(spread))
@@ -177,6 +171,8 @@ def compare_lens(
     count, shift = len(off), _moved_px(fit.lens, off, size)
     scale = count * (sum(counts) - 2) / free
     p_value, bound = float(f.sf(statistic / scale, count, free)), scale * f.isf(0.05, count, free)
+    if not np.isfinite(shift):
+        return replace(blank, p_value=p_value, note=_FOLDED)
     edge = [_moved_px(fit.lens, moved, size) for moved in _edge(off, spread, bound, rng)]
     low = 0.0  # where the test does not refuse that nothing moved
     if statistic > bound:
@@ -199,6 +195,13 @@ def _edge(off: Floats, spread: Floats, bound: float, rng: np.random.Generator) -
 
 _NO_LENS = "not known then. Calibrate again, with 15 photos of a chessboard among the others."
 _FEW_BOARDS = "too few boards now. Take 15 photos of the board of then, all over the picture."
+
+
+_NO_FIT = (
+    "no {} lens, as it was then, explains where corners of the boards are seen now. Take 15 photos of the board, "
+    "all over the picture, or calibrate again."
+)
+_FOLDED = "the lens of now does not see the whole picture. Take 15 photos of the board, into every corner."
 
 
 def _moved_px(lens: FittedLens, off: Floats, size: tuple[int, int]) -> float:

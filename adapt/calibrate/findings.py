@@ -28,6 +28,7 @@ def told(
     rng: np.random.Generator,
     factors: Floats | None = None,
     missing: str = "",
+    parts: Sequence[float] | Floats | None = None,
 ) -> Finding:
     """Returns the median of what photos say, each draw of it times a factor that nobody knows.
 
@@ -40,18 +41,25 @@ def told(
         rng: resamples the photos.
         factors: draws (``DRAWS``,) of the factor; None for 1.
         missing: why no photo tells, where none does.
+        parts: of the values, that the factor multiplies; None for all of them.
     """
-    known = np.asarray(values)[np.isfinite(values)]
+    is_known = np.isfinite(values)
+    known = np.asarray(values)[is_known]
+    scaled = known if parts is None else np.asarray(parts)[is_known]
     if len(known) < LEAST_CAPTURES:
         return Finding(name, None, note=too_few(len(known)) if len(known) else missing)
     times = np.ones(DRAWS) if factors is None else factors
     if len(known) >= _FEW:
         picks = rng.integers(len(known), size=(DRAWS, len(known)))
-        return of_draws(name, np.median(known[picks], axis=1) * times)
+        return of_draws(
+            name, np.median(known[picks] + scaled[picks] * (times - 1)[:, None], axis=1)
+        )
     shares = (rng.permutation(DRAWS) + 0.5) / DRAWS
-    error = known.std(ddof=1) / np.sqrt(len(known))
-    found = of_draws(name, (known.mean() + error * t.ppf(shares, len(known) - 1)) * times)
-    return replace(found, value=float(np.median(known) * np.median(times)))
+    errors = t.ppf(shares, len(known) - 1) / np.sqrt(len(known))
+    means, more = (n.mean() + errors * n.std(ddof=1) for n in (known, scaled))
+    found = of_draws(name, means + more * (times - 1))
+    middle = float(np.median(known + scaled * (np.median(times) - 1)))
+    return replace(found, value=float(np.clip(middle, *found.ci95 or (middle, middle))))
 
 
 def too_few(photos: int) -> str:
@@ -69,4 +77,6 @@ def of_draws(name: str, draws: Floats) -> Finding:
 def spread(values: Sequence[float] | Floats) -> float | None:
     """Returns the standard deviation of those that are known; None of fewer than two."""
     known = np.asarray(values)[np.isfinite(values)]
-    return float(known.std(ddof=1)) if len(known) > 1 else None
+    if len(known) < 2:
+        return None
+    return float(known.std(ddof=1)) if np.ptp(known) > 0 else 0.0  # not the rounding of the mean

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from sim2cam.adapt.calibrate.boards import Sighting
 from sim2cam.adapt.calibrate.bundle import (
     MODELS,
+    PINHOLE,
     Bundle,
     Fittable,
     fit_bundle,
     lens_of,
     place_board,
 )
+from sim2cam.dataset.parsing import PLAIN
 from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPrism
 
@@ -52,7 +55,10 @@ class FittedLens:
         left_out_px: of photos left out, by model; those that cannot see the whole picture have none.
         outliers: photos that no lens explains, with their errors, pixels.
         reach: distance of the farthest corner from the middle, over that of the picture's corner.
+        blind: models that were tried, and do not see the whole picture.
     """
+
+    __pydantic_config__ = PLAIN
 
     kind: str
     names: tuple[str, ...]
@@ -62,6 +68,7 @@ class FittedLens:
     left_out_px: Mapping[str, float]
     outliers: Mapping[str, float]
     reach: float
+    blind: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -71,6 +78,21 @@ class FittedLens:
             raise ValueError(
                 f"{count} names of a lens have {count} numbers and {count}^2 covariances"
             )
+        known = [f.name for f in fields(_KINDS[self.kind]) if f.name != "kind"]
+        missing = [name for name in PINHOLE if name not in self.names]
+        unknown = [name for name in self.names if name not in known]
+        if missing or unknown or len(set(self.names)) != count:
+            raise ValueError(
+                f"names of a lens {self.kind} are {', '.join(PINHOLE)} and of "
+                f"{', '.join(name for name in known if name not in PINHOLE)}, each once"
+            )
+        unit = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        unit[unit == 0] = 1.0
+        alike = np.array(self.covariance) / unit / unit[:, None]
+        if not np.allclose(alike, alike.T, atol=_ROUNDED) or (
+            np.linalg.eigvalsh(alike).min() < -_ROUNDED
+        ):
+            raise ValueError("covariance of a lens has no standard deviations")
         self.best()
 
     def best(self) -> Fittable:
@@ -91,9 +113,14 @@ class FittedLens:
 
 
 _DRAWS = 50
+_ROUNDED = 1e-3  # by which correlations may be off
 _KINDS: dict[str, type[Fittable]] = {
     kind.kind: kind for kind in (BrownConrady, Rational, ThinPrism, KannalaBrandt)
 }
+LENS_NUMBERS = tuple(
+    dict.fromkeys(f.name for kind in _KINDS.values() for f in fields(kind) if f.name != "kind")
+)
+"""Numbers of all lenses."""
 
 
 def fit_lens(
@@ -115,6 +142,7 @@ def fit_lens(
     if not errors:
         raise LensError("no lens model explains where the corners of the boards are seen")
     best = bundles[_simplest(errors)]
+    _check_told(best, size)
     numbers = {name: float(np.sqrt(found.mean())) for name, found in errors.items()}
     return FittedLens(
         best.lens.kind,
@@ -125,7 +153,37 @@ def fit_lens(
         numbers,
         outliers,
         _reach(good, size),
+        tuple(name for name in bundles if name not in errors),
     )
+
+
+def _check_told(best: Bundle, size: tuple[int, int]) -> None:
+    """Refuses a lens that the boards do not tell, or that does not tell where boards are.
+
+    Raises:
+        LensError: naming what is wrong with the photos.
+    """
+    normals = Rotation.from_rotvec(best.poses[:, :3]).as_matrix()[:, :, 2]
+    tilt = np.degrees(np.arccos(np.clip(normals @ normals.T, -1, 1))).max()
+    if tilt < _LEAST_TILT:
+        raise LensError(_ALIKE)
+    if best.rms_px > _MOST_OFF * max(size):
+        raise LensError(
+            f"no one lens explains the boards: their corners are off by {best.rms_px:.1f} px. Perhaps several "
+            "cameras or zooms took them, or the board is not flat"
+        )
+    if not 1.96 * np.sqrt(best.covariance[0, 0]) < _MOST_UNSURE * best.lens.fx_px:
+        raise LensError(_ALIKE)
+
+
+_ALIKE = "the boards stand too much alike to tell a lens. Tilt them, each another way"
+_MOST_OFF = 1 / 600
+"""Of the longer side, by which corners are off a lens at most: 0.1 to 0.5 px are usual, of 640 to 4000."""
+_MOST_UNSURE = 0.5
+"""Of the focal length, at the end of its interval."""
+_LEAST_TILT = 3.0
+"""Degrees between the two boards that are tilted most differently: those that are parallel tell of a lens no more
+than one."""
 
 
 def refit_lens(lens: FittedLens, sightings: Sequence[Sighting], size: tuple[int, int]) -> Bundle:

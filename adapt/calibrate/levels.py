@@ -20,6 +20,9 @@ TONE_CONTRAST = (0.8, 1.4)
 SATURATION = (0.7, 1.3)
 """The same of the colours'."""
 
+MIDDLE_GREY = 0.18
+"""Light that contrast leaves, of ``render.camera.tone``."""
+
 _SHOULDER = Sensor.tone_shoulder
 _ROOM = 1 - _SHOULDER
 

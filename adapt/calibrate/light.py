@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from sim2cam.adapt.calibrate.boards import Sighting
-from sim2cam.adapt.calibrate.levels import decoded
+from sim2cam.adapt.calibrate.levels import MIDDLE_GREY, decoded
 from sim2cam.render.camera.automatics import choose
 from sim2cam.scene.sensor import Automatics
 
@@ -29,6 +29,9 @@ _FRINGE_SIGMA_PX = 1.2
 _LEAST_TILES = 6
 _LEAST_CONTRAST = 12  # levels, standard deviation
 _LEAST_WHITES = 4
+_LEAST_CLEAR = 0.01  # share of the pixels that colour is told from
+_BLACK_EV = -8.0  # stops under the meter's exposure at which a photo is black
+_STEEPER = 1.2  # contrast by which it is seen how far contrast matters
 _TONE_PX = 4  # side of the tiles whose tones are compared
 _DARK = 0.01  # share of the tiles that are taken for the darkest parts
 _TONES = (0.1, 0.9)  # quantiles of light between which contrast is measured
@@ -166,7 +169,7 @@ def board_white(rgb: Rgb, sighting: Sighting) -> Floats:
     x, y = np.rint(middles).astype(int).reshape(-1, 2).T
     inside = (x >= 0) & (y >= 0) & (x < rgb.shape[1]) & (y < rgb.shape[0])
     odd = (np.indices((rows - 1, columns - 1)).sum(axis=0) % 2).ravel()[inside]
-    levels = cv2.blur(rgb, (3, 3))[y[inside], x[inside]].astype(np.float64)
+    levels = cv2.blur(rgb.astype(np.float32), (3, 3))[y[inside], x[inside]].astype(np.float64)
     if len(set(odd.tolist())) < 2:
         return np.full(2, np.nan)
     light = max((0, 1), key=lambda parity: float(levels[odd == parity].mean()))
@@ -178,15 +181,28 @@ def board_white(rgb: Rgb, sighting: Sighting) -> Floats:
     return np.array([red / green, blue / green])
 
 
-def metered(rgb: Rgb) -> tuple[float, Floats]:
+def metered(rgb: Rgb) -> tuple[float, float, Floats]:
     """Returns what the renderer's meter says of a photo (h, w, 3).
 
-    Stops over the exposure that it would choose, and the light of red and blue over that of green (2,)
-    in what it would take for white.
+    Stops over the exposure that it would choose; stops over middle grey of what it goes by there; and the
+    light of red and blue over that of green (2,) in what it would take for white, of what is not clipped. NaN
+    where the photo is too dark, or all of it clipped.
     """
-    light = decoded(np.arange(256)).astype(np.float32)[rgb]
-    chosen = choose(light, Automatics(white_balance=1.0))
-    return -float(np.log2(chosen.gain)), np.array([1 / chosen.red, 1 / chosen.blue])
+    light = decoded(np.arange(256))
+    curved = MIDDLE_GREY * (light / MIDDLE_GREY) ** (1 / _STEEPER)
+    plain, steep = (
+        -float(np.log2(choose(c.astype(np.float32)[rgb], None).gain)) for c in (light, curved)
+    )
+    if plain < _BLACK_EV:
+        return np.nan, np.nan, np.full(2, np.nan)
+    grey = (plain - steep) / (1 - 1 / _STEEPER)
+    coarse = rgb[::2, ::2]
+    brightest = coarse.max(axis=-1)
+    clear = (brightest < _BRIGHTEST) & (brightest > _DARKEST)
+    if clear.mean() < _LEAST_CLEAR:
+        return plain, grey, np.full(2, np.nan)
+    white = choose(light.astype(np.float32)[coarse[clear]][:, None], Automatics(white_balance=1.0))
+    return plain, grey, np.array([1 / white.red, 1 / white.blue])
 
 
 def tones(rgb: Rgb) -> Tones:

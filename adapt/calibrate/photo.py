@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -16,6 +16,7 @@ from sim2cam import images
 from sim2cam.adapt.calibrate.bands import row_light
 from sim2cam.adapt.calibrate.boards import Sighting, find_board, find_whole, usual_shape
 from sim2cam.adapt.calibrate.chart import Marks, marks
+from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.light import Tones, board_white, falloff, fringes, metered, tones
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
@@ -33,6 +34,9 @@ LEAST_PX = 64
 
 _FOREIGN = (".heic", ".heif", ".avif", ".dng", ".cr2", ".nef", ".arw")
 _COLORED = ("RGB", "RGBA")
+_APART = 10
+"""Steps of JPEG quality that no file has, between those of two cameras: phones change it by less from photo to
+photo."""
 _FLAT = 1.0  # levels, standard deviation of a row that is dead
 
 
@@ -56,7 +60,7 @@ class Capture:
         exif = self.header.exif
         maker = " ".join(str(exif[key]) for key in ("Make", "Model") if exif.get(key))
         focal = f"{exif['FocalLength']:g} mm" if isinstance(exif.get("FocalLength"), float) else ""
-        size = f"{self.header.width}x{self.header.height}"
+        size = "{}x{}".format(*self.header.stored)  # however it was held
         return ", ".join(part for part in (maker, focal, size) if part)
 
     @property
@@ -86,10 +90,11 @@ class Photo:
         white: (2,) red and blue over green in what the meter takes for white.
         board_white: (2,) the same of a chessboard's light squares.
         exposure_ev: stops over the meter's exposure.
+        grey_ev: stops over middle grey of what the meter goes by, which is what contrast multiplies.
         tones: how light and colour are spread.
         border: dead pixels at the left, top, right and bottom.
         brightest: the highest level.
-        rows: (rows,) how the light differs from row to row, as ``bands.row_light`` has it.
+        rows: (rows,) how the light differs from row to row of the sensor, as ``bands.row_light`` has it.
     """
 
     header: Header
@@ -101,6 +106,7 @@ class Photo:
     white: Floats
     board_white: Floats
     exposure_ev: float
+    grey_ev: float
     tones: Tones
     border: tuple[int, int, int, int]
     brightest: int
@@ -159,10 +165,30 @@ def by_writing(captures: Sequence[Capture]) -> dict[str, list[Capture]]:
     That tells cameras apart where files do not say what took them; where they do, all are of one
     camera.
     """
-    found: dict[str, list[Capture]] = {}
+    written: dict[str, list[Capture]] = {}
     for capture in captures:
-        found.setdefault("" if capture.is_named else capture.writing, []).append(capture)
+        written.setdefault("" if capture.is_named else capture.writing, []).append(capture)
+    found: dict[str, list[Capture]] = {}
+    for name, alike in written.items():
+        found |= _by_quality(name, alike) if name else {name: alike}
     return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
+
+
+def _by_quality(name: str, captures: Sequence[Capture]) -> dict[str, list[Capture]]:
+    """Returns captures by their JPEG quality, where that falls into clear groups; else all by the name."""
+    qualities = np.array([jpeg_quality(capture.header) or 0 for capture in captures])
+    values = np.unique(qualities)
+    groups = np.split(values, np.flatnonzero(np.diff(values) >= _APART) + 1)
+    if len(groups) == 1:
+        return {name: list(captures)}
+    return {
+        f"{name} of quality {np.median(qualities[np.isin(qualities, group)]):.0f}": [
+            capture
+            for capture, quality in zip(captures, qualities, strict=True)
+            if quality in group
+        ]
+        for group in groups
+    }
 
 
 def software(captures: Sequence[Capture]) -> str:
@@ -204,6 +230,74 @@ def look(
     return photos, refused
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is seen in the captures of one camera of several.
+
+    Attributes:
+        camera: what took them, as far as their files say.
+        captures: all of them.
+        photos: those that were looked at.
+        others: how many captures other cameras took, by what took them.
+        refused: why files were left out, by name.
+    """
+
+    camera: str
+    captures: Sequence[Capture]
+    photos: Sequence[Photo]
+    others: Mapping[str, int]
+    refused: Mapping[str, str]
+
+
+def look_at_one(
+    captures: Sequence[Capture],
+    board: Board | None,
+    progress: Callable[[int, int], None],
+    expected: str = "",
+) -> Seen:
+    """Returns what is seen in those of a camera: in those of most of which any can be read.
+
+    Args:
+        captures: of any cameras.
+        board: of markers; None for chessboards.
+        progress: is told how many are done, and of how many.
+        expected: the camera that is looked for first, by its name.
+
+    Raises:
+        InputError: nothing can be read; naming a file.
+    """
+    cameras = by_camera(captures)
+    written = {camera: by_writing(alike) for camera, alike in cameras.items()}
+    groups = [(camera, name) for camera, alike in written.items() for name in alike]
+    groups.sort(key=lambda group: (group[0] != expected, -len(written[group[0]][group[1]])))
+    refused: dict[str, str] = {}
+    for camera, name in groups:
+        own = written[camera][name]
+        photos, broken = look(evenly(own), board, progress)
+        refused |= broken
+        if photos:
+            others = {other: len(alike) for other, alike in cameras.items() if other != camera}
+            others |= {
+                f"{camera}, {other}": len(alike)
+                for other, alike in written[camera].items()
+                if other != name
+            }
+            return Seen(camera, own, photos, others, refused)
+    first, reason = next(iter(refused.items()))
+    raise InputError(next(c.path for c in captures if c.name == first), reason)
+
+
+def usual_size(photos: Sequence[Photo], orientation: int | None) -> tuple[int, int]:
+    """Returns the width and height of most photos that were taken with the camera held one way.
+
+    Args:
+        photos: of one camera.
+        orientation: as EXIF has it; None, or one that none of them has, for any.
+    """
+    held = [p for p in photos if p.header.orientation == orientation] or photos
+    return Counter((p.header.width, p.header.height) for p in held).most_common(1)[0][0]
+
+
 def usual_orientation(photos: Sequence[Photo]) -> int | None:
     """Returns the EXIF orientation of most photos with a board; None without any.
 
@@ -243,7 +337,7 @@ def see(
     """
     unknown = np.full(2, np.nan)
     colored = header.mode in _COLORED
-    exposure, white = metered(rgb)
+    exposure, grey, white = metered(rgb)
     on_board = sighting is not None and sighting.shape is not None and colored
     return Photo(
         header,
@@ -255,10 +349,11 @@ def see(
         white if colored else unknown,
         board_white(rgb, sighting) if on_board and sighting else unknown,
         exposure,
+        grey,
         tones(rgb),
         _border(rgb),
         int(rgb.max()),
-        row_light(rgb),
+        row_light(rgb.swapaxes(0, 1) if header.stored != (header.width, header.height) else rgb),
     )
 
 

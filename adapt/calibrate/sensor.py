@@ -9,8 +9,8 @@ photos do not tell is drawn too, so the intervals hold whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -54,6 +54,7 @@ COLOR_FITTED = (*RESPONSES, "chroma_blur_px")
 _LOGARITHMIC = {"full_well_e", *RESPONSES}
 _DRAWS = (128, 96)  # sensors of the first round, and of the second around the best of it
 _KEPT = (20, 96)
+_DRAWN = 32  # that recipes draw
 _WIDER = 1.5  # of the second round, over the best of the first
 _SURE_GRAIN, _SURE_COLOR, _SURE_EDGES = 0.1, 0.05, (0.04, 0.08)
 """How well the chart stands for photos at best: of the log of grain at a level, of that of colours at
@@ -76,11 +77,15 @@ class SensorFit:
         beyond: those of them that lie at an end of what is tried, and may lie beyond it.
         alike: whether any sensor that is tried shows brightness as the photos do, and any shows colour so;
             where none does, no number is told by it.
+        together: (m,) of each number that the marks go with, told or not, by name: one sensor in each place,
+            and all of them show the chart as the photos are. Electrons and read noise are green's, with the
+            responses that go with them: 1 where colour does not tell them.
     """
 
     draws: dict[str, Floats]
     beyond: frozenset[str] = frozenset()
     alike: tuple[bool, bool] = (True, True)
+    together: dict[str, Floats] = field(default_factory=dict)
 
 
 def fit_sensor(
@@ -104,47 +109,92 @@ def fit_sensor(
         shown = [_together([chart_marks(_sensor(plain, one))])[known] for one in shares]
         return _off(np.array(shown), seen[known], sure[known], rng)
 
-    moved, is_alike = _agreeing(off, len(RANGES), rng)
-    if not is_alike:
+    of_edges = np.arange(len(seen))[known] >= len(seen) - 2
+    weights = np.where(of_edges, 1 / max(of_edges.sum(), 1), 1 / max((~of_edges).sum(), 1))
+    tried = _agreeing(off, len(RANGES), weights, rng)
+    if not tried.alike:
         return SensorFit({}, alike=(False, False))
-    draws = _told(moved, RANGES, FITTED)
-    beyond = _beyond(moved)
-    color, is_alike = _fit_color([photo.flat for photo in photos], moved, plain, rng)
-    if color.keys() >= set(RESPONSES):
-        _give_to_green(draws, color, rng)
-    return SensorFit(draws | color, beyond, (True, is_alike))
+    draws, beyond = _told(tried.moved, RANGES, FITTED), _beyond(tried.moved)
+    photo_tiles = [photo.flat for photo in photos]
+    color, grey = _fit_color(photo_tiles, tried.nearest, plain, rng)
+    shown = {"tone_contrast"}
+    shown |= set(_OF_GRAIN) if known[:-2].any() else set()
+    shown |= set(_OF_EDGES) if known[-2:].any() else set()
+    if color is None or not color.alike:
+        together = _numbers_of(tried.nearest, RANGES, shown)
+        return SensorFit(draws, beyond, (True, color is None), _with_green(together))
+    hues = _told(color.moved, COLOR_RANGES, COLOR_FITTED)
+    both = hues.keys() >= set(RESPONSES)
+    told = {name: values for name, values in hues.items() if both or name not in RESPONSES}
+    if both:
+        _give_to_green(draws, told, rng)
+    together = _with_green(
+        _numbers_of(grey, RANGES, shown), _numbers_of(color.nearest, COLOR_RANGES, COLOR_FITTED)
+    )
+    return SensorFit(draws | told, beyond, (True, True), together)
+
+
+_OF_GRAIN = ("full_well_e", "read_noise_e", "denoise")
+_OF_EDGES = ("sharpening", "blur_px")
+
+
+def _numbers_of(places: Floats, ranges: Ranges, wanted: Container[str]) -> dict[str, Floats]:
+    """Returns those of the numbers (n,) that are wanted, of places (n, p) in their ranges."""
+    numbers = _numbers(places, ranges).T
+    return {name: each for name, each in zip(ranges, numbers, strict=True) if name in wanted}
+
+
+def _with_green(
+    grey: dict[str, Floats], color: Mapping[str, Floats] | None = None
+) -> dict[str, Floats]:
+    """Returns sensors (n,) with electrons and read noise of green, and the responses that go with them.
+
+    Args:
+        grey: numbers of sensors that are as noisy in every colour; without electrons they stay as they are.
+        color: those of colour, of the same sensors; None where no colour is told.
+    """
+    if _ELECTRONS[0] not in grey:
+        return grey
+    count = len(next(iter(grey.values())))
+    color = color or dict.fromkeys(RESPONSES, np.ones(count))
+    red, blue = (color[name] for name in RESPONSES)
+    shares = shares_of_green(np.stack([red, np.ones(count), blue], axis=-1))
+    factors = dict(zip(_ELECTRONS, shares, strict=True))
+    return {name: values * factors.get(name, 1.0) for name, values in grey.items()} | dict(color)
+
+
+_ELECTRONS = ("full_well_e", "read_noise_e")
 
 
 def _fit_color(
     photos: Sequence[FlatTiles], grey: Floats, plain: Sensor, rng: np.random.Generator
-) -> tuple[dict[str, Floats], bool]:
-    """Returns draws of those of ``COLOR_FITTED`` that are told, both responses or none, and whether any
-    sensor shows colour as the photos do.
+) -> tuple[_Tried | None, Floats]:
+    """Returns the places in ``COLOR_RANGES`` of sensors that show colour as the photos do, None of photos
+    without any; and those (n, p) of the nearest of them in ``RANGES``.
 
     Args:
         photos: the tiles of each.
-        grey: (n, p) places in ``RANGES`` of sensors that show brightness as the photos do.
+        grey: (m, p) places in ``RANGES`` of sensors that show brightness as the photos do.
         plain: everything else of them.
         rng: draws sensors and resamples photos.
     """
     bins = np.flatnonzero(np.isfinite(color_grain(photos)).all(axis=1))
     if not len(bins):
-        return {}, True
+        return None, grey
     seen, scatter = _resampled(partial(_color_noise, bins=bins), photos, rng)
     sure = np.hypot(_SURE_COLOR, scatter)
+    taken: list[Floats] = []
 
     def off(shares: Floats) -> Floats:
-        sensors = [_sensor(plain, one) for one in grey[rng.integers(len(grey), size=len(shares))]]
+        taken.append(grey[rng.integers(len(grey), size=len(shares))])
+        sensors = [_sensor(plain, one) for one in taken[-1]]
         numbers = _numbers(shares, COLOR_RANGES).tolist()
         drawn = [_in_color(s, *each) for s, each in zip(sensors, numbers, strict=True)]
         shown = [_color_noise([chart_tiles(sensor)], bins) for sensor in drawn]
         return _off(np.array(shown), seen, sure, rng)
 
-    moved, is_alike = _agreeing(off, len(COLOR_RANGES), rng)
-    draws = _told(moved, COLOR_RANGES, COLOR_FITTED) if is_alike else {}
-    both = draws.keys() >= set(RESPONSES)
-    told = {name: values for name, values in draws.items() if both or name not in RESPONSES}
-    return told, is_alike
+    tried = _agreeing(off, len(COLOR_RANGES), np.ones(len(seen)), rng)
+    return tried, np.concatenate(taken)[tried.which]
 
 
 def _in_color(
@@ -181,20 +231,37 @@ def _give_to_green(
     """Turns electrons and read noise, in place, from those of all colours alike into green's."""
     red, blue = (color[name] for name in RESPONSES)
     shares = shares_of_green(np.stack([red, np.ones_like(red), blue], axis=-1))
-    for name, share in zip(("full_well_e", "read_noise_e"), shares, strict=True):
+    for name, share in zip(_ELECTRONS, shares, strict=True):
         if name in draws:
             draws[name] = draws[name] * rng.choice(share, len(draws[name]))
 
 
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """What came of trying sensors.
+
+    Attributes:
+        moved: (n, p) places in ranges at which what is shown is least off, moved the rest of the way.
+        nearest: (m, p) those at which it is least off of all that were tried, and of more around the best.
+        which: (m,) of all that were tried they are.
+        alike: whether any was near: from afar a regression leads anywhere.
+    """
+
+    moved: Floats
+    nearest: Floats
+    which: NDArray[np.intp]
+    alike: bool
+
+
 def _agreeing(
-    off: Callable[[Floats], Floats], count: int, rng: np.random.Generator
-) -> tuple[Floats, bool]:
-    """Returns places (n, count) in ranges at which what is shown is least off, moved the rest of the way,
-    and whether any of them was near: from afar a regression leads anywhere.
+    off: Callable[[Floats], Floats], count: int, weights: Floats, rng: np.random.Generator
+) -> _Tried:
+    """Returns what came of trying places in ranges.
 
     Args:
         off: gives how far places (n, count) are off, mark by mark.
         count: of ranges.
+        weights: (marks,) of the squares by which the nearest are told.
         rng: draws places.
     """
     first = qmc.Sobol(count, rng=rng).random(_DRAWS[0])
@@ -205,8 +272,13 @@ def _agreeing(
     second = np.where((second > 0) & (second < 1), second, rng.random(second.shape))
     shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
     kept = np.argsort(_distance(offs))[: _KEPT[1]]
-    nearest = float((offs**2).mean(axis=1).min())
-    return _moved(shares[kept], offs[kept]), nearest < _NEAR**2
+    alike = float((offs**2).mean(axis=1).min()) < _NEAR**2
+    near = shares[np.argsort(offs**2 @ weights)[: _KEPT[0]]]
+    spread = np.cov(near.T) + 1e-4 * np.eye(count)
+    third = rng.multivariate_normal(near.mean(axis=0), spread, _DRAWS[1]).clip(0, 1)
+    every, every_off = np.concatenate([shares, third]), np.concatenate([offs, off(third)])
+    which = np.argsort(every_off**2 @ weights)[:_DRAWN]
+    return _Tried(_moved(shares[kept], offs[kept]), every[which], which, alike)
 
 
 def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Floats]:

@@ -140,7 +140,10 @@ def _remarks(fit: CameraFit) -> list[str]:
     if fit.lens is not None:
         for name, error in fit.lens.outliers.items():
             lines.append(f"board left out: {name}: {error:.2f} px off any lens")
-        models = ", ".join(f"{name} {error:.3f}" for name, error in fit.lens.left_out_px.items())
+        models = ", ".join(
+            [f"{name} {error:.3f}" for name, error in fit.lens.left_out_px.items()]
+            + [f"{name} does not see the whole picture" for name in fit.lens.blind]
+        )
         lines.append(
             f"lens: {fit.lens.kind}, {fit.lens.rms_px:.3f} px; on photos left out: {models}"
         )

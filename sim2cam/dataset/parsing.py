@@ -6,9 +6,12 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from sim2cam.errors import InputError
+
+PLAIN = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""Of values that are read from files: known keys, finite numbers."""
 
 
 def first_problem(error: ValidationError) -> str:
@@ -20,7 +23,10 @@ def first_problem(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{place} is missing"
     head = f"{place}: " if place else ""
-    return f"{head}{first['msg']} (found {json.dumps(first['input'], default=str)[:80]})"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error" and isinstance(first["input"], dict):
+        return f"{head}{message}"  # which names what is wrong in it
+    return f"{head}{message} (found {json.dumps(first['input'], default=str)[:80]})"
 
 
 def stays_inside(name: str) -> bool:

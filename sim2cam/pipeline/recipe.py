@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.adapt.calibrate.camera_fit import read_camera
-from sim2cam.adapt.calibrate.ranges import recipe_tables
+from sim2cam.adapt.calibrate.ranges import recipe_tables, without_camera
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import PlainMethod
@@ -55,6 +55,8 @@ _NEEDED = {
 }
 _UNBENT = ("disparity", "shared")
 _SHIFTS = ("shift_x", "shift_y")
+MOST_PX = 4096
+"""Longest side of a picture that is rendered."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,9 @@ class RenderOptions:
     rest: Rest | None = None
 
     def __post_init__(self) -> None:
-        if not (16 <= self.width <= 4096 and 16 <= self.height <= 4096):
-            raise ValueError(f"width and height must be 16 to 4096, not {self.width}x{self.height}")
+        if not (16 <= self.width <= MOST_PX and 16 <= self.height <= MOST_PX):
+            size = f"{self.width}x{self.height}"
+            raise ValueError(f"width and height must be 16 to {MOST_PX}, not {size}")
         if self.views < 1 or SAMPLES_PER_SHARD % self.views:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
         if self.frames < 1 or SAMPLES_PER_SHARD % (self.views * self.frames):
@@ -277,7 +280,7 @@ def load_recipe(name_or_path: str) -> Recipe:
         InputError: an asset cannot be used.
     """
     path = _find(name_or_path)
-    tables = _with_preset(_with_base(path, set()), path)
+    tables = _with_preset(_with_base(path), path)
     _refuse_unknown(tables, Recipe, path, "")
     tables = _without(tables)
     try:
@@ -326,8 +329,26 @@ def _find(name_or_path: str, places: str = "*.toml") -> Path:
     return shipped[name_or_path]
 
 
-def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
-    """Returns the tables of a recipe laid over those that it is based on, of which later ones win."""
+def _with_base(path: Path) -> dict[str, Any]:
+    """Returns the tables of a recipe laid over those that it is based on, of which later ones win.
+
+    Of several cameras the last one counts, and whole: no part of an earlier one is left.
+    """
+    camera: Path | None = None
+    under: dict[str, Any] = {}
+    over: dict[str, Any] = {}
+    for layer in _layers(path, set()):
+        if isinstance(layer, Path):
+            camera, under, over = layer, _overlaid(under, over), {}
+        else:
+            over = _overlaid(over, layer)
+    if camera is not None:
+        under = _with_camera(under, camera, over.get("render"), path)
+    return _overlaid(under, over)
+
+
+def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
+    """Yields the tables that a recipe is laid from, the lowest first, and where cameras lie between them."""
     if path in seen:
         raise RecipeError(path, "its bases lead back to itself.")
     try:
@@ -341,14 +362,18 @@ def _with_base(path: Path, seen: set[Path]) -> dict[str, Any]:
         if isinstance(table, dict) and "folder" in table:
             table["folder"] = str((path.parent / str(table["folder"])).absolute())
     base, camera = tables.pop("base", None), tables.pop("camera", None)
-    under: dict[str, Any] = {}
     for name in base if isinstance(base, list) else [base] if base is not None else []:
         beside = path.parent / str(name)
         found = beside if beside.is_file() else _find(str(name), "**/*.toml")
-        under = _overlaid(under, _with_base(found, seen | {path}))
+        yield from _layers(found, seen | {path})
     if camera is not None:
-        under = _with_camera(under, path.parent / str(camera))
-    return _overlaid(under, tables)
+        if not isinstance(camera, str):
+            shown = json.dumps(camera, default=str)[:80]
+            raise RecipeError(
+                path, f"'camera': it is the path of one camera.json, in quotes (found {shown})."
+            )
+        yield path.parent / camera
+    yield tables
 
 
 def _without(tables: dict[str, Any]) -> dict[str, Any]:
@@ -384,17 +409,44 @@ def _with_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     return tables | {"adapt": adapt | {"translator": whole}}
 
 
-def _with_camera(tables: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Returns the tables with cameras drawn around the one of a ``camera.json``.
+def _with_camera(under: dict[str, Any], camera: Path, render: Any, path: Path) -> dict[str, Any]:
+    """Returns tables with cameras drawn around the one of a ``camera.json``.
+
+    Args:
+        under: tables that it replaces parts of.
+        camera: the file.
+        render: table of what is laid over it, which may ask for another size.
+        path: of the recipe, for errors.
 
     Raises:
         InputError: the file is missing or broken.
+        RecipeError: its pictures have another shape than those that are asked for, or are too large.
     """
-    fitted = recipe_tables(read_camera(path))
-    domain = tables.get("domain", {})
-    if "lens" in fitted["domain"]:
-        domain = {name: group for name, group in domain.items() if name != "fisheye"}
-    return _overlaid(tables | {"domain": domain}, fitted)
+    fit = read_camera(camera)
+    given = render if isinstance(render, dict) else {}
+    sides = {name: n for name, n in given.items() if isinstance(n, int) and n > 0}
+    height = sides.get("height")
+    width = sides.get("width") or round((height or fit.height) * fit.width / fit.height)
+    fitted = recipe_tables(fit, width)
+    expected = fitted["render"]["height"]
+    if height is not None and abs(height - expected) > 1:
+        raise RecipeError(
+            path,
+            f"'render': {width}x{height} is another shape than the camera's {fit.width}x{fit.height}. Take "
+            f"{width}x{expected}, or leave out width and height.",
+        )
+    most = max(fit.width, fit.height)
+    if most > MOST_PX and max(width, expected) > MOST_PX:
+        ways = " and ".join(
+            f"{name} = {round(n * MOST_PX / most)}"
+            for name, n in (("width", fit.width), ("height", fit.height))
+        )
+        raise RecipeError(
+            path,
+            f"'camera': its pictures are {fit.width}x{fit.height}, and {MOST_PX} pixels a side are the most "
+            f"that is rendered. Set {ways} in [render].",
+        )
+    return _overlaid(without_camera(under, fit), fitted)
 
 
 def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:

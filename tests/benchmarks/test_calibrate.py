@@ -7,7 +7,9 @@ import calibrate
 import numpy as np
 import pytest
 from calibrate import (
+    FAILED,
     Arguments,
+    Hidden,
     Truth,
     _with_exposure,
     compare,
@@ -20,6 +22,7 @@ from calibrate import (
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.errors import SceneError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import draw
@@ -46,6 +49,23 @@ def test_cameras_that_were_measured_are_kept_and_time_ends_it(tmp_path, monkeypa
     assert "in interval 1.00" in capsys.readouterr().out
     main(Arguments(cameras=1, photos=8, out=tmp_path))
     assert asked[-1] == (0, 8)  # other cameras took fewer photos
+
+
+def test_a_camera_that_fails_is_named_and_stops_no_other(tmp_path, monkeypatch, capsys):
+    def take_photos(number, photos, root):
+        raise SceneError(f"nothing settles before camera {number}")
+
+    monkeypatch.setattr(calibrate, "take_photos", take_photos)
+    assert calibrate.score(Hidden(0, 4)) == (0, {FAILED: "nothing settles before camera 0"})
+    found = {0: {FAILED: "nothing settles"}, 1: TOLD}
+    monkeypatch.setattr(calibrate, "score", lambda hidden: (hidden.number, found[hidden.number]))
+    main(Arguments(cameras=2, photos=4, out=tmp_path))
+    written = json.loads((tmp_path / "calibrate.json").read_text())
+    assert written["failed"] == {"0": "nothing settles"}
+    assert set(written["summary"]) == {"sensor.blur_px"}
+    assert "camera 0: nothing settles" in capsys.readouterr().err
+    main(Arguments(cameras=2, photos=4, out=tmp_path))  # which is not tried again
+    assert capsys.readouterr().err == ""
 
 
 def test_what_is_told_is_summed_up_with_an_interval():

@@ -33,6 +33,12 @@ def test_each_hidden_camera_is_one_camera_and_another_than_the_others(tmp_path):
     assert len({one.sensor.tone_contrast for one, _ in found}) == CAMERAS + 1
 
 
+def test_without_time_and_pictures_what_was_measured_before_stays(tmp_path):
+    (tmp_path / "hidden.json").write_text("before")
+    main(Arguments(tmp_path / "work", minutes=0.0, out=tmp_path))
+    assert (tmp_path / "hidden.json").read_text() == "before"
+
+
 @pytest.mark.slow
 def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
     pytest.importorskip("mitsuba")

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
 
 from sim2cam.adapt.calibrate.bundle import MODELS, fit_bundle, place_board
 from sim2cam.adapt.calibrate.lens import _simplest, fit_lens
+from sim2cam.errors import LensError
 from tests.adapt.calibrate.conftest import LENSES, SIZE, see_boards
 
 BY_NAME = {model.name: model for model in MODELS}
@@ -105,3 +108,47 @@ def test_a_fisheye_is_told_and_a_wrong_board_named():
     drawn = [fit.draw(np.random.default_rng(seed), SIZE) for seed in range(20)]
     spread = np.std([lens.fx_px for lens in drawn])
     assert spread == pytest.approx(np.sqrt(fit.covariance[0][0]), rel=0.5)
+
+
+@pytest.mark.parametrize("noise_px", [0.0, 0.1])
+def test_boards_that_stand_alike_tell_no_lens(noise_px):
+    """As in a burst from a tripod, or copies of a photo."""
+    rng = np.random.default_rng(6)
+    (one,) = see_boards(LENSES["brown_conrady"], 1, rng)
+    seen = [
+        replace(
+            one, photo=f"{i}.jpg", pixels=one.pixels + rng.normal(0, noise_px, one.pixels.shape)
+        )
+        for i in range(8)
+    ]
+    with pytest.raises(LensError, match="the boards stand too much alike to tell a lens"):
+        fit_lens(seen, SIZE, rng)
+
+
+def test_boards_of_two_cameras_tell_no_lens():
+    rng = np.random.default_rng(7)
+    wide, long = (
+        LENSES["pinhole"],
+        replace(LENSES["pinhole"], fx_px=720.0, fy_px=725.0, cx_px=350.0),
+    )
+    seen = [*see_boards(wide, 6, rng), *see_boards(long, 6, rng)]
+    with pytest.raises(
+        LensError, match="no one lens explains the boards: their corners are off by"
+    ):
+        fit_lens(seen, SIZE, rng)
+
+
+def test_models_that_do_not_see_the_whole_picture_are_named():
+    """Boards near the middle let a lens bend back on itself beyond them."""
+    rng = np.random.default_rng(8)
+    near = [
+        replace(s, pixels=(s.pixels - [320, 240]) * 0.45 + [320, 240])
+        for s in see_boards(LENSES["brown_conrady"], 8, rng)
+    ]
+    found = fit_lens(near, SIZE, rng)
+    assert not set(found.blind) & set(found.left_out_px)
+    assert set(found.blind) | set(found.left_out_px) >= {
+        "pinhole",
+        "kannala_brandt",
+        "brown_conrady",
+    }

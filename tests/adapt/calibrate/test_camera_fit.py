@@ -11,15 +11,21 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.calibrate import _lens, calibrate, calibrate_files
-from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding, read_camera, write_camera
+from sim2cam.adapt.calibrate.calibrate import _lens, _white, calibrate, calibrate_files
+from sim2cam.adapt.calibrate.camera_fit import (
+    TOGETHER,
+    CameraFit,
+    Finding,
+    read_camera,
+    write_camera,
+)
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.photo import boards_of, list_captures, look, usual_orientation
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
 from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
 from sim2cam.adapt.calibrate.shutter import readout, shutter_findings, spin
 from sim2cam.cli.calibrate import _remarks
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RecipeError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
@@ -40,6 +46,24 @@ def lens(kind="brown_conrady", **numbers):
     )
 
 
+ROWS_OF_SENSORS = 40
+
+
+def sensors():
+    """Sensors whose blur and sharpening hang together: what is blurred more is sharpened more."""
+    rng = np.random.default_rng(5)
+    blur = rng.uniform(0.5, 1.3, ROWS_OF_SENSORS)
+    found = {
+        "full_well_e": 1000 * 4 ** rng.uniform(0, 1, ROWS_OF_SENSORS),
+        "blur_px": blur,
+        "sharpening": 1.2 * blur + rng.normal(0, 0.05, ROWS_OF_SENSORS),
+        "read_noise_e": np.full(ROWS_OF_SENSORS, 3.0),
+        "processing.chroma_blur_px": 2.0 - blur,
+        "exposure_ev": -blur,
+    }
+    return {f"sensor.{name}": tuple(values.tolist()) for name, values in found.items()}
+
+
 def fit(of=None):
     return CameraFit(
         "Kodak One, 640x480", 640, 480, photos=12, boards=10,
@@ -54,6 +78,7 @@ def fit(of=None):
             Finding("glass.lateral_color.red", 0.001, (0.001, 0.001)),
         ),
         lens=of or lens(k1=-0.1, k2=0.02),
+        sensors=sensors(),
         others={"Kodak Two, 640x480": 3},
         software="2.1",
         traits={"sensor.blur_px": ((0.7,), (None,)) * 6},
@@ -68,10 +93,103 @@ def test_it_survives_its_file(tmp_path):
     assert read_camera(tmp_path / "camera.json") == bare
 
 
+def bad_lens(**parts):
+    return {"lens": fit().to_json()["lens"] | parts}
+
+
+def bad_finding(*parts):
+    return {"findings": [{"name": "sensor.blur_px", "value": 0.7} | part for part in parts]}
+
+
+NAMES = ["fx_px", "fy_px", "cx_px", "cy_px", "k1"]
+LENS_NAMES = (
+    "lens: names of a lens brown_conrady are fx_px, fy_px, cx_px, cy_px and of k1, k2, p1, p2, k3, each once. "
+    "Calibrate again."
+)
 BAD = [
     ("", "not JSON"),
-    ("[1]", "not what sim2cam calibrate writes (version None, not 2). Calibrate again."),
-    ({"version": 1}, "not what sim2cam calibrate writes (version 1, not 2). Calibrate again."),
+    ("[1]", "not what sim2cam calibrate writes (version None, not 3). Calibrate again."),
+    ({"version": 2}, "not what sim2cam calibrate writes (version 2, not 3). Calibrate again."),
+    (
+        {"width": 0},
+        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+    ),
+    (
+        {"boards": -1},
+        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+    ),
+    ({"colour": 1}, "colour: Unexpected keyword argument (found 1). Calibrate again."),
+    (bad_finding({"color": 1}), "findings[0].color: Unexpected keyword argument (found 1). "),
+    (bad_lens(color=1), "lens.color: Unexpected keyword argument (found 1). Calibrate again."),
+    (
+        bad_finding({"name": "sensor.blurr_px"}),
+        "findings: 'sensor.blurr_px' is no number of a camera. Did you mean 'sensor.blur_px'",
+    ),
+    (bad_finding({}, {}), ": findings: sensor.blur_px is there twice. Calibrate again."),
+    (
+        bad_finding({"ci95": [0.9, 0.6]}),
+        "findings[0]: sensor.blur_px is 0.7, outside its interval 0.9 to 0.6. Calibrate again.",
+    ),
+    (
+        bad_finding({"ci95": [0.8, 0.9]}),
+        "findings[0]: sensor.blur_px is 0.7, outside its interval 0.8 to 0.9. Calibrate again.",
+    ),
+    (
+        bad_finding({"value": None, "ci95": [0.8, 0.9]}),
+        "findings[0]: sensor.blur_px is None, outside its interval 0.8 to 0.9. Calibrate again.",
+    ),
+    (
+        bad_finding({"spread": -1}),
+        "findings[0]: spread of sensor.blur_px is 0 or more, not -1.0. Calibrate again.",
+    ),
+    (bad_finding({"value": 51}), "findings: sensor.blur_px is 0 to 50, not 51.0. Calibrate again."),
+    (
+        bad_finding({"value": "wide"}),
+        "findings: sensor.blur_px is 0 to 50, not wide. Calibrate again.",
+    ),
+    (
+        bad_finding({"value": float("nan")}),
+        "findings[0].value.float: Input should be a finite number (found NaN). Calibrate again.",
+    ),
+    (
+        bad_finding({"name": "sensor.processing.jpeg_subsampling", "value": "411"}),
+        "findings: sensor.processing.jpeg_subsampling is 444, 422, 420, not 411. Calibrate again.",
+    ),
+    (bad_lens(names=[*NAMES, "k7"]), LENS_NAMES),
+    (bad_lens(names=[*NAMES, "k1"]), LENS_NAMES),
+    (bad_lens(names=[*NAMES[1:], "k2", "k3"]), LENS_NAMES),
+    (
+        bad_lens(numbers=[float("nan")] * 6),
+        "lens.numbers[0]: Input should be a finite number (found NaN)",
+    ),
+    (
+        bad_lens(covariance=[[float("nan")] * 6] * 6),
+        "lens.covariance[0][0]: Input should be a finite number (found NaN). Calibrate again.",
+    ),
+    (
+        bad_lens(covariance=(-np.eye(6)).tolist()),
+        "lens: covariance of a lens has no standard deviations.",
+    ),
+    (
+        bad_lens(covariance=np.triu(np.ones((6, 6))).tolist()),
+        "lens: covariance of a lens has no standard deviations. Calibrate again.",
+    ),
+    (
+        {"sensors": {"sensor.vignetting": [0.1]}},
+        "sensors: 'sensor.vignetting' is none of theirs. Did you mean ",
+    ),
+    (
+        {"sensors": {"sensor.denoise": [0.1, 1.2]}},
+        "sensors: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+    ),
+    (
+        {"sensors": {"sensor.denoise": []}},
+        "sensors: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+    ),
+    (
+        {"sensors": {"sensor.denoise": [0.1], "sensor.blur_px": [0.1, 0.2]}},
+        "sensors: every number has as many values as the others. Calibrate again.",
+    ),
     ({"width": "wide"}, "width: Input should be a valid integer"),
     ({"findings": 5}, "findings: "),
     ({"traits": {"sensor.blur_px": [[1.0], [None]]}}, "traits: sensor.blur_px has a row"),
@@ -88,7 +206,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("change", "problem"), BAD, ids=[problem[:24] for _, problem in BAD])
+@pytest.mark.parametrize(("change", "problem"), BAD, ids=[problem[:60] for _, problem in BAD])
 def test_a_broken_file_is_refused_by_name(tmp_path, change, problem):
     path = tmp_path / "camera.json"
     path.write_text(change if isinstance(change, str) else json.dumps(fit().to_json() | change))
@@ -121,11 +239,128 @@ def test_a_recipe_draws_cameras_around_it(tmp_path):
     sensors = [camera.sensor for camera in every]
     assert {sensor.processing.jpeg_subsampling for sensor in sensors} == {"422"}
     assert min(sensor.vignetting for sensor in sensors) >= 0
-    assert all(1000 <= sensor.full_well_e <= 4000 for sensor in sensors)
     assert np.std([sensor.jpeg_quality for sensor in sensors]) == pytest.approx(2, rel=0.4)
     assert {camera.glass.lateral_color.red for camera in every} == {0.001}
     denoise = [sensor.denoise for sensor in sensors]
     assert np.ptp(denoise) > 0.5  # what is not known stays as wide as it was
+
+
+def test_sensors_are_drawn_whole(tmp_path):
+    """Drawn one by one, their numbers make sharper and blurrier pictures than any sensor that fits."""
+    found = recipe(tmp_path, fit())
+    drawn = [
+        camera.sensor
+        for i in range(25)
+        for camera in compose(draw(found.domain, 0, i, views=4), 640, 480).cameras
+    ]
+    rows = {
+        (s.full_well_e, s.blur_px, s.sharpening, s.processing.chroma_blur_px, s.read_noise_e)
+        for s in drawn
+    }
+    names = ("full_well_e", "blur_px", "sharpening", "processing.chroma_blur_px", "read_noise_e")
+    assert rows <= set(zip(*(sensors()[f"sensor.{name}"] for name in names), strict=True))
+    assert len(rows) > 30
+    tie = np.corrcoef([s.blur_px for s in drawn], [s.sharpening for s in drawn])[0, 1]
+    assert tie > 0.95
+    assert {s.exposure_ev + s.blur_px for s in drawn} == {0.0}
+    varied = (*fit().findings, Finding("sensor.exposure_ev", -0.9, (-1.3, -0.5), 0.2))
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=varied))
+    drawn = [
+        camera.sensor
+        for i in range(25)
+        for camera in compose(draw(found.domain, 0, i, views=4), 640, 480).cameras
+    ]
+    assert np.std([s.exposure_ev + s.blur_px for s in drawn]) == pytest.approx(0.2, rel=0.25)
+
+
+def test_the_last_camera_counts_whole(tmp_path):
+    """Of an earlier one neither bends nor sensors nor columns of another length are left."""
+    first = dataclasses.replace(
+        fit(lens("rational", k1=-0.1, k4=0.05)),
+        sensors={"sensor.denoise": (0.9, 0.95), "sensor.blur_px": (2.0, 2.1)},
+    )
+    write_camera(tmp_path / "first.json", first)
+    (tmp_path / "under.toml").write_text('base = "dice"\nname = "under"\ncamera = "first.json"\n')
+    write_camera(tmp_path / "camera.json", fit())
+    for base in ('"under.toml"', '["dice-fisheye", "under.toml"]'):
+        (tmp_path / "over.toml").write_text(
+            f'base = {base}\nname = "over"\ncamera = "camera.json"\n'
+        )
+        over = load_recipe(str(tmp_path / "over.toml")).domain
+        plain = recipe(tmp_path, fit()).domain
+        for group in ("lens", "fisheye", "view", "sensor", "processing"):
+            assert getattr(over, group) == getattr(plain, group)
+
+
+def test_what_a_camera_measured_is_not_done_twice(tmp_path):
+    told = (
+        *fit().findings,
+        Finding("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
+    )
+    write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=told))
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
+    mine, under = load_recipe(str(path)), load_recipe("dice-camera")
+    for group in ("mosaic", "automatics", "field_blur", "defocus"):
+        assert getattr(mine.domain, group) is None
+        assert getattr(under.domain, group) is not None
+    for group in ("glare", "dirt", "droplets"):
+        assert getattr(mine.domain, group) == getattr(under.domain, group)
+    assert mine.domain.processing.local_tone is None
+    assert mine.domain.processing.shading_correction is None
+    assert "raw" not in mine.render.channels
+    path.write_text(path.read_text() + '[domain.mosaic]\npattern = "RGGB"\n')  # has the last word
+    assert load_recipe(str(path)).domain.mosaic.pattern.value == "RGGB"
+    write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=(), sensors={}))
+    path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
+    assert load_recipe(str(path)).domain.mosaic == under.domain.mosaic
+
+
+def test_smaller_pictures_have_pixels_of_several_of_the_camera(tmp_path):
+    half = recipe(tmp_path, fit(), "[render]\nwidth = 320\n")
+    assert (half.render.width, half.render.height) == (320, 240)
+    whole = recipe(tmp_path, fit())
+    times = {"blur_px": 0.5, "full_well_e": 4.0, "read_noise_e": 2.0, "sharpening": 1.0}
+    for name, factor in times.items():
+        values, of = (getattr(one.domain.sensor, name).values for one in (half, whole))
+        assert np.allclose(values, np.array(of) * factor)
+    assert half.domain.view == whole.domain.view
+
+
+REFUSED = [
+    ("camera = 3", "'camera': it is the path of one camera.json, in quotes (found 3)."),
+    ('camera = ["a"]', """'camera': it is the path of one camera.json, in quotes (found ["a"])."""),
+    (
+        'camera = "camera.json"\n[render]\nwidth = 512\nheight = 512',
+        "'render': 512x512 is another shape than the camera's 640x480. Take 512x384, or leave out width and "
+        "height.",
+    ),
+    (
+        'camera = "large.json"',
+        "'camera': its pictures are 6000x4000, and 4096 pixels a side are the most that is rendered. Set width "
+        "= 4096 and height = 2731 in [render].",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"), REFUSED, ids=[problem[:40] for _, problem in REFUSED]
+)
+def test_a_recipe_says_what_is_wrong_with_its_camera(tmp_path, lines, problem):
+    write_camera(tmp_path / "camera.json", fit())
+    large = dataclasses.replace(fit(), width=6000, height=4000, lens=None)
+    write_camera(tmp_path / "large.json", large)
+    path = tmp_path / "mine.toml"
+    path.write_text(f'base = "dice"\nname = "mine"\n{lines}\n')
+    with pytest.raises(RecipeError) as error:
+        load_recipe(str(path))
+    assert str(error.value) == f"{path}: {problem}"
+
+
+def test_large_cameras_are_drawn_smaller(tmp_path):
+    large = dataclasses.replace(fit(), width=6000, height=4000, lens=None)
+    found = recipe(tmp_path, large, "[render]\nwidth = 4096\nheight = 2731\n")
+    assert found.domain.sensor.blur_px.values[0] < sensors()["sensor.blur_px"][0]
 
 
 def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_path):
@@ -206,6 +441,44 @@ def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_pat
     assert found.value == pytest.approx(0.02)
     assert found.ci95 == pytest.approx((0.0025, 0.0425), abs=0.0005)  # 0.0225 -+ 3.182 * 0.0063
     assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
+
+
+@pytest.mark.parametrize(("quality", "least"), [(95, 0.008), (60, 0.02)])
+def test_white_is_no_surer_than_levels_and_steps_of_colour(tmp_path, quality, least):
+    """All photos show one white, so that nothing else makes its interval wide."""
+    rgb = np.full((80, 96, 3), (170, 160, 150), np.uint8)
+    for number in range(6):
+        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, quality))
+    photos, _ = look(list_captures(tmp_path)[0], None, lambda *_: None)
+    red, blue = _white(photos, np.random.default_rng(0))
+    for gain in (red, blue):
+        low, high = gain.ci95
+        assert np.log(high / gain.value) > least
+        assert np.log(gain.value / low) > least
+
+
+def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch):
+    """What is told of them, and the sensors that recipes draw, of other numbers of draws."""
+    from sim2cam.adapt.calibrate import calibrate as module
+
+    told = {"red_response": np.full(90, 0.5), "blue_response": np.full(90, 0.5)}
+    together = {name: values[:30] for name, values in told.items()} | {
+        "tone_contrast": np.ones(30), "full_well_e": np.full(30, 900.0),
+    }  # fmt: skip
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit(dict(told), together=together))
+    rgb = np.full((80, 96, 3), (188, 160, 130), np.uint8)
+    for number in range(6):
+        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 95))
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    for color in ("red", "blue"):
+        expected = 0.5 * found.finding(f"sensor.{color}_gain").value
+        assert found.finding(f"sensor.{color}_response").value == pytest.approx(expected, rel=0.05)
+        rows = found.sensors[f"sensor.{color}_response"]
+        assert len(rows) == 30
+        assert np.median(rows) == pytest.approx(expected, rel=0.1)
+    assert len(found.sensors["sensor.exposure_ev"]) == 30
+    write_camera(tmp_path / "camera.json", found)
+    assert read_camera(tmp_path / "camera.json") == found
 
 
 def seen(**parts):
@@ -324,6 +597,15 @@ def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_pat
     assert read_camera(tmp_path / "camera.json") == found
 
 
+def test_models_that_do_not_see_the_whole_picture_are_named():
+    blind = dataclasses.replace(lens(k1=-0.1), blind=("rational",))
+    (line,) = (line for line in _remarks(fit(blind)) if line.startswith("lens: "))
+    assert line == (
+        "lens: brown_conrady, 0.200 px; on photos left out: brown_conrady 0.300, rational does not see the "
+        "whole picture"
+    )
+
+
 def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
     board_photos(tmp_path, [1, 3, 1, 3])
     captures, _ = list_captures(tmp_path)
@@ -349,7 +631,7 @@ def test_files_of_another_writing_are_left_out_by_name(tmp_path):
     assert found == calibrate(tmp_path, None, np.random.default_rng(0))
 
 
-def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_take_it_as_it_is(
+def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_what_was_tried(
     tmp_path,
 ):
     places = np.full((40, len(RANGES)), 0.5) + np.linspace(-0.01, 0.01, 40)[:, None]
@@ -360,9 +642,12 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_take_i
         places[:, names.index(name)] += place
     assert _beyond(places) == {"read_noise_e", "full_well_e"}  # nothing has less than no sharpening
     told = (Finding("sensor.full_well_e", 201.0), Finding("sensor.read_noise_e", 14.9))
-    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told))
-    assert found.domain.sensor.full_well_e.value == 201.0
-    assert found.domain.sensor.read_noise_e.value == 14.9
+    tried = {"sensor.full_well_e": (200.5, 201.0, 204.0), "sensor.read_noise_e": (14.4, 14.9, 15.0)}
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors=tried))
+    assert found.domain.sensor.full_well_e.values == tried["sensor.full_well_e"]
+    assert found.domain.sensor.read_noise_e.values == tried["sensor.read_noise_e"]
+    alone = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors={}))
+    assert alone.domain.sensor == load_recipe("dice").domain.sensor
 
 
 @pytest.mark.parametrize(("photos", "words"), [(1, "1 photo tells it"), (2, "2 photos tell it")])
@@ -412,9 +697,15 @@ def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
 @pytest.mark.parametrize(("off", "is_alike"), [(0.5, True), (4.0, False)])
 def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
     rng = np.random.default_rng(0)
-    moved, found = _agreeing(lambda shares: off + shares, 2, rng)
-    assert found == is_alike
-    assert moved.shape[1] == 2
+    asked = []
+    tried = _agreeing(lambda shares: asked.append(shares) or off + shares, 2, np.ones(2), rng)
+    assert tried.alike == is_alike
+    assert tried.moved.shape[1] == 2
+    every = np.concatenate(asked)
+    assert np.array_equal(tried.nearest, every[tried.which])
+    assert np.linalg.norm(tried.nearest + off, axis=1).max() <= np.median(
+        np.linalg.norm(every + off, axis=1)
+    )
 
 
 @pytest.mark.usefixtures("no_sensor_is_tried")
@@ -432,12 +723,13 @@ def test_photos_that_no_sensor_is_like_say_so(tmp_path):
 
 def test_every_finding_that_recipes_take_is_a_factor():
     groups = typing.get_type_hints(Domain)
-    for name, (group, factor) in _FACTORS.items():
+    together = {name: name.split(".")[-2:] for name in TOGETHER if name not in _FACTORS}
+    for name, (group, factor) in (_FACTORS | together).items():
         assert field_at(name) is not None
         kind = next(
             (k for k in typing.get_args(groups[group]) if dataclasses.is_dataclass(k)),
             groups[group],
         )
         assert factor in {f.name for f in dataclasses.fields(kind)}
-    tables = recipe_tables(fit())
+    tables = recipe_tables(fit(), 640)
     assert {len(d["values"]) for d in tables["domain"]["lens"].values()} == {ROWS}

@@ -16,6 +16,7 @@ from sim2cam.adapt.calibrate.drift import compare_lens, compare_photos, drift
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.photo import evenly, list_captures, look, see
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
+from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.images import Header
 from sim2cam.render.camera.sensor import take
@@ -287,3 +288,44 @@ def test_a_lens_that_was_knocked_is_told_from_one_that_was_not():
     few = compare_lens(fit, see_boards(LENS, 3, rng), SIZE, rng)
     assert few.verdict == "untold"
     assert few.note.startswith("too few boards now. Take 15 photos")
+
+
+def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
+    rng = np.random.default_rng(0)
+    fit = boards_fit(rng)
+
+    def fails(*_):
+        raise LensError(
+            "point (3.5, -2.2, 1.2) lies 73.3 degrees off the axis of BrownConrady(...)"
+        )
+
+    monkeypatch.setattr("sim2cam.adapt.calibrate.drift.refit_lens", fails)
+    change = compare_lens(fit, see_boards(LENS, 12, rng), SIZE, rng)
+    assert (change.verdict, change.shift, change.p_value) == ("untold", None, None)
+    assert change.note.startswith(
+        "no brown_conrady lens, as it was then, explains where corners of the"
+    )
+
+
+def test_a_lens_that_does_not_see_the_whole_picture_has_moved_by_no_number(monkeypatch):
+    rng = np.random.default_rng(0)
+    fit = boards_fit(rng)
+    pinhole, _, brown, *_ = MODELS
+    now = fit_bundle(boards := see_boards(LENS, 12, rng), SIZE, pinhole)
+    folded = replace(fit_bundle(boards, SIZE, brown, now), lens=replace(LENS, k1=-0.9))
+    monkeypatch.setattr("sim2cam.adapt.calibrate.drift.refit_lens", lambda *_: folded)
+    change = compare_lens(fit, boards, SIZE, rng)
+    assert (change.shift, change.ci95) == (None, None)
+    assert change.p_value < ALPHA
+    assert change.note.startswith("the lens of now does not see the whole picture.")
+
+
+def test_photos_of_another_camera_without_a_name_are_left_out(fit, tmp_path):
+    """They are told apart by how they are written, as those that a camera is told from."""
+    take_photos(tmp_path, SENSOR, seed=1, count=6)
+    for number in range(2):
+        rgb = images.read_rgb(tmp_path / f"{number:02d}.jpg")
+        images.write_bytes(tmp_path / f"z{number}.jpg", images.encode_jpeg(rgb, 60))
+    found = drift(fit, tmp_path, None, np.random.default_rng(0))
+    assert (found.photos, found.others) == (6, {"256x192, JPEG 4:2:0 of quality 60": 2})
+    assert found.moved == ()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.calibrate.findings import DRAWS, of_draws, told
+from sim2cam.adapt.calibrate.findings import DRAWS, of_draws, spread, told
 
 LAWS = {
     "normal": lambda rng, n: rng.normal(0.0, 1.0, n),
@@ -46,3 +46,23 @@ def test_six_photos_are_resampled():
     rng = np.random.default_rng(3)
     picks = np.random.default_rng(3).integers(6, size=(DRAWS, 6))
     assert told("x", values, rng) == of_draws("x", np.median(values[picks], axis=1))
+
+
+@pytest.mark.parametrize("photos", [4, 9])
+def test_a_factor_multiplies_the_parts_that_it_is_said_to(photos):
+    values, parts = np.arange(photos) + 5.0, np.full(photos, 2.0)
+    twice = np.full(DRAWS, 2.0)
+
+    def told_with(factors, parts):
+        return told("x", values, np.random.default_rng(0), factors, parts=parts)
+
+    plain, scaled = told_with(None, None), told_with(twice, parts)
+    assert scaled.value == pytest.approx(plain.value + 2.0)
+    assert scaled.ci95 == pytest.approx([end + 2.0 for end in plain.ci95])
+    assert told_with(twice, values).ci95 == pytest.approx(told_with(twice, None).ci95)
+
+
+def test_what_is_the_same_in_all_photos_does_not_vary():
+    assert spread([0.1] * 7) == 0.0  # whose mean is rounded
+    assert spread([0.1, 0.3]) == pytest.approx(0.1414, abs=1e-4)
+    assert spread([0.1, np.nan]) is None

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,29 @@ def test_the_renderers_meter_finds_its_own_exposure_and_gains():
     light = checks()
     for stops, red in ((0.0, 1.0), (-0.7, 1.2)):
         sensor = Sensor(stops, red, 1.0, 0.0, 0.0, 1e6, 0.0, 0.0, 1.0, 1.0, 0.0, 100, 0)
-        found, white = metered(develop(light.copy(), sensor))
+        found, _, white = metered(develop(light.copy(), sensor))
         assert found == pytest.approx(stops + np.log2((1 + 1 + red) / 3), abs=0.06)
         assert white == pytest.approx([red, 1.0], rel=0.03)
+
+
+@pytest.mark.parametrize("contrast", [0.8, 1.4])
+def test_what_contrast_does_to_the_exposure_is_undone_where_contrast_is_known(contrast):
+    sensor = replace(PLAIN, exposure_ev=-0.4, tone_contrast=contrast)
+    found, grey, _ = metered(develop(checks(), sensor))
+    assert found + grey * (1 / contrast - 1) == pytest.approx(-0.4, abs=0.06)
+
+
+def test_clipped_pixels_are_not_taken_for_white():
+    """They are white whatever the camera's white balance is, and count most as they are the brightest."""
+    light = checks()
+    light[:200] = 4.0  # a window
+    sensor = replace(PLAIN, red_gain=1.2, blue_gain=0.8)
+    _, _, white = metered(develop(light, sensor))
+    assert white == pytest.approx([1.2, 0.8], rel=0.03)
+    _, _, white = metered(np.full((64, 64, 3), 255, np.uint8))
+    assert np.isnan(white).all()
+
+
+def test_black_photos_have_no_exposure():
+    exposure, grey, white = metered(np.zeros((64, 64, 3), np.uint8))
+    assert np.isnan([exposure, grey, *white]).all()

@@ -9,7 +9,13 @@ import pytest
 from sim2cam.adapt.calibrate.chart import chart_marks, chart_tiles, marks
 from sim2cam.adapt.calibrate.edges import find_edges, fit_edges
 from sim2cam.adapt.calibrate.grain import COLOR_LAGS, LEVEL_BINS, color_grain, flat_tiles, grain
-from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, fit_sensor, shares_of_green
+from sim2cam.adapt.calibrate.sensor import (
+    COLOR_FITTED,
+    FITTED,
+    _with_green,
+    fit_sensor,
+    shares_of_green,
+)
 from sim2cam.scene.sensor import Processing, Sensor
 
 SENSOR = Sensor(0.0, 1.0, 1.0, 0.0, 0.6, 2000.0, 4.0, 0.2, 1.1, 1.0, 0.2, 95, 3)
@@ -113,6 +119,23 @@ def test_a_sensor_alike_in_all_colours_stands_for_one_that_is_not():
     assert ((noise * read / each) ** 2).mean() == pytest.approx((noise / full) ** 2)
 
 
+def test_sensors_have_the_electrons_of_green_and_its_responses():
+    grey = {
+        "full_well_e": np.array([1000.0, 2000.0]),
+        "read_noise_e": np.ones(2),
+        "blur_px": np.ones(2),
+    }
+    color = {"red_response": np.array([0.5, 1.0]), "blue_response": np.array([0.25, 1.0])}
+    found = _with_green(grey, color)
+    assert found["full_well_e"] == pytest.approx([1000 * 7 / 3, 2000.0])
+    assert found["red_response"].tolist() == [0.5, 1.0]
+    alike = _with_green(grey)
+    assert alike["full_well_e"].tolist() == [1000.0, 2000.0]
+    assert alike["blue_response"].tolist() == [1.0, 1.0]
+    edges = {"blur_px": np.ones(2)}
+    assert _with_green(edges) == edges  # whose noise the recipe has
+
+
 def test_photos_without_flats_and_edges_tell_no_sensor():
     black = marks(np.zeros((80, 80, 3), np.uint8))
     assert fit_sensor([black], 90, "420", np.random.default_rng(0)).draws == {}
@@ -137,7 +160,22 @@ def test_noise_of_each_colour_is_found_again():
 @pytest.mark.slow
 def test_a_sensor_is_found_again():
     shown = [chart_marks(replace(SENSOR, noise_seed=seed)) for seed in range(4)]
-    draws = fit_sensor(shown, 95, "420", np.random.default_rng(0)).draws
+    found = fit_sensor(shown, 95, "420", np.random.default_rng(0))
+    draws = found.draws
+    rows = [
+        dict(zip(found.together, row, strict=True))
+        for row in zip(*found.together.values(), strict=True)
+    ]
+    again = [  # sensors that are drawn whole show edges as wide as those that they were told from
+        chart_marks(
+            replace(SENSOR, **{k: v for k, v in row.items() if k != "chroma_blur_px"})
+        ).edges
+        for row in rows[::4]
+    ]
+    edges = np.median([one.edges for one in shown], axis=0)
+    blur, sharpening = np.median(again, axis=0) - edges
+    assert abs(blur) < 0.1
+    assert abs(sharpening) < 0.3
     assert {"full_well_e", "blur_px"} <= draws.keys() <= {*FITTED, *COLOR_FITTED}
     for name, values in draws.items():
         low, high = np.quantile(values, (0.005, 0.995))

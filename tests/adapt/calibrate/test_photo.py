@@ -1,11 +1,13 @@
 import io
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from sim2cam import images
+from sim2cam.adapt.calibrate.bands import row_light
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.photo import (
     Capture,
@@ -14,7 +16,9 @@ from sim2cam.adapt.calibrate.photo import (
     evenly,
     list_captures,
     look,
+    look_at_one,
     open_captures,
+    usual_size,
 )
 from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.errors import InputError
@@ -82,7 +86,7 @@ def test_cameras_in_one_folder_are_told_apart(tmp_path):
         with_exif(tmp_path / f"a{number}.jpg", Make="Kodak\0", Model="One")
     with_exif(tmp_path / "b.jpg", Make="Kodak", Model="Two")
     with_exif(tmp_path / "c.jpg", size=(200, 100))
-    with_exif(tmp_path / "turned.jpg", size=(120, 160), Make="Kodak", Model="One", Orientation=6)
+    with_exif(tmp_path / "turned.jpg", Make="Kodak", Model="One", Orientation=6)
     captures, refused = list_captures(tmp_path)
     cameras = by_camera(captures)
     assert {name: len(found) for name, found in cameras.items()} == {
@@ -90,6 +94,55 @@ def test_cameras_in_one_folder_are_told_apart(tmp_path):
     }  # fmt: skip
     assert next(iter(cameras)) == "Kodak One, 160x120"
     assert refused == {}
+
+
+def test_photos_of_a_camera_held_upright_are_its_own(tmp_path):
+    for number in range(5):
+        rgb = Image.fromarray(noise())
+        exif = Image.Exif()
+        exif[271], exif[274] = "Kodak", 6 if number > 2 else 1
+        rgb.save(tmp_path / f"{number}.jpg", exif=exif, quality=92)
+    seen = look_at_one(list_captures(tmp_path)[0], None, silent)
+    assert (seen.camera, len(seen.photos), seen.others) == ("Kodak, 160x120", 5, {})
+    assert usual_size(seen.photos, None) == (160, 120)
+    assert usual_size(seen.photos, 6) == (120, 160)
+    across, upright = (seen.photos[i].rows for i in (0, 3))
+    stored = np.asarray(Image.open(tmp_path / "3.jpg"))
+    assert np.allclose(upright, row_light(stored[::-1]))  # rows of the sensor, not of the picture
+    assert across.shape == upright.shape
+
+
+def test_where_most_photos_are_broken_the_others_are_looked_at(tmp_path):
+    whole = jpeg(tmp_path / "a.jpg").read_bytes()
+    for number in range(3):
+        with_exif(tmp_path / f"b{number}.jpg", Make="Kodak", Model="One")
+        data = (tmp_path / f"b{number}.jpg").read_bytes()
+        (tmp_path / f"b{number}.jpg").write_bytes(data[: len(data) - 40])
+    seen = look_at_one(list_captures(tmp_path)[0], None, silent)
+    assert (seen.camera, len(seen.photos), seen.others) == ("160x120", 1, {"Kodak One, 160x120": 3})
+    assert set(seen.refused) == {"b0.jpg", "b1.jpg", "b2.jpg"}
+    (tmp_path / "a.jpg").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"b0\.jpg: not a whole image"):
+        look_at_one(list_captures(tmp_path)[0], None, silent)
+
+
+GROUPS = [
+    ([60, 61, 62], {"JPEG 4:2:0": 3}),
+    ([85, 88, 92, 95, 97], {"JPEG 4:2:0": 5}),  # a phone that varies it
+    ([92, 75, 92, 75, 92], {"JPEG 4:2:0 of quality 92": 3, "JPEG 4:2:0 of quality 75": 2}),
+    ([50, 80, 81, 95, 95], {"JPEG 4:2:0 of quality 80": 2, "JPEG 4:2:0 of quality 95": 2,
+                            "JPEG 4:2:0 of quality 50": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("qualities", "groups"), GROUPS, ids=[str(q) for q, _ in GROUPS])
+def test_files_of_unlike_quality_are_of_two_cameras(tmp_path, qualities, groups):
+    for number, quality in enumerate(qualities):
+        jpeg(tmp_path / f"{number}.jpg", quality=quality)
+    captures = list_captures(tmp_path)[0]
+    assert {name: len(own) for name, own in by_writing(captures).items()} == groups
+    named = [replace(c, header=replace(c.header, exif={"Make": "Kodak"})) for c in captures]
+    assert len(by_writing(named)) == 1
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
@@ -135,7 +188,7 @@ def test_what_is_no_photo_is_left_out_and_says_why(tmp_path):
     (tmp_path / "d.png").write_bytes(saved(Image.new("RGB", (1, 1)), "png"))
     (tmp_path / "e.png").write_bytes(saved(Image.new("1", (10000, 10001)), "png"))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        warnings.simplefilter("error")  # the reason is enough
         captures, refused = list_captures(tmp_path)
     assert [capture.path.name for capture in captures] == ["good.jpg"]
     expected = {name: reason for name, (_, reason) in ODD.items()} | {
