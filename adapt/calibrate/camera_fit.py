@@ -67,6 +67,7 @@ NUMBERS: Mapping[str, tuple[float, float]] = {
     "sensor.sharpening": (0, 10),
     "sensor.blur_px": (0, 50),
     "sensor.tone_contrast": (0.1, 5),
+    "sensor.tone_shoulder": (0, 1),
     "sensor.saturation": (0, 5),
     "sensor.jpeg_quality": (1, 100),
     "sensor.red_response": (1e-3, 1e3),
