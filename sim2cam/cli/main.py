@@ -70,6 +70,7 @@ _Command = (
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
+_REPEATABLE = "--set"
 _AS_PYTHON_HAS_IT = warnings.formatwarning
 _STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
@@ -91,6 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
         config=_STYLE,
     )
     try:
+        _check_repeats(given)
         _check_launch(command)
         with _interrupts_kept():
             command.execute()
@@ -132,6 +134,18 @@ def _interrupts_kept() -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _check_repeats(given: list[str]) -> None:
+    """Refuses a flag that is given twice: the last one alone would count.
+
+    Raises:
+        UsageError: with the flag.
+    """
+    flags = [text.partition("=")[0].replace("_", "-") for text in given if text.startswith("--")]
+    for flag in flags:
+        if flags.count(flag) > 1 and flag != _REPEATABLE:
+            raise UsageError(f"{flag} is given twice. Give it once, with all its values.")
 
 
 def _check_launch(command: object) -> None:

@@ -142,6 +142,18 @@ USAGE = [
         "--set light/warmth: give FACTOR=VALUE, as light/warmth=0.5.",
     ),
     (["train", "dice", "--data", "a", "b", "--weights", "1", "--out", "x"], "give one each"),
+    (
+        ["train", "dice", "--data", "a", "--data", "b", "--out", "x"],
+        "--data is given twice. Give it once, with all its values.",
+    ),
+    (
+        ["bench", "w.safetensors", "--captures", "c", "--map=a=b", "--map", "c=d"],
+        "--map is given twice. Give it once, with all its values.",
+    ),
+    (
+        ["train", "dice", "--data", "a", "--out", "x", "--mix-steps", "3", "--mix_steps", "4"],
+        "--mix-steps is given twice. Give it once, with all its values.",
+    ),
 ]  # fmt: skip
 
 
