@@ -190,25 +190,34 @@ def predict_table(results: dict[str, Any] | None) -> str:
 
 
 def worlds_table(results: dict[str, Any] | None) -> str:
-    """Returns what the shipped recipes make, and how still their scenes lie, as Markdown.
+    """Returns what the shipped recipes make as a Markdown table.
 
     Args:
         results: the content of ``worlds.json``, None when it is not there.
     """
-    made = [
+    lines = [
         "| recipe | samples | objects | problems found by `check` | drafts thrown away | mostly because | bins of factors without a draw | bent most |",
         f"|{'---|' * 8}",
     ]
-    still = [
+    if not results:
+        return "\n".join([*lines, f"| not run |{' |' * 7}"])
+    return "\n".join([*lines, *map(_recipe_row, results["recipes"])])
+
+
+def rest_table(results: dict[str, Any] | None) -> str:
+    """Returns how still settled scenes lie as a Markdown table.
+
+    Args:
+        results: the content of ``rest.json``, None when it is not there.
+    """
+    lines = [
         "| let go again in MuJoCo for 1 s | scenes | bodies | floating | moved over 2 mm | moved, mm: median, 99 %, most | overlapping over 1 mm |",
         f"|{'---|' * 7}",
     ]
     if not results:
-        return "\n".join([*made, f"| not run |{' |' * 7}", "", *still, f"| not run |{' |' * 6}"])
-    rest = results["at_rest"]["recipes"] | {"all": results["at_rest"]["all"]}
-    made += [_recipe_row(recipe) for recipe in results["recipes"]]
-    still += [_rest_row(name, found) for name, found in rest.items()]
-    return "\n".join([*made, "", *still])
+        return "\n".join([*lines, f"| not run |{' |' * 6}"])
+    found = results["recipes"] | {"all": results["all"]}
+    return "\n".join([*lines, *(_rest_row(name, one) for name, one in found.items())])
 
 
 def certificate_table(results: dict[str, Any] | None) -> str:
@@ -607,6 +616,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "lmo": ("lmo.json", lmo_table),
         "predict": ("predict.json", predict_table),
         "worlds": ("worlds.json", worlds_table),
+        "rest": ("rest.json", rest_table),
         "calibrate": ("calibrate.json", calibrate_table),
         "drift": ("drift.json", drift_table),
         "render-steps": ("render.json", render_steps_table),

@@ -1,11 +1,10 @@
-"""What the shipped recipes make: samples of each that are checked, and thousands of scenes at rest.
+"""What the shipped recipes make: a thousand samples of each, which are checked.
 
-    python benchmarks/worlds.py [--samples N] [--scenes N] [--peers PYTHON] [--work DIR]
+    python benchmarks/worlds.py [--recipes NAME ...] [--samples N] [--work DIR] [--workers N]
 
-``--peers`` is an interpreter that has MuJoCo, which lets every settled scene go again for a second:
-another engine, with other contacts, must find nothing that moves. What was made and measured before
-is kept, so that a run that was stopped goes on. Writes ``worlds.json`` and a contact sheet of each
-recipe to ``benchmarks/results``.
+Samples that were made before are kept, so that a run that was stopped goes on. Writes ``worlds.json``,
+in which recipes that are not measured now stay as they were, and a contact sheet of each to
+``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -18,26 +17,19 @@ if __name__ == "__main__":
     os.environ.update(ONE_THREAD)  # before any library counts cores
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 from settled.recipes import measure_recipe
-from settled.rest import BLOCK, Block, measure_block, summary
 
 from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.render.rasterizer import rasterizer
 
 RESULTS = Path(__file__).parent / "results"
-SEED = 11
-SETTLED = (
-    "dice", "cubes", "cards", "chessboard", "twisty", "groceries", "fasteners", "lmo", "bin", "shelf",
-)  # fmt: skip
-"""Recipes whose scenes are let go again, each as often as the others."""
 RECIPES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
@@ -45,56 +37,39 @@ RECIPES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
 class Arguments:
     """How much is made."""
 
+    recipes: tuple[str, ...] = tuple(RECIPES)
+    """Of which recipes."""
     samples: int = 1000
-    """Of each recipe."""
-    scenes: int = 10_000
-    """That are let go again, of all recipes together."""
-    peers: str = sys.executable
-    """Interpreter that has MuJoCo."""
+    """Of each."""
     work: Path = Path("runs/worlds")
-    """Data sets and blocks of scenes."""
+    """Data sets."""
     workers: int = 2
     """Processes."""
 
 
 def main(arguments: Arguments) -> None:
-    """Makes, measures and writes."""
+    """Makes, measures and writes, one recipe after the other."""
+    if strangers := set(arguments.recipes).difference(RECIPES):
+        raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
     facts = environment_facts(rasterizer().name, arguments.workers)
-    recipes = [_recipe(name, arguments) for name in RECIPES]
-    at_rest = _at_rest(arguments)
-    found = {"environment": facts, "seed": SEED, "recipes": recipes, "at_rest": at_rest}
-    write_json(RESULTS / "worlds.json", found, in_lines=False)
-
-
-def _recipe(name: str, arguments: Arguments) -> dict[str, object]:
-    """Returns what a recipe made; an earlier measurement is kept."""
-    found = arguments.work / f"{name}-{arguments.samples}.json"
-    if not found.is_file():
+    for name in arguments.recipes:
         sheet = RESULTS / "worlds" / f"{name}.jpg"
         made = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
-        write_json(found, made, in_lines=False)
+        found = measured() | {name: {**made, "environment": facts}}
+        write_json(
+            RESULTS / "worlds.json",
+            {"recipes": [found[one] for one in RECIPES if one in found]},
+            in_lines=False,
+        )
         print(f"{name}: {len(made['problems'])} problems", flush=True)
-    kept: dict[str, object] = json.loads(found.read_text(encoding="utf-8"))
-    return kept
 
 
-def _at_rest(arguments: Arguments) -> dict[str, object]:
-    """Returns what became of the scenes that were let go again, by recipe and in all."""
-    folder = arguments.work / "blocks"
-    folder.mkdir(parents=True, exist_ok=True)
-    each = -(-arguments.scenes // (BLOCK * len(SETTLED)))
-    blocks = [
-        Block(name, SEED, number, arguments.peers, folder)
-        for number in range(each)
-        for name in SETTLED
-    ]
-    for done, path in enumerate(map_units(measure_block, blocks, arguments.workers), 1):
-        print(f"{done} of {len(blocks)} blocks: {path.stem}", flush=True)
-    by_recipe = {
-        name: summary([block.result for block in blocks if block.recipe == name])
-        for name in SETTLED
-    }
-    return {"recipes": by_recipe, "all": summary([block.result for block in blocks])}
+def measured() -> dict[str, dict[str, Any]]:
+    """Returns what is known of each recipe that was measured, by its name."""
+    path = RESULTS / "worlds.json"
+    if not path.is_file():
+        return {}
+    return {one["name"]: one for one in json.loads(path.read_text(encoding="utf-8"))["recipes"]}
 
 
 if __name__ == "__main__":

@@ -116,8 +116,8 @@ def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
         "moved_mm": {"median": 0.0123, "p99": 0.2, "max": 4.5},
         "overlap_over_1_mm": 0,
     }
-    found = {"recipes": [recipe], "at_rest": {"recipes": {"dice": rest}, "all": rest}}
-    (tmp_path / "worlds.json").write_text(json.dumps(found))
+    (tmp_path / "worlds.json").write_text(json.dumps({"recipes": [recipe]}))
+    (tmp_path / "rest.json").write_text(json.dumps({"recipes": {"dice": rest}, "all": rest}))
     lines = made("docs/results.md", tmp_path).splitlines()
     reason = "a die leans by N degrees"
     assert (
