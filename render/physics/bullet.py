@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import os
 import sys
@@ -50,6 +51,7 @@ def silent_output() -> Iterator[None]:
             os.dup2(nowhere, fd)
         yield
     finally:
+        ctypes.CDLL(None).fflush(None)  # what C keeps until later, where output is no terminal
         for fd, copy in kept:
             os.dup2(copy, fd)
             os.close(copy)

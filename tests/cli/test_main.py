@@ -31,7 +31,8 @@ def rendered(tmp_path_factory) -> Path:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sim2cam", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    buffered = {key: text for key, text in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=buffered)
 
 
 def test_help_needs_no_heavy_library():

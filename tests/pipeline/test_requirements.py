@@ -124,7 +124,7 @@ def test_visible_objects_are_required_of_the_labels():
         assert len(labels) == 2
 
 
-LARGE = needing(large=Requirement(((200.0, 400.0),), measure="least_box_px", budget=10))
+LARGE = needing(large=Requirement(((200.0, 400.0),), measure="least_box_px", budget=50))
 LARGE = replace(
     LARGE,
     domain=replace(
