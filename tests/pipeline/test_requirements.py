@@ -124,12 +124,14 @@ def test_visible_objects_are_required_of_the_labels():
         assert len(labels) == 2
 
 
-LARGE = needing(large=Requirement(((200.0, 400.0),), measure="least_box_px", budget=50))
+LARGE = needing(large=Requirement(((200.0, 400.0),), measure="least_box_px", budget=10))
 LARGE = replace(
     LARGE,
     domain=replace(
         LARGE.domain,
-        layout=replace(FEW, die_count=Constant(1)),
+        layout=replace(
+            FEW, die_count=Constant(1), speed_m_s=Constant(0.0), spin_rad_s=Constant(0.0)
+        ),
         view=replace(LARGE.domain.view, die_px=Constant(220.0), aim_radius=Constant(0.0)),
     ),
     render=RenderOptions(width=640, height=640, views=2),
