@@ -36,6 +36,7 @@ batch = 4
 crop_px = 64
 warmup_steps = 2
 learning_rate = 1e-4
+bfloat16 = false
 {more}
 """
 TRANSLATORS = """
