@@ -80,14 +80,14 @@ def test_pictures_need_no_physics(sim, tmp_path):
     (tmp_path / "r.toml").write_text(
         'base = "dice"\n[domain.layout]\ndie_count = 3\n[render]\nwidth = 64\nheight = 48\nviews = 2\n'
     )
-    render = ["render", str(tmp_path / "r.toml"), "--count", "4", "--seed", "3", "--workers", "1"]
-    render += ["--scenes", str(sim), "--out", str(tmp_path / "d")]
+    render = ["render", str(tmp_path / "r.toml"), "--count", "4", "--workers", "1"]
+    render += ["--scenes", str(sim), "--out", str(tmp_path / "d"), "--seed"]
     done = subprocess.run(
-        [sys.executable, "-c", code, *render], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *render, "3"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert bytes_of(tmp_path / "d") == bytes_of(sim)
-    assert main([*render[:-1], str(tmp_path / "other"), "--seed", "4"]) == 1
+    assert main([*render, "4", "--overwrite"]) == 1
 
 
 WRONG = [

@@ -56,10 +56,11 @@ def recipe(tmp_path):
 
 
 def ladder(recipe, photos, out, *flags):
-    return main([
-        "ladder", str(recipe), "--captures", str(photos), "--out", str(out), "--seeds", "1",
-        "--pictures", "4", "--workers", "1", *flags,
-    ])  # fmt: skip
+    usual = {"--seeds": "1", "--pictures": "4", "--workers": "1"}
+    rest = [word for flag, value in usual.items() if flag not in flags for word in (flag, value)]
+    return main(
+        ["ladder", str(recipe), "--captures", str(photos), "--out", str(out), *rest, *flags]
+    )
 
 
 def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
