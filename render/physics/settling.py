@@ -16,16 +16,13 @@ from sim2cam.geometry.motion import Course
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.bullet import SCALE
-from sim2cam.render.physics.compounds import parts_of, thickness_m
+from sim2cam.render.physics.compounds import Compound, parts_of, thickness_m
 from sim2cam.render.physics.contacts import Contact, contacts_in, energies_in
 from sim2cam.render.physics.film import STEP_S, Film, on_course
 from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, course_of, world_of
 from sim2cam.render.shapes.mesh import extent_of
 from sim2cam.scene.asset import Asset, Die, Ground, MeshFile
-from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.tubes import Tubes
-from sim2cam.scene.twisty import TwistyCube
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
@@ -319,17 +316,14 @@ def _thinnest_m(scene: Scene) -> float:
 
 def _thickness_m(asset: Asset) -> float:
     """Returns the shortest side of a shape, or of its thinnest part; an endless table is thick."""
-    match asset:
-        case Ground():
-            thick = GROUND_DEPTH_M
-        case MeshFile():
-            thick = _mesh_thickness_m(asset)
-        case TwistyCube() | Bolt() | Nut() | Tubes():
-            thick = min(thickness_m(part) for part in parts_of(asset))
-        case _:
-            low, high = extent_of(asset)
-            thick = float(np.subtract(high, low).min())
-    return thick
+    if isinstance(asset, Ground):
+        return GROUND_DEPTH_M
+    if isinstance(asset, MeshFile):
+        return _mesh_thickness_m(asset)
+    if isinstance(asset, Compound):
+        return min(thickness_m(part) for part in parts_of(asset))
+    low, high = extent_of(asset)
+    return float(np.subtract(high, low).min())
 
 
 @functools.lru_cache(maxsize=1024)
@@ -342,10 +336,8 @@ def _mesh_thickness_m(asset: MeshFile) -> float:
 
     hulls = [ConvexHull(part) for part in collider_of(asset).parts]
     least_m3 = _SLIVER * sum(hull.volume for hull in hulls)
-    across = [
-        np.ptp(
-            hull.points @ hull.equations[:, :3].T, axis=0
-        ).min()  # from each face to its far corner
+    across = [  # at the least, from a face to the corner furthest from it
+        np.ptp(hull.points @ hull.equations[:, :3].T, axis=0).min()
         for hull in hulls
         if hull.volume >= least_m3
     ]
