@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_PENETRATION_M = 1e-3
 MAX_REST_SPEED_M_S = 2e-3
-MAX_DRIFT_M = 5e-4
+MAX_DRIFT_M = 3e-4
 MAX_TILT_RAD = math.radians(20)
 """A die that leans on others further than this has no plain value; its scene is drawn again."""
 

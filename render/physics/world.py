@@ -48,7 +48,7 @@ ROLLING_M = {
     "mesh": 2e-3,
 }
 """Resistance to rolling by kind, over the push on it; on flat faces it makes bodies jitter."""
-_ITERATIONS = 60  # of the solver, in each part of a step
+_ITERATIONS = 300  # of the solver, in each part of a step
 _BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
 _APART = 0.5  # share of an overlap that a step takes away; so bounces are as high as told
 
