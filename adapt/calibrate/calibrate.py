@@ -14,7 +14,7 @@ from sim2cam import images
 from sim2cam.adapt.calibrate.boards import Sighting, markers_in
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.findings import DRAWS, LEAST_CAPTURES, of_draws, spread, told, too_few
-from sim2cam.adapt.calibrate.jpeg import jpeg_quality
+from sim2cam.adapt.calibrate.jpeg import Jpeg
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, fit_lens
 from sim2cam.adapt.calibrate.levels import SATURATION, TONE_CONTRAST
 from sim2cam.adapt.calibrate.photo import (
@@ -63,7 +63,9 @@ _GREY = "L"  # Pillow's mode of JPEGs without colour
 _BLACK = "the photos are black. Take them in light."
 _CLIPPED = "the photos are black or white all over. Take them as the camera exposes them."
 _SCENES = "as the renderer's meter sees the scenes"
-_NOT_JPEG = "the files are no JPEG. Take the files as the camera writes them."
+_NOT_JPEG = "the files are no JPEG, and their pixels show no trace of one. Take the files as the camera writes them."
+_FROM_PIXELS = "told from the pixels, which were a JPEG once"
+_EVEN_COLORS = "the pixels' colours are too even to tell. Take the files as the camera writes them."
 _NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
 _TONE = (
     "no photos tell it yet: sRGB's curve is taken, bent around middle grey by {:g} to {:g}, and intervals hold "
@@ -213,9 +215,9 @@ def _sensor(
     photos: Sequence[Photo], own: Sequence[Capture], rng: np.random.Generator
 ) -> tuple[list[Finding], Sensors]:
     """Returns the numbers of the sensor, and the sensors that may be it."""
-    qualities = [q for capture in own if (q := jpeg_quality(capture.header)) is not None]
-    quality = round(float(np.median(qualities))) if qualities else _BEST_QUALITY
-    subsampling = _subsampling(own)
+    stored = [photo.stored for photo in photos if photo.stored is not None]
+    quality = round(np.median([one.quality for one in stored])) if stored else _BEST_QUALITY
+    subsampling = _subsampling(stored)
     contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
     white = _white(photos, rng)
     exposure = _exposure(photos, 1 / contrast, white, rng)
@@ -232,11 +234,11 @@ def _sensor(
         Finding("sensor.tone_contrast", None, note=_TONE.format(*TONE_CONTRAST)),
         Finding("sensor.tone_shoulder", None, note=_SHOULDER.format(Sensor.tone_shoulder)),
         Finding("sensor.saturation", None, note=_STRENGTH.format(*SATURATION)),
-        _quality(qualities),
+        _quality(stored),
         Finding(
             "sensor.processing.jpeg_subsampling",
             subsampling,
-            note="" if subsampling else _no_subsampling(own, is_jpeg=bool(qualities)),
+            note=_past(stored) if subsampling else _no_subsampling(own, stored),
         ),
     ], sensors
 
@@ -288,23 +290,31 @@ _SCENE_FALLOFF = 0.06
 """By which the light of scenes themselves may fall off: 0.04 to 0.05 in renders of boards, measured."""
 
 
-def _subsampling(own: Sequence[Capture]) -> Subsampling | None:
-    found = Counter(capture.header.subsampling for capture in own)
-    return found.most_common(1)[0][0]
+def _subsampling(stored: Sequence[Jpeg]) -> Subsampling | None:
+    """Returns how most photos store colour, of files; of pixels, how most do that tell it."""
+    found = Counter(one.subsampling for one in stored if one.subsampling or not one.is_past)
+    return found.most_common(1)[0][0] if found else None
 
 
-def _no_subsampling(own: Sequence[Capture], *, is_jpeg: bool) -> str:
-    """Returns why it is not told how many samples of colour most files have."""
-    if not is_jpeg:
+def _no_subsampling(own: Sequence[Capture], stored: Sequence[Jpeg]) -> str:
+    """Returns why it is not told how many samples of colour most photos have."""
+    if not stored:
         return _NOT_JPEG
-    return _COLORLESS if all(c.header.mode == _GREY for c in own) else _NO_KIND
+    if all(capture.header.mode == _GREY for capture in own):
+        return _COLORLESS
+    return _EVEN_COLORS if stored[0].is_past else _NO_KIND
 
 
-def _quality(qualities: Sequence[int]) -> Finding:
-    if not qualities:
+def _quality(stored: Sequence[Jpeg]) -> Finding:
+    if not stored:
         return Finding("sensor.jpeg_quality", None, note=_NOT_JPEG)
-    middle = float(np.median(qualities))
-    return Finding("sensor.jpeg_quality", middle, (middle, middle), spread(qualities))
+    qualities = [one.quality for one in stored]
+    middle, note = float(np.median(qualities)), _past(stored)
+    return Finding("sensor.jpeg_quality", middle, (middle, middle), spread(qualities), note)
+
+
+def _past(stored: Sequence[Jpeg]) -> str:
+    return _FROM_PIXELS if stored[0].is_past else ""
 
 
 def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:

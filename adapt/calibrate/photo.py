@@ -16,7 +16,7 @@ from sim2cam import images
 from sim2cam.adapt.calibrate.bands import row_light
 from sim2cam.adapt.calibrate.boards import Sighting, find_board, find_whole, usual_shape
 from sim2cam.adapt.calibrate.chart import Marks, marks
-from sim2cam.adapt.calibrate.jpeg import jpeg_quality
+from sim2cam.adapt.calibrate.jpeg import Jpeg, jpeg_in, jpeg_of, jpeg_quality
 from sim2cam.adapt.calibrate.light import Tones, board_white, falloff, fringes, metered, tones
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
@@ -95,6 +95,7 @@ class Photo:
         border: dead pixels at the left, top, right and bottom.
         brightest: the highest level.
         rows: (rows,) how the light differs from row to row of the sensor, as ``bands.row_light`` has it.
+        stored: as which JPEG it is stored, or was before it came into its file; None where nothing tells.
     """
 
     header: Header
@@ -111,6 +112,7 @@ class Photo:
     border: tuple[int, int, int, int]
     brightest: int
     rows: Floats
+    stored: Jpeg | None = None
 
     @property
     def is_colored(self) -> bool:
@@ -389,7 +391,8 @@ def _opened(path: Path, name: str) -> Capture:
 
 def _seen(capture: Capture, rgb: NDArray[np.uint8], board: Board | None) -> Photo:
     sighting = find_board(capture.name, np.ascontiguousarray(rgb[..., 1]), board)
-    return see(rgb, capture.header, capture.name, sighting)
+    photo = see(rgb, capture.header, capture.name, sighting)
+    return replace(photo, stored=jpeg_of(capture.header) or jpeg_in(rgb))
 
 
 def _completed(photo: Photo, path: Path, shape: tuple[int, int]) -> Photo:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from sim2cam.adapt.calibrate.camera_fit import Rows
 from sim2cam.adapt.calibrate.grain import LEVEL_BINS, FlatTiles, grain
-from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.calibrate.photo import Photo, see
 from sim2cam.images import Header
 
@@ -96,7 +95,7 @@ def _of(photo: Photo) -> dict[str, Floats]:
     left = noise[noise[:, 1] > 2 * _LEAST_GRAIN]
     fine = np.median(np.log(left[:, 0] / left[:, 1])) if len(left) else np.nan
     white = np.log(photo.white)
-    quality = jpeg_quality(photo.header)
+    stored = photo.stored
     found = {
         "sensor.exposure_ev": photo.exposure_ev,
         "sensor.red_gain": white[0],
@@ -111,8 +110,10 @@ def _of(photo: Photo) -> dict[str, Floats]:
         "sensor.sharpening": photo.marks.edges[1],
         "glass.lateral_color.red": photo.fringes[0],
         "glass.lateral_color.blue": photo.fringes[1],
-        "sensor.jpeg_quality": np.nan if quality is None else quality,
-        "sensor.processing.jpeg_subsampling": _SAMPLES.get(photo.header.subsampling or "", np.nan),
+        "sensor.jpeg_quality": stored.quality if stored else np.nan,
+        "sensor.processing.jpeg_subsampling": _SAMPLES.get(
+            (stored and stored.subsampling) or "", np.nan
+        ),
     }
     return {name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in found.items()}
 
