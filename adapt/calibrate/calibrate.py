@@ -31,6 +31,7 @@ from sim2cam.adapt.calibrate.photo import (
 from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
 from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.adapt.calibrate.traits import traits
+from sim2cam.adapt.calibrate.witness import Witness
 from sim2cam.errors import LensError
 from sim2cam.scene.asset import Board
 from sim2cam.scene.sensor import Sensor, Subsampling
@@ -91,6 +92,7 @@ def calibrate(
     board: Board | None,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    witness: Witness | None = None,
 ) -> CameraFit:
     """Returns what captures tell of the camera that took most of them.
 
@@ -99,11 +101,12 @@ def calibrate(
         board: of markers, in some of the photos; chessboards are found without.
         rng: resamples photos and draws cameras.
         progress: is told how many photos are done, and of how many.
+        witness: a detector whose answers are kept for drift; None where none is asked.
 
     Raises:
         InputError: there is nothing there, or nothing that can be used.
     """
-    return _calibrated(*list_captures(path), board, rng, progress)
+    return _calibrated(*list_captures(path), board, rng, progress, witness)
 
 
 def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator) -> CameraFit:
@@ -126,6 +129,7 @@ def _calibrated(
     board: Board | None,
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
+    witness: Witness | None = None,
 ) -> CameraFit:
     seen = look_at_one(captures, board, progress)
     photos, own = seen.photos, seen.captures
@@ -134,6 +138,7 @@ def _calibrated(
     boards, turned = boards_of(photos, orientation)
     lens, lens_findings = _lens(photos, boards, size, rng, own, board)
     sensor_findings, sensors = _sensor(photos, own, rng)
+    answers = witness.traits(photos, own) if witness is not None else {}
     return CameraFit(
         seen.camera,
         *size,
@@ -152,9 +157,10 @@ def _calibrated(
         others=seen.others,
         refused={**refused, **seen.refused},
         software=software(own),
-        traits=traits(photos),
+        traits={**traits(photos), **answers},
         orientation=orientation if lens is not None else None,
         turned=turned if lens is not None else {},
+        witness=witness.digest if witness is not None else "",
     )
 
 

@@ -109,11 +109,12 @@ class CameraFit:
         others: how many captures other cameras took, by what took them.
         refused: files that were left out, and why.
         software: of the camera, as far as the files say.
-        traits: of each photo what changes with its camera, by names of ``traits.TRAITS``; drift
-            needs it.
+        traits: of each photo what changes with its camera, by names of ``traits.TRAITS``, and what a
+            detector says, by those of ``traits.ANSWERS``; drift needs it.
         orientation: as EXIF has it, of the photos that the lens is fitted to; None where no lens is.
         turned: photos of a board that it is not fitted to, as the camera was held another way: their
             orientations, by name.
+        witness: digest of the weights of the detector whose answers are among the traits; empty without.
     """
 
     __pydantic_config__ = PLAIN
@@ -134,6 +135,7 @@ class CameraFit:
     traits: Mapping[str, Rows] = field(default_factory=dict)
     orientation: int | None = None
     turned: Mapping[str, int] = field(default_factory=dict)
+    witness: str = ""
 
     def __post_init__(self) -> None:
         if min(self.width, self.height, self.photos) < 1 or min(self.boards, *self.border) < 0:

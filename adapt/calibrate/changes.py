@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import permutation_test, rankdata
 
 from sim2cam.adapt.calibrate.camera_fit import Rows
-from sim2cam.adapt.calibrate.traits import TRAITS, Trait
+from sim2cam.adapt.calibrate.traits import ANSWERS, TRAITS, Trait
 from sim2cam.measure.bootstrap import holm
 
 Floats = NDArray[np.float64]
@@ -39,8 +39,8 @@ class Change:
     """What became of a number of a camera.
 
     Attributes:
-        name: path of the field in ``scene.camera.Camera`` that it tells most of; ``lens`` for all of
-            the lens, ``camera`` and ``software`` for what the files say.
+        name: of a trait: path of the field in ``scene.camera.Camera`` that it tells most of, or what a
+            detector says; ``lens`` for all of the lens, ``camera`` and ``software`` for what the files say.
         words: what was compared.
         verdict: ``moved``, ``still`` (no move is seen) or ``untold`` (these photos cannot tell).
         shift: by how much it is more now; None where it is not told or no number.
@@ -68,11 +68,12 @@ def compare(
     """Returns what became of traits, each by itself: their p-values are not yet Holm's.
 
     Args:
-        before, now: of photos of then and of now.
+        before, now: of photos of then and of now; without a detector's answers of now, those are not compared.
         rng: exchanges and resamples photos.
     """
+    wanted = (*TRAITS, *(trait for trait in ANSWERS if trait.name in now))
     return [
-        _shifted(trait, *_alike(_rows(before, trait), _rows(now, trait)), rng) for trait in TRAITS
+        _shifted(trait, *_alike(_rows(before, trait), _rows(now, trait)), rng) for trait in wanted
     ]
 
 
@@ -177,7 +178,7 @@ def _least_p(before: int, now: int) -> float:
 def _untold(change: Change, sure: float) -> Change:
     """Returns a change of which these photos tell nothing, with those that would."""
     then, now = change.photos
-    trait = next((t for t in TRAITS if t.name == change.name), None)
+    trait = next((t for t in (*TRAITS, *ANSWERS) if t.name == change.name), None)
     if trait is None:
         return replace(change, verdict="untold", shift=None, ci95=None, p_value=None)
     enough = [n for n in range(_LEAST_PHOTOS, _MOST_PHOTOS) if then and _least_p(then, n) <= sure]

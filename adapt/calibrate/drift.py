@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from pydantic import TypeAdapter
 from scipy.stats import f
 
 from sim2cam.adapt.calibrate.boards import Sighting
-from sim2cam.adapt.calibrate.camera_fit import CameraFit
+from sim2cam.adapt.calibrate.camera_fit import CameraFit, Rows
 from sim2cam.adapt.calibrate.changes import LENS, Change, compare, judge
 from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, FittedLens, refit_lens
 from sim2cam.adapt.calibrate.photo import (
@@ -31,7 +32,8 @@ from sim2cam.adapt.calibrate.photo import (
     usual_size,
 )
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
-from sim2cam.errors import LensError
+from sim2cam.adapt.calibrate.witness import Witness
+from sim2cam.errors import LensError, UsageError
 from sim2cam.scene.asset import Board
 
 Floats = NDArray[np.float64]
@@ -78,6 +80,7 @@ def drift(
     board: Board | None,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    witness: Witness | None = None,
 ) -> Drift:
     """Returns what became of a camera since it was calibrated.
 
@@ -87,18 +90,26 @@ def drift(
         board: of markers, in some of the photos; chessboards are found without.
         rng: exchanges and resamples photos.
         progress: is told how many photos are done, and of how many.
+        witness: a detector whose answers are compared too; None where none is asked.
 
     Raises:
         InputError: there is nothing there, or nothing that can be used.
+        UsageError: the camera was not calibrated with that detector.
     """
+    if witness is not None and witness.digest != fit.witness:
+        which = "other weights" if fit.witness else "no detector"
+        raise UsageError(
+            f"--run: {which} answered of the photos of then. Calibrate again, with --run and these weights."
+        )
     captures, refused = list_captures(path)
     seen = look_at_one(captures, board, progress, fit.camera)
+    answers = witness.traits(seen.photos, seen.captures) if witness is not None else {}
     facts = _facts(fit, seen.camera, software(seen.captures))
     size = usual_size(seen.photos, fit.orientation)
     return Drift(
         seen.camera,
         len(seen.photos),
-        (*facts, *compare_photos(fit, seen.photos, size, rng)),
+        (*facts, *compare_photos(fit, seen.photos, size, rng, answers)),
         seen.others,
         {**refused, **seen.refused},
     )
@@ -117,11 +128,23 @@ def _facts(fit: CameraFit, camera: str, named: str) -> list[Change]:
 
 
 def compare_photos(
-    fit: CameraFit, photos: Sequence[Photo], size: tuple[int, int], rng: np.random.Generator
+    fit: CameraFit,
+    photos: Sequence[Photo],
+    size: tuple[int, int],
+    rng: np.random.Generator,
+    answers: Mapping[str, Rows] = MappingProxyType({}),
 ) -> list[Change]:
-    """Returns what became of a camera, as photos of one size show it; see ``drift``."""
+    """Returns what became of a camera, as photos of one size show it; see ``drift``.
+
+    Args:
+        fit: of then.
+        photos: of now.
+        size: width and height of them, pixels.
+        rng: exchanges and resamples photos.
+        answers: what a detector says of them, as traits by name.
+    """
     scaled = sorted(size) != sorted((fit.width, fit.height))
-    now = traits(photos)
+    now = {**traits(photos), **answers}
     if scaled:
         now |= {t.name: () for t in TRAITS if t.in_pixels}
     orientation = fit.orientation or usual_orientation(photos)

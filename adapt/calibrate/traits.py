@@ -33,7 +33,8 @@ class Trait:
     """A trait of photos.
 
     Attributes:
-        name: path of the field in ``scene.camera.Camera`` that it tells most of.
+        name: path of the field in ``scene.camera.Camera`` that it tells most of; ``run`` and what it says
+            of a detector's.
         words: what it is.
         unit: of a shift of it; that of logarithms is told in per cent.
         least: shift of the trait itself up to which it counts as unmoved.
@@ -73,7 +74,16 @@ TRAITS = (
     Trait("sensor.jpeg_quality", "JPEG quality", "of 100", 1.0, _FILES),
     Trait("sensor.processing.jpeg_subsampling", "samples of colour", "a pixel", 0.1, _FILES),
 )  # fmt: skip
-"""All there are."""
+"""All that photos have themselves."""
+
+NOVELTY = Trait(
+    "run.novelty", "novelty to the detector", "of its limit", 0.02, _ANY, by_scenes=True
+)
+CONFIDENCE = Trait(
+    "run.confidence", "the detector's confidence", "of 1", 0.02, _ANY, by_scenes=True
+)
+ANSWERS = (NOVELTY, CONFIDENCE)
+"""What a detector that is asked says of them."""
 
 
 def traits(photos: Sequence[Photo]) -> dict[str, Rows]:

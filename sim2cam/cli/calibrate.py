@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
     from sim2cam.adapt.calibrate.changes import Change
     from sim2cam.adapt.calibrate.drift import Drift as Found
+    from sim2cam.adapt.calibrate.witness import Witness
     from sim2cam.scene.asset import Board
 
+_Run = Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")]
 _Board = Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")]
 
 
@@ -31,6 +33,8 @@ class Calibrate:
     board: _Board = None
     """A board of markers, as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the
     side of a marker over that of its square. Chessboards are found without."""
+    run: _Run = None
+    """A detector that is asked of the photos too, so that drift can tell when it answers otherwise."""
     seed: int = 0
     """Decides which photos are resampled and which cameras are tried."""
     overwrite: bool = False
@@ -49,7 +53,8 @@ class Calibrate:
         board = None if self.board is None else _board(self.board)
         console = self.talk.console()
         rng = stream(self.seed, "calibrate")
-        fit = calibrate(self.captures, board, rng, console.progress("photos"))
+        witness = _witness(self.run)
+        fit = calibrate(self.captures, board, rng, console.progress("photos"), witness)
         for line in _remarks(fit):
             console.say(line)
         if self.out is not None:
@@ -68,6 +73,8 @@ class Drift:
     """New photos: a folder, one photo, or a list of them (COCO); best of what was photographed then."""
     board: _Board = None
     """A board of markers in the photos, as calibrate takes it."""
+    run: _Run = None
+    """The detector that was asked when the camera was calibrated: its novelty and confidence are compared."""
     seed: int = 0
     """Decides which photos are exchanged and resampled."""
     talk: Talk = field(default_factory=Talk)
@@ -83,11 +90,19 @@ class Drift:
         fit = read_camera(self.camera)
         console = self.talk.console()
         rng = stream(self.seed, "drift")
-        found = drift(fit, self.captures, board, rng, console.progress("photos"))
+        witness = _witness(self.run)
+        found = drift(fit, self.captures, board, rng, console.progress("photos"), witness)
         for line in _left_out(found):
             console.say(line)
         console.say(_verdict(found))
         console.result(found.to_json()) if self.talk.json else console.table(_changes(found))
+
+
+def _witness(run: Path | None) -> Witness | None:
+    """Returns the detector that ``--run`` names."""
+    from sim2cam.pipeline.judges import weights_file, witness_of
+
+    return None if run is None else witness_of(weights_file(run))
 
 
 def _board(text: str) -> Board:

@@ -1,5 +1,5 @@
-"""Detectors that judge translations, and that translators look through; two judges have to be of different
-make.
+"""Detectors that judge translations, that translators look through, and that are asked of captures; two judges
+have to be of different make.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sim2cam.adapt.calibrate.witness import Answer, Witness
 from sim2cam.adapt.certificate.opinion import FAINT, Judge
 from sim2cam.adapt.translator.perception import Perception, PerceptionRecord
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import UsageError, did_you_mean
 from sim2cam.images import digest_of
 from sim2cam.models.perception import perceive
-from sim2cam.models.prediction import LoadedDetector, load_detector, predict
+from sim2cam.models.prediction import AnyDetector, LoadedDetector, load_detector, look, predict
 from sim2cam.models.tuning import ap50_on
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
 from sim2cam.training.weights import SUFFIX
@@ -95,6 +97,25 @@ def perception_of(path: Path, renders: Dataset, device: str) -> Perception | str
     detector.network.requires_grad_(requires_grad=False)
     look = functools.partial(perceive, detector)
     return Perception(look, PerceptionRecord(digest_of(path), round(found, 4), len(chosen)))
+
+
+def witness_of(path: Path) -> Witness:
+    """Returns the detector that says of captures what drift compares.
+
+    Raises:
+        CheckpointError: the weights are missing or broken.
+    """
+    return Witness(digest_of(path), functools.partial(_answer, load_detector(path)))
+
+
+def _answer(detector: AnyDetector, rgb: NDArray[np.uint8]) -> Answer:
+    seen = look(detector, rgb, score_floor=_SURE)
+    scores = [found.score for found in seen.detections]
+    return Answer(seen.novelty, float(np.mean(scores)) if scores else None)
+
+
+_SURE = 0.3
+"""Detections that are less sure are nearly all wrong, and say so."""
 
 
 @functools.lru_cache(maxsize=2)

@@ -65,6 +65,21 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
     assert "none.json: cannot be read" in capsys.readouterr().err
 
 
+def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys):
+    out = tmp_path / "camera.json"
+    assert main(["calibrate", str(photos), "--out", str(out), "--run", "dice", "-q"]) == 0
+    assert set(read_camera(out).traits) > {"run.novelty", "run.confidence"}
+    capsys.readouterr()
+    assert main(["drift", str(out), str(photos), "--run", "dice", "--json", "-q"]) == 0
+    changes = {one["name"]: one for one in json.loads(capsys.readouterr().out)["changes"]}
+    assert changes["run.novelty"]["photos"] == [3, 3]  # black: nothing is found
+    assert changes["run.confidence"]["photos"] == [0, 0]
+    assert main(["drift", str(out), str(photos), "--run", "dice-judge"]) == 2
+    assert "--run: other weights answered of the photos of then." in capsys.readouterr().err
+    assert main(["drift", str(out), str(photos), "--run", "cards"]) == 2
+    assert "no weights 'cards' ship" in capsys.readouterr().err
+
+
 def test_nothing_to_calibrate_is_told(tmp_path, capsys):
     assert main(["calibrate", str(tmp_path / "none")]) == 1
     assert "no such file or folder" in capsys.readouterr().err

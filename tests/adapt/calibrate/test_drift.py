@@ -10,13 +10,15 @@ from scipy.stats import mannwhitneyu
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.bundle import MODELS, fit_bundle
+from sim2cam.adapt.calibrate.calibrate import calibrate
 from sim2cam.adapt.calibrate.camera_fit import CameraFit
 from sim2cam.adapt.calibrate.changes import ALPHA, Change, _p_value, compare, judge
 from sim2cam.adapt.calibrate.drift import compare_lens, compare_photos, drift
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.photo import evenly, list_captures, look, see
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
-from sim2cam.errors import LensError
+from sim2cam.adapt.calibrate.witness import Answer, Witness
+from sim2cam.errors import LensError, UsageError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.images import Header
 from sim2cam.render.camera.sensor import take
@@ -94,6 +96,45 @@ def test_what_moved_is_named_with_its_size(fit, tmp_path, change, name, shift, n
     assert moved[name].shift == pytest.approx(shift, abs=near)
     assert moved[name].p_value <= ALPHA
     assert found.to_json()["moved"] == list(moved)
+
+
+def brightness(rgb):
+    """Says what a detector might: less familiar and less sure the darker a photo is."""
+    level = float(rgb.mean()) / 255
+    return Answer(2 - level, None if level < 0.02 else level)
+
+
+@pytest.fixture(scope="module")
+def witnessed(tmp_path_factory):
+    folder = take_photos(tmp_path_factory.mktemp("then"), SENSOR, seed=0, count=12)
+    return calibrate(folder, None, np.random.default_rng(0), witness=Witness("a", brightness))
+
+
+@pytest.mark.parametrize(("exposure_ev", "moved"), [(0.0, set()), (-0.8, {"run.novelty", "run.confidence"})])  # fmt: skip
+def test_a_detector_that_answers_otherwise_is_told(witnessed, tmp_path, exposure_ev, moved):
+    take_photos(tmp_path, replace(SENSOR, exposure_ev=exposure_ev), seed=1)
+    witness = Witness("a", brightness)
+    found = drift(witnessed, tmp_path, None, np.random.default_rng(0), witness=witness)
+    assert {name for name in found.moved if name.startswith("run.")} == moved
+    answers = {c.name: c for c in found.changes if c.name.startswith("run.")}
+    assert set(answers) == {"run.novelty", "run.confidence"}
+    shift = answers["run.novelty"].shift
+    assert shift == pytest.approx(-answers["run.confidence"].shift)
+    assert not moved or 0.05 < shift < 0.3
+
+
+def test_without_a_detector_none_is_compared(witnessed, tmp_path):
+    found = drifted(witnessed, tmp_path, count=4)
+    assert not any(change.name.startswith("run.") for change in found.changes)
+
+
+@pytest.mark.parametrize(("then", "which"), [("", "no detector"), ("b", "other weights")])
+def test_a_detector_that_was_not_asked_then_is_refused(fit, tmp_path, then, which):
+    with pytest.raises(UsageError, match=f"--run: {which} answered of the photos of then"):
+        drift(
+            replace(fit, witness=then), tmp_path, None, np.random.default_rng(0),
+            witness=Witness("a", brightness),
+        )  # fmt: skip
 
 
 def test_one_photo_tells_nothing_and_says_how_many_would(fit, tmp_path):
