@@ -42,6 +42,8 @@ from sim2cam.seeds import stream
 BASE = Path(__file__).with_name("calibrate.toml")
 FISHEYES = 0.25
 """Share of the cameras whose lenses are fisheyes."""
+FIRST = 100
+"""Number of the first camera: those before it were looked at while calibrate was made."""
 HELD = 0.25
 """Share of the cameras that a hand holds, under a lamp on mains; the others stand still, in steady light."""
 FAILED = "failed"
@@ -69,7 +71,8 @@ def main(arguments: Arguments) -> None:
     """Hides, calibrates, scores and writes."""
     start, path = time.monotonic(), arguments.out / "calibrate.json"
     done = kept(path, arguments.photos)
-    missing = [Hidden(n, arguments.photos) for n in range(arguments.cameras) if str(n) not in done]
+    numbers = range(FIRST, FIRST + arguments.cameras)
+    missing = [Hidden(n, arguments.photos) for n in numbers if str(n) not in done]
     while missing and time.monotonic() - start < 60 * arguments.minutes:
         batch, missing = missing[: arguments.at_once], missing[arguments.at_once :]
         for number, found in map_units(score, batch, arguments.at_once):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from calibrate import (
     FAILED,
+    FIRST,
     Arguments,
     Hidden,
     Truth,
@@ -40,15 +41,15 @@ def test_cameras_that_were_measured_are_kept_and_time_ends_it(tmp_path, monkeypa
     monkeypatch.setattr(calibrate, "score", score)
     main(Arguments(cameras=3, photos=4, out=tmp_path))
     main(Arguments(cameras=5, photos=4, minutes=0.0, out=tmp_path))
-    assert asked == [(0, 4), (1, 4), (2, 4)]
+    assert asked == [(FIRST, 4), (FIRST + 1, 4), (FIRST + 2, 4)]
     main(Arguments(cameras=5, photos=4, out=tmp_path))
-    assert asked[3:] == [(3, 4), (4, 4)]
+    assert asked[3:] == [(FIRST + 3, 4), (FIRST + 4, 4)]
     found = json.loads((tmp_path / "calibrate.json").read_text())
-    assert sorted(found["cameras"]) == ["0", "1", "2", "3", "4"]
+    assert sorted(found["cameras"]) == [str(FIRST + n) for n in range(5)]
     assert found["summary"]["sensor.blur_px"]["told"] == 5
     assert "in interval 1.00" in capsys.readouterr().out
     main(Arguments(cameras=1, photos=8, out=tmp_path))
-    assert asked[-1] == (0, 8)  # other cameras took fewer photos
+    assert asked[-1] == (FIRST, 8)  # other cameras took fewer photos
 
 
 def test_a_camera_that_fails_is_named_and_stops_no_other(tmp_path, monkeypatch, capsys):
@@ -57,13 +58,13 @@ def test_a_camera_that_fails_is_named_and_stops_no_other(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(calibrate, "take_photos", take_photos)
     assert calibrate.score(Hidden(0, 4)) == (0, {FAILED: "nothing settles before camera 0"})
-    found = {0: {FAILED: "nothing settles"}, 1: TOLD}
+    found = {FIRST: {FAILED: "nothing settles"}, FIRST + 1: TOLD}
     monkeypatch.setattr(calibrate, "score", lambda hidden: (hidden.number, found[hidden.number]))
     main(Arguments(cameras=2, photos=4, out=tmp_path))
     written = json.loads((tmp_path / "calibrate.json").read_text())
-    assert written["failed"] == {"0": "nothing settles"}
+    assert written["failed"] == {str(FIRST): "nothing settles"}
     assert set(written["summary"]) == {"sensor.blur_px"}
-    assert "camera 0: nothing settles" in capsys.readouterr().err
+    assert f"camera {FIRST}: nothing settles" in capsys.readouterr().err
     main(Arguments(cameras=2, photos=4, out=tmp_path))  # which is not tried again
     assert capsys.readouterr().err == ""
 
