@@ -1,10 +1,10 @@
 """Whether settled scenes lie still: thousands of them are let go again for a second, in another engine.
 
-    python benchmarks/rest.py [--scenes N] [--peers PYTHON] [--work DIR] [--workers N]
+    python benchmarks/rest.py [--recipes NAME ...] [--scenes N] [--peers PYTHON] [--work DIR] [--workers N]
 
 ``--peers`` is an interpreter that has MuJoCo, whose contacts are not Bullet's: nothing may float or move
-there. Blocks of scenes that were measured before are kept, so that a run that was stopped goes on.
-Writes ``rest.json`` to ``benchmarks/results``.
+there. Blocks of scenes that were measured before are kept, so that a run that was stopped goes on. Writes
+``rest.json`` to ``benchmarks/results``, in which recipes that are not measured now stay as they were.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from rendering.commands import ONE_THREAD
 if __name__ == "__main__":
     os.environ.update(ONE_THREAD)  # before any library counts cores
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 from settled.rest import BLOCK, Block, measure_block, summary
@@ -39,8 +41,10 @@ SETTLED = (
 class Arguments:
     """How much is made."""
 
-    scenes: int = 10_000
-    """Of all recipes together."""
+    recipes: tuple[str, ...] = SETTLED
+    """Of which recipes."""
+    scenes: int = 1000
+    """Of each."""
     peers: str = sys.executable
     """Interpreter that has MuJoCo."""
     work: Path = Path("runs/rest")
@@ -50,24 +54,31 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Makes, measures and writes."""
+    """Makes, measures and writes, one recipe after the other."""
+    if strangers := set(arguments.recipes).difference(SETTLED):
+        raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
     facts = environment_facts(None, arguments.workers)
     arguments.work.mkdir(parents=True, exist_ok=True)
-    each = -(-arguments.scenes // (BLOCK * len(SETTLED)))
-    blocks = [
-        Block(name, SEED, number, arguments.peers, arguments.work)
-        for number in range(each)
-        for name in SETTLED
-    ]
-    for done, path in enumerate(map_units(measure_block, blocks, arguments.workers), 1):
-        print(f"{done} of {len(blocks)} blocks: {path.stem}", flush=True)
-    by_recipe = {
-        name: summary([block.result for block in blocks if block.recipe == name])
-        for name in SETTLED
-    }
-    whole = summary([block.result for block in blocks])
-    found = {"environment": facts, "seed": SEED, "recipes": by_recipe, "all": whole}
-    write_json(RESULTS / "rest.json", found, in_lines=False)
+    for name in arguments.recipes:
+        blocks = [
+            Block(name, SEED, number, arguments.peers, arguments.work)
+            for number in range(-(-arguments.scenes // BLOCK))
+        ]
+        for done, _ in enumerate(map_units(measure_block, blocks, arguments.workers), 1):
+            print(f"{name}: {done} of {len(blocks)} blocks", flush=True)
+        made = summary([block.result for block in blocks])
+        found = measured() | {name: {**made, "seed": SEED, "environment": facts}}
+        ordered = {one: found[one] for one in SETTLED if one in found}
+        write_json(RESULTS / "rest.json", {"recipes": ordered}, in_lines=False)
+
+
+def measured() -> dict[str, Any]:
+    """Returns what is known of each recipe that was measured, by its name."""
+    path = RESULTS / "rest.json"
+    if not path.is_file():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["recipes"]
+    return found
 
 
 if __name__ == "__main__":

@@ -117,13 +117,14 @@ def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
         "overlap_over_1_mm": 0,
     }
     (tmp_path / "worlds.json").write_text(json.dumps({"recipes": [recipe]}))
-    (tmp_path / "rest.json").write_text(json.dumps({"recipes": {"dice": rest}, "all": rest}))
+    (tmp_path / "rest.json").write_text(json.dumps({"recipes": {"dice": rest, "bin": rest}}))
     lines = made("docs/results.md", tmp_path).splitlines()
     reason = "a die leans by N degrees"
     assert (
         f"| dice | 1,000 | 12,000 | 0 | 12.5 % | {reason} | 1 of 900 | die/edge_m by 3 % |" in lines
     )
-    assert "| all | 2,000 | 30,000 | 0 | 3 | 0.012, 0.200, 4.5 | 0 |" in lines
+    assert "| dice | 2,000 | 30,000 | 0 | 3 | 0.012 | 0.200 | 4.5 | 0 |" in lines
+    assert "| all | 4,000 | 60,000 | 0 | 6 |  |  | 4.5 | 0 |" in lines
 
 
 def test_drift_has_a_row_for_each_quiet_comparison_and_each_change(tmp_path):
