@@ -253,6 +253,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "flatness": (0, 5),
     "slimness": (0.02, 5),
     "light.warmth": (-1, 1),
+    "lamp.warmth": (-1, 1),
     "near_light.warmth": (-1, 1),
     "sky_level": _POSITIVE,
     "horizon": (0, 100),
