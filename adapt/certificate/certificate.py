@@ -87,8 +87,17 @@ class PictureCertificate:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The measures whose limits it breaks."""
-        return tuple(name for name, found in self.findings.items() if found.verdict == "fail")
+        """The measures whose limits it breaks; those of one judge alone where the other keeps to them are
+        not counted.
+        """
+        broken = (name for name, found in self.findings.items() if found.verdict == "fail")
+        return tuple(name for name in broken if not self._is_contradicted(name))
+
+    def _is_contradicted(self, measure: str) -> bool:
+        """Returns whether another judge finds that a limit is kept to, which one finds broken."""
+        judge, _, opinion = measure.partition("_")
+        others = (self.findings.get(f"{other}_{opinion}") for other in JUDGES if other != judge)
+        return judge in JUDGES and any(found and found.verdict == "pass" for found in others)
 
     @property
     def verdict(self) -> Verdict:
