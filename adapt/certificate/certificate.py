@@ -155,9 +155,9 @@ class SetCertificate:
             )
         for judge in self.judges:
             kept = self.retention(judge)
-            if kept is not None and kept.value < self.limits.set_retained:
+            if kept is not None and kept.ci95[1] < self.limits.set_retained:
                 found.append(
-                    f"{judge} finds {kept.value:.1%} of the objects again, fewer than "
+                    f"{judge} finds {kept.value:.1%} of the objects again, surely fewer than "
                     f"{self.limits.set_retained:.1%}"
                 )
         return tuple(found)

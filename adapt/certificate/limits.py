@@ -26,7 +26,8 @@ class Limits:
         vanished: most objects of a picture that a judge does not find any more.
         hallucinated: most objects of a picture that a judge finds where none was.
         rejected: most pictures of a set, as a share, that may break a limit.
-        set_retained: as ``retained``, of all objects of a set together.
+        set_retained: as ``retained``, of all objects of a set together; it is broken where the 95 %
+            interval of their share lies below.
     """
 
     displacement_px: float = 1.0
