@@ -19,7 +19,7 @@ from sim2cam.adapt.certificate.artefacts import (
 from sim2cam.adapt.certificate.colours import colour_shifts
 from sim2cam.adapt.certificate.film import Earlier, warp_levels
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.opinion import Judge, Opinion, opinion_of
+from sim2cam.adapt.certificate.opinion import Judge, Opinion, opinions_of
 from sim2cam.adapt.certificate.outlines import outline_recalls
 from sim2cam.adapt.certificate.pair import Pair
 from sim2cam.adapt.certificate.place import places
@@ -87,17 +87,8 @@ class PictureCertificate:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The measures whose limits it breaks; those of one judge alone where the other keeps to them are
-        not counted.
-        """
-        broken = (name for name, found in self.findings.items() if found.verdict == "fail")
-        return tuple(name for name in broken if not self._is_contradicted(name))
-
-    def _is_contradicted(self, measure: str) -> bool:
-        """Returns whether another judge finds that a limit is kept to, which one finds broken."""
-        judge, _, opinion = measure.partition("_")
-        others = (self.findings.get(f"{other}_{opinion}") for other in JUDGES if other != judge)
-        return judge in JUDGES and any(found and found.verdict == "pass" for found in others)
+        """The measures whose limits it breaks."""
+        return tuple(name for name, found in self.findings.items() if found.verdict == "fail")
 
     @property
     def verdict(self) -> Verdict:
@@ -202,9 +193,7 @@ def certify(
         judges: detectors, by names of ``JUDGES``.
         earlier: the picture before it in its film; or why there is none to compare it with.
     """
-    opinions = {
-        who: opinion_of(judge, pair.before, pair.after, labelled) for who, judge in judges.items()
-    }
+    opinions = opinions_of(judges, pair.before, pair.after, labelled)
     findings = _of_objects(pair, limits) | _of_judges(opinions, limits) | _of_picture(pair, limits)
     findings["warp_levels"] = _of_film(earlier, pair, limits)
     return PictureCertificate(name, {measure: findings[measure] for measure in MEASURES}, opinions)
@@ -280,22 +269,29 @@ def _reason(measure: str, pair: Pair, needed: str) -> str:
 
 
 def _of_judges(opinions: Mapping[str, Opinion], limits: Limits) -> dict[str, Finding]:
-    findings = {}
+    """Returns what judges say; an object that one of them loses is kept where another that knew it keeps it."""
+    findings: dict[str, Finding] = {}
     for judge in JUDGES:
         opinion = opinions.get(judge)
-        for name in OPINIONS:
-            if opinion is None:
-                found = _not_measured(f"no weights were given with --{judge}")
-            elif name == "vanished" and not opinion.found:
-                found = _not_measured("it finds no object before")
-            elif name != "retained":
-                found = _finding(f"{judge}_{name}", getattr(opinion, name), limits)
-            elif opinion.found >= LEAST_FOUND:
-                found = _finding(f"{judge}_{name}", opinion.retained / opinion.found, limits)
-            else:
-                found = _not_measured(f"it finds fewer than {LEAST_FOUND} objects before")
-            findings[f"{judge}_{name}"] = found
+        if opinion is None:
+            found = dict.fromkeys(OPINIONS, _not_measured(f"no weights were given with --{judge}"))
+        else:
+            found = _of_judge(judge, opinion, limits)
+        findings |= {f"{judge}_{name}": found[name] for name in OPINIONS}
     return findings
+
+
+def _of_judge(judge: str, opinion: Opinion, limits: Limits) -> dict[str, Finding]:
+    retained = _not_measured(f"it finds fewer than {LEAST_FOUND} objects before")
+    if opinion.found >= LEAST_FOUND:
+        share_kept = (opinion.retained + opinion.retained_by_others) / opinion.found
+        retained = _finding(f"{judge}_retained", share_kept, limits)
+    vanished = _not_measured("it finds no object before")
+    if opinion.found:
+        lost = opinion.vanished - opinion.found_by_others
+        vanished = _finding(f"{judge}_vanished", lost, limits)
+    hallucinated = _finding(f"{judge}_hallucinated", opinion.hallucinated, limits)
+    return {"retained": retained, "vanished": vanished, "hallucinated": hallucinated}
 
 
 def _of_picture(pair: Pair, limits: Limits) -> dict[str, Finding]:

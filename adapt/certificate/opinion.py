@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,27 +29,72 @@ class Opinion:
         retained: of these, found again as the same category.
         vanished: of these, not found again at all.
         hallucinated: clear detections after, where nothing was labelled or found before.
+        retained_by_others: objects that it does not retain, but another judge does that found them clearly, as
+            the same category, before.
+        found_by_others: objects that vanished for it, but not for another judge that knew them so.
     """
 
     found: int
     retained: int
     vanished: int
     hallucinated: int
+    retained_by_others: int = 0
+    found_by_others: int = 0
 
 
-def opinion_of(
+def opinions_of(
+    judges: Mapping[str, Judge],
+    before: NDArray[np.uint8],
+    after: NDArray[np.uint8],
+    labelled: Sequence[Box] | None,
+) -> dict[str, Opinion]:
+    """Returns what judges find of a picture after a translation, against what they found before.
+
+    Args:
+        judges: the detectors, by name.
+        before, after: RGB (h, w, 3).
+        labelled: boxes of the labelled objects; None when there are no labels.
+    """
+    views = {name: _view(judge, before, after, labelled) for name, judge in judges.items()}
+    found: dict[str, Opinion] = {}
+    for name, view in views.items():
+        others = [other for who, other in views.items() if who != name]
+        retained_there = _known_to(view, [(other.known, other.is_retained) for other in others])
+        again_there = _known_to(view, [(other.known, other.is_again) for other in others])
+        found[name] = Opinion(
+            found=len(view.known),
+            retained=int(view.is_retained.sum()),
+            vanished=int((~view.is_again).sum()),
+            hallucinated=view.hallucinated,
+            retained_by_others=int((~view.is_retained & retained_there).sum()),
+            found_by_others=int((~view.is_again & again_there).sum()),
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What a judge found.
+
+    Attributes:
+        known: objects found clearly before.
+        is_again: (n,) which of these are found again.
+        is_retained: (n,) which of these as the same category.
+        hallucinated: as ``Opinion`` has it.
+    """
+
+    known: list[Detection]
+    is_again: NDArray[np.bool_]
+    is_retained: NDArray[np.bool_]
+    hallucinated: int
+
+
+def _view(
     judge: Judge,
     before: NDArray[np.uint8],
     after: NDArray[np.uint8],
     labelled: Sequence[Box] | None,
-) -> Opinion:
-    """Returns what a judge finds of a picture after a translation, against what it found before.
-
-    Args:
-        judge: the detector.
-        before, after: RGB (h, w, 3).
-        labelled: boxes of the labelled objects; None when there are no labels.
-    """
+) -> _View:
     first, then = judge(before), judge(after)
     known = [d for d in first if d.score >= CLEAR]
     if labelled is not None:
@@ -58,15 +103,36 @@ def opinion_of(
     faint = [d for d in then if d.score >= FAINT]
     clear = [d for d in then if d.score >= CLEAR]
     again = _overlaps(known, _boxes([d.box_xyxy for d in faint])) >= SAME_IOU
-    same = np.array([[k.category == d.category for d in faint] for k in known], np.bool_)
     there = _boxes([*(d.box_xyxy for d in first if d.score >= FAINT), *(labelled or ())])
     new = _overlaps(clear, there).max(axis=1, initial=0.0) < NEAR_IOU
-    return Opinion(
-        found=len(known),
-        retained=int((again & same.reshape(again.shape)).any(axis=1).sum()),
-        vanished=int((~again.any(axis=1)).sum()),
-        hallucinated=int(new.sum()),
+    return _View(
+        known,
+        np.asarray(again.any(axis=1)),
+        np.asarray((again & _alike(known, faint)).any(axis=1)),
+        int(new.sum()),
     )
+
+
+def _known_to(
+    view: _View, others: Sequence[tuple[list[Detection], NDArray[np.bool_]]]
+) -> NDArray[np.bool_]:
+    """Returns which objects (n,) of a judge are among those that others knew as the same, and keep.
+
+    Args:
+        view: of the judge.
+        others: what each other judge knew, and which of it (m,) it keeps.
+    """
+    found = np.zeros(len(view.known), np.bool_)
+    for known, is_kept in others:
+        overlaps = _overlaps(view.known, _boxes([d.box_xyxy for d in known])) >= SAME_IOU
+        found |= (overlaps & _alike(view.known, known) & is_kept).any(axis=1)
+    return found
+
+
+def _alike(some: Sequence[Detection], others: Sequence[Detection]) -> NDArray[np.bool_]:
+    """Returns which of two lots of detections are of one category (n, m)."""
+    alike = [[one.category == other.category for other in others] for one in some]
+    return np.array(alike, np.bool_).reshape(len(some), len(others))
 
 
 def _overlaps(found: Sequence[Detection], boxes: NDArray[np.float64]) -> NDArray[np.float64]:

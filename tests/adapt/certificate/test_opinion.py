@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.opinion import Opinion, opinion_of
+from sim2cam.adapt.certificate.opinion import Opinion, opinions_of
 from sim2cam.measure.detection import Detection
 
 BEFORE, AFTER = np.zeros((9, 9, 3), np.uint8), np.ones((9, 9, 3), np.uint8)
@@ -32,4 +32,27 @@ def judge(before, after):
     ],
 )  # fmt: skip
 def test_what_a_judge_finds_again(before, after, labelled, expected):
-    assert opinion_of(judge(before, after), BEFORE, AFTER, labelled) == expected
+    found = opinions_of({"task": judge(before, after)}, BEFORE, AFTER, labelled)
+    assert found == {"task": expected}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        # both know A, one loses it
+        (([("a", A, 0.9)], []), ([("a", A, 0.9)], [("a", A, 0.9)]), Opinion(1, 0, 1, 0, 1, 1)),
+        # both lose it
+        (([("a", A, 0.9)], []), ([("a", A, 0.9)], []), Opinion(1, 0, 1, 0)),
+        # the other never knew it, and keeps another one
+        (([("a", A, 0.9)], []), ([("a", B, 0.9)], [("a", B, 0.9)]), Opinion(1, 0, 1, 0)),
+        # the other was not sure of it, or knew it as something else
+        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", A, 0.6)]), Opinion(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("b", A, 0.9)], [("b", A, 0.9)]), Opinion(1, 0, 1, 0)),
+        # one misreads it, the other reads it as before, or misreads it too
+        (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("a", A, 0.9)]), Opinion(1, 0, 0, 0, 1, 0)),
+        (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("b", A, 0.9)]), Opinion(1, 0, 0, 0)),
+    ],
+)  # fmt: skip
+def test_what_one_judge_loses_another_keeps_that_knew_it(first, second, expected):
+    judges = {"task": judge(*first), "judge": judge(*second)}
+    assert opinions_of(judges, BEFORE, AFTER, None)["task"] == expected
