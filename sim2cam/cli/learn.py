@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -102,7 +102,7 @@ class AdaptTrain:
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         _use_threads(self.workers, console)
-        real = read_captures(self.real).take(self.limit)
+        sim, real = read_captures(self.sim), read_captures(self.real).take(self.limit)
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
         self._check_for(method)
@@ -116,13 +116,12 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **given))
         else:
-            _check_fit(method, judges, board)
+            _check_fit(method, judges, board, given)
             plain = cast("PlainMethod", method)
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
-        sim = read_captures(self.sim)
-        check_training(sim, real, judges, paired=self.paired)
+        check_training(sim, real, self.out, judges, paired=self.paired)
         for concern in concerns(sim, real):
             console.say(f"warning: {concern}")
         if isinstance(training, TranslatorConfig):
@@ -413,12 +412,19 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
         remove_run(run_dir)
 
 
-def _check_fit(method: str, judges: Sequence[tuple[str, Path]], board: Board | None) -> None:
+def _check_fit(
+    method: str,
+    judges: Sequence[tuple[str, Path]],
+    board: Board | None,
+    given: Mapping[str, int],
+) -> None:
     """Refuses what a transfer without a network has no use for.
 
     Raises:
         UsageError: naming it.
     """
+    for flag in given:
+        raise UsageError(f"--{flag}: {method} is fitted at once, without chance. Leave it out.")
     if judges:
         raise UsageError(
             f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. Give it to "

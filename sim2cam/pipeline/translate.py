@@ -21,7 +21,7 @@ from sim2cam.adapt.certificate.certificate import (
     picture_from_json,
 )
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.frame import Transfer
+from sim2cam.adapt.frame import Transfer, read_frame
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.selection import Ending, read_ending
@@ -51,6 +51,7 @@ from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import Judges, check_judges, load_judges
+from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 from sim2cam.training.run import remove_run
 
@@ -114,22 +115,41 @@ def fit_plain_transfer(
     save_transfer(transfer, run_dir)
 
 
-def check_training(sim: Dataset, real: Dataset, judges: Judges, *, paired: bool) -> None:
-    """Refuses what ``train_network`` would, as far as that shows without reading pictures.
+def check_training(
+    sim: Dataset, real: Dataset, run_dir: Path, judges: Judges, *, paired: bool
+) -> None:
+    """Refuses what ``train_network`` would; a picture that is mended after that would be another training's.
 
     Raises:
-        InputError: no renders, or fewer than ``MIN_CAPTURES`` captures or, of ``paired`` ones, pairs.
+        InputError: no renders, fewer than ``MIN_CAPTURES`` captures or, of ``paired`` ones, pairs, or a
+            picture that cannot be read.
+        OutputError: the run's folder holds the pictures.
         CheckpointError: a judge's weights are missing or broken.
         UsageError: the judges are not independent of one another.
     """
     check_images(sim, real)
     check_judges(judges)
+    folders = {sample.rgb.parent.resolve() for sample in (*sim.samples, *real.samples)}
+    if run_dir.resolve() in folders:
+        raise OutputError(run_dir, "holds pictures that are learned from. Choose another --out.")
     if paired and len(names := common_names(sim, real)) < MIN_CAPTURES:
         raise InputError(
             real.root,
             f"{len(names)} captures have the names of renders, but a translator needs at least "
             f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
         )
+    _check_pictures(sim, real)
+
+
+def _check_pictures(*sets: Dataset) -> None:
+    """Refuses pictures that cannot be read, before anything is made of others.
+
+    Raises:
+        InputError: naming the first.
+    """
+    for one in sets:
+        for sample in one.samples:
+            images.read_rgb(sample.rgb)
 
 
 def train_network(
@@ -201,8 +221,11 @@ def apply_transfer(
         OutputError: the folder holds something else, such as what is translated, or cannot be written.
     """
     _refuse_own_folder(sim, root)
-    load_transfer(run_dir, device=device)
+    transfer = load_transfer(run_dir, device=device)
     check_judges(certification.judges)
+    _check_pictures(sim)
+    for first in sim.samples[:1]:  # has what the transfer needs, before an earlier set is removed
+        transfer.apply(read_frame(first), stream(seed, "adapt"))
     digests = _judge_digests(certification)
     has_parent = (sim.root / HEADER).is_file()
     header = {
@@ -288,7 +311,11 @@ def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewS
             origin="adapted",
             objects=None if unit.has_parent else sample.objects,
             channels={},
-            facts={"parent": digest_of_sample(sample), "scene_index": sample.scene_index},
+            facts={
+                "parent": digest_of_sample(sample),
+                "scene_index": sample.scene_index,
+                **({} if unit.has_parent else {"source": sample.rgb.name}),
+            },
             is_rejected=bool(translated.certificate.failed),
         )
 

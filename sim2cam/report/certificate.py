@@ -145,7 +145,9 @@ def _shown_picture(
         f"{WORDS[name]}: {picture.findings[name].value}, {_limit(name, certificate)}"
         for name in picture.failed
     )
-    return ShownPicture(picture.name, _address(before), _address(after), tuple(broken))
+    return ShownPicture(
+        f"{picture.name} ({before.name})", _address(before), _address(after), tuple(broken)
+    )
 
 
 def _address(path: Path) -> str:

@@ -1,6 +1,7 @@
 """`adapt train` and `adapt apply` on plain folders of pictures."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -76,6 +77,10 @@ def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp
     }
     page = (tmp_path / "out" / "certificate.html").read_text()
     assert "Certificate: appearance only" in page
+    assert "000001 (IMG_01.png)" in page
+    (made,) = (tmp_path / "out").glob("shards/*/samples.jsonl")
+    sources = [json.loads(line)["source"] for line in made.read_text().splitlines()]
+    assert sources == ["IMG_00.png", "IMG_01.png", "IMG_02.png"]
     assert json.loads((tmp_path / "out" / "certificate.json").read_text())["rejected"] == 0
 
 
@@ -89,6 +94,41 @@ def test_limits_come_from_the_recipe_and_a_set_without_pictures_is_a_failure(
     assert "0 of 3 pictures, 3 rejected; failed" in said
     assert "all 3 translations were rejected; certificate.html shows why" in said
     assert (tmp_path / "out" / "certificate.html").is_file()
+
+
+def test_pictures_that_cannot_be_read_are_told_before_an_earlier_set_is_removed(
+    run, photos, tmp_path, capsys
+):
+    own = tmp_path / "own"
+    shutil.copytree(photos, own)
+    assert apply(run, own, tmp_path / "out") == 0
+    kept = (tmp_path / "out" / "certificate.json").read_bytes()
+    (own / "IMG_02.png").write_bytes((own / "IMG_02.png").read_bytes()[:90])
+    assert apply(run, own, tmp_path / "out", "--overwrite") == 1
+    assert "IMG_02.png" in capsys.readouterr().err
+    assert (tmp_path / "out" / "certificate.json").read_bytes() == kept
+
+
+def test_pictures_are_read_before_anything_is_learned(photos, tmp_path, capsys):
+    own, out = tmp_path / "own", tmp_path / "run"
+    shutil.copytree(photos, own)
+    whole = (own / "IMG_13.png").read_bytes()
+    (own / "IMG_13.png").write_bytes(whole[:90])
+    flags = ["adapt", "train", "--sim", str(photos), "--real", str(own), "--steps", "10", "-q"]
+    assert main([*flags, "--out", str(out)]) == 1
+    assert "IMG_13.png" in capsys.readouterr().err
+    assert not out.exists()
+    (own / "IMG_13.png").write_bytes(whole)
+    assert main([*flags, "--out", str(own)]) == 1
+    assert "own: holds pictures that are learned from. Choose another --out." in capsys.readouterr().err  # fmt: skip
+
+
+def test_a_fit_refuses_what_it_would_not_use(photos, tmp_path, capsys):
+    flags = ["adapt", "train", "--real", str(photos), "--out", str(tmp_path / "run"), "--method", "mkl"]  # fmt: skip
+    assert main([*flags, "--sim", str(photos), "--steps", "5"]) == 2
+    assert "--steps: mkl is fitted at once, without chance. Leave it out." in capsys.readouterr().err  # fmt: skip
+    assert main([*flags, "--sim", str(tmp_path / "none")]) == 1
+    assert "none" in capsys.readouterr().err
 
 
 def test_the_method_comes_from_the_recipe(photos, tmp_path):
