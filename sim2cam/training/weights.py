@@ -25,11 +25,18 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
     """Writes a weights file and its card; floats are stored in half precision.
 
     Raises:
-        CheckpointError: another suffix than ``.safetensors``.
+        CheckpointError: another suffix than ``.safetensors``, or numbers that are too large or none.
         OutputError: the folder cannot be written.
     """
     _check_suffix(path)
     halved = {name: value.cpu().contiguous() for name, value in as_stored(tensors).items()}
+    for name, value in halved.items():
+        if value.is_floating_point() and not value.isfinite().all():
+            raise CheckpointError(
+                path,
+                f"'{name}' would hold numbers that are not finite in half precision, so nothing is "
+                "written. Lower the learning rate, then train again.",
+            )
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
     write_whole(path, save(halved))
     write_whole(card_path(path), text.encode())

@@ -49,3 +49,12 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"w.safetensors: cannot be written \(.*Choose another"):
         save_weights(tmp_path / "file" / "w.safetensors", {}, {})
+
+
+@pytest.mark.parametrize("number", [7e4, float("nan"), float("-inf")])
+def test_numbers_that_files_do_not_hold_are_refused_before_anything_is_written(tmp_path, number):
+    path = tmp_path / "w.safetensors"
+    tensors = {"a": torch.zeros(2), "b": torch.tensor([0.0, number])}
+    with pytest.raises(CheckpointError, match="'b' would hold numbers that are not finite"):
+        save_weights(path, tensors, {})
+    assert list(tmp_path.iterdir()) == []
