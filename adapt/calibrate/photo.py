@@ -19,6 +19,7 @@ from sim2cam.adapt.calibrate.chart import Marks, marks
 from sim2cam.adapt.calibrate.jpeg import Jpeg, jpeg_in, jpeg_of, jpeg_quality
 from sim2cam.adapt.calibrate.light import Tones, board_white, falloff, fringes, metered, tones
 from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.formats.video import is_video
 from sim2cam.errors import InputError
 from sim2cam.images import Header
 from sim2cam.scene.asset import Board
@@ -362,7 +363,7 @@ def see(
 def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise InputError(path, "no such file or folder. Check the path.")
-    if path.is_file() and path.suffix.lower() != ".json":
+    if path.is_file() and path.suffix.lower() != ".json" and not is_video(path):
         return [path]
     known = (*images.SUFFIXES, *_FOREIGN)
     found = [p for p in path.iterdir() if p.suffix.lower() in known] if path.is_dir() else []

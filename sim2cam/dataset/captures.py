@@ -12,6 +12,7 @@ from sim2cam.dataset.formats.bop_poses import as_scored
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
+from sim2cam.dataset.formats.video import is_video, read_video
 from sim2cam.dataset.formats.voc import is_voc, read_voc
 from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
 from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
@@ -32,6 +33,7 @@ _LAYOUTS: tuple[
     (is_bop, read_bop),
     (is_kitti, read_kitti),
     (is_webdataset, read_webdataset),
+    (is_video, read_video),
 )
 """How folders of other formats than COCO are told, and what reads their parts by name."""
 
@@ -59,14 +61,14 @@ class CaptureSets:
 
 def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
     """Returns captures: those of a COCO file, of a folder in YOLO's, VOC's, BOP's or KITTI's layout, of
-    WebDataset's tar files, of a folder of photos, or a data set of sim2cam.
+    WebDataset's tar files, of a folder of photos, of a video, or a data set of sim2cam.
 
     The photos of a folder are unlabelled (``objects`` is None) and sorted by name. Of a folder with
     several parts (``train``, ``test``) these are all.
 
     Args:
         path: a COCO file, with the images relative to its folder; or a folder, the ``data.yaml`` of
-            YOLO, or a tar file.
+            YOLO, a tar file, or a video.
         origin: how the photos were made; a data set of sim2cam says so itself.
 
     Raises:

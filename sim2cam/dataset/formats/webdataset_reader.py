@@ -6,19 +6,17 @@ are asked for are unpacked.
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import json
 import re
-import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sim2cam import images
-from sim2cam.dataset.cache import cache_folder
+from sim2cam.dataset.cache import unpacked
 from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.formats.coco_reader import read_coco_image
 from sim2cam.dataset.formats.pictures import each_a_scene
@@ -91,7 +89,7 @@ def _check_names(read: Sequence[_Read]) -> None:
 
 
 def _samples(tar: Path, origin: Origin) -> Iterator[_Read]:
-    folder = _unpacked(tar)
+    folder = unpacked(tar, _VERSION, functools.partial(_fill, tar))
     for text in (folder / _LINES).read_bytes().splitlines():
         entry = json.loads(text)
         key, facts = entry["key"], _facts(tar, entry["key"], entry["json"])
@@ -144,31 +142,14 @@ def _of_others(
     )
 
 
-def _unpacked(tar: Path) -> Path:
-    """Returns the folder of a tar file's samples: numbered pictures, and a line for each in order."""
-    with tar.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    folder = cache_folder() / _VERSION / digest
-    if folder.is_dir():
-        return folder
-    with images.writing(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=folder.parent))
-    try:
-        lines = [
-            _unpack(tar, key, files, part, number)
-            for number, (key, files) in enumerate(_groups(tar))
-        ]
-        if not lines:
-            raise InputError(tar, f"it holds no samples. {_AGAIN}.")
-        texts = "".join(f"{json.dumps(line)}\n" for line in lines)
-        images.write_bytes(part / _LINES, texts.encode())
-        with images.writing(folder):
-            if not folder.is_dir():  # another process may have been faster
-                part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return folder
+def _fill(tar: Path, folder: Path) -> None:
+    """Writes a tar file's samples: numbered pictures, and a line for each in order."""
+    lines = [
+        _unpack(tar, key, files, folder, number) for number, (key, files) in enumerate(_groups(tar))
+    ]
+    if not lines:
+        raise InputError(tar, f"it holds no samples. {_AGAIN}.")
+    images.write_bytes(folder / _LINES, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
 
 
 def _unpack(

@@ -1,0 +1,47 @@
+"""Videos as captures: frames from the first to the last, in the user's cache without loss."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from sim2cam import images
+from sim2cam.dataset.cache import unpacked
+from sim2cam.dataset.sample import Dataset, Origin, Sample
+
+MOST_FRAMES = 300
+"""Frames that are taken of a video, evenly spread; all of a shorter one."""
+
+_VERSION = "video-1"  # counts up when other frames are taken
+
+
+def is_video(path: Path) -> bool:
+    """Returns whether a path is a video, by its suffix."""
+    return path.suffix.lower() in images.VIDEO_SUFFIXES and path.is_file()
+
+
+def read_video(path: Path, origin: Origin) -> dict[str, Dataset]:
+    """Returns frames of a video as its one part, without labels, named by their numbers.
+
+    They are of one scene, so that none of them is tested by what others taught.
+
+    Raises:
+        InputError: it is no video that can be read.
+        OutputError: the cache cannot be written.
+    """
+    folder = unpacked(path, _VERSION, functools.partial(_fill, path))
+    frames = sorted(folder.glob("*.png"))
+    width, height = images.read_size(frames[0])
+    samples = tuple(
+        Sample(f"{path.stem}/{frame.stem}", frame, width, height, None, origin) for frame in frames
+    )
+    return {"style": Dataset(path, (), samples)}
+
+
+def _fill(path: Path, folder: Path) -> None:
+    """Writes frames; how many there are is only known after reading all."""
+    count = sum(1 for _ in images.read_video(path))
+    taken = {round(i * (count - 1) / max(MOST_FRAMES - 1, 1)) for i in range(MOST_FRAMES)}
+    for number, rgb in enumerate(images.read_video(path)):
+        if count <= MOST_FRAMES or number in taken:
+            images.write_bytes(folder / f"{number:06d}.png", images.encode_png(rgb))
