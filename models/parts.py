@@ -149,21 +149,26 @@ def part_records(parts: Parts) -> tuple[PartRecord, ...]:
             images=len(dataset.samples),
             origins=dict(sorted(Counter(s.origin for s in dataset.samples).items())),
             weight=round(weight / total, 6),
-            digest=_digest(dataset),
+            digest=labelled_digest(dataset),
         )
         for dataset, weight in parts
     )
 
 
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+def labelled_digest(dataset: Dataset) -> str:
+    """Returns the SHA-256 over the names, images and labels of a data set, and its categories.
 
-
-def _digest(dataset: Dataset) -> str:
+    Raises:
+        InputError: an image cannot be read.
+    """
     total = hashlib.sha256(json.dumps(dataset.categories).encode())
     for sample in dataset.samples:
         total.update(f"{sample.name}\0{sample.digest or _content_digest(sample)}\0".encode())
     return total.hexdigest()
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 
 def _content_digest(sample: Sample) -> str:
