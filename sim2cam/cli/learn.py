@@ -380,7 +380,7 @@ class Train:
         if not is_first():
             return
         if dev is not None:
-            tune_weights(self.out / WEIGHTS, dev)
+            tune_weights(self.out / WEIGHTS, dev, device=self.device)
         if pictures is not None:
             measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))

@@ -11,7 +11,7 @@ from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.algebra import set_aside
 from sim2cam.dataset.captures import read_captures
-from sim2cam.models import trust
+from sim2cam.models import training, trust, tuning
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import load_detector, save_detector
 from sim2cam.models.sizes import trained_sizes
@@ -100,6 +100,21 @@ def test_development_captures_take_the_place_of_held_out_pictures(train, retaken
     assert card.data[0].images == 24
     assert (card.novelty.measured_on, card.novelty.pictures) == ("development captures", 24)
     assert "fewer than" not in capsys.readouterr().err
+
+
+def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
+    sim, retaken, tmp_path, monkeypatch
+):
+    devices = []
+    for module, name in (
+        (training, "train_detector"),
+        (tuning, "tune_weights"),
+        (trust, "measure_trust"),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, device, **__: devices.append(device))
+    flags = ["--dev", str(retaken), "--out", str(tmp_path / "run"), "--device", "cuda:1"]
+    assert main(["train", "dice", "--data", str(sim.root), *flags]) == 0
+    assert devices == ["cuda:1"] * 3
 
 
 def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_path, capsys):
