@@ -187,9 +187,14 @@ class Bench:
 
     def _bench(self, captures: Dataset, console: Console) -> BenchResult:
         from sim2cam.pipeline.bench import bench
+        from sim2cam.pipeline.trust import learned_warning
 
+        detector = self._detector()
+        warning = learned_warning(captures, detector.card)
+        if warning is not None:
+            console.say(f"warning: {warning}")
         return bench(
-            self._detector(),
+            detector,
             captures,
             renamed=category_pairs(self.map),
             ignore_unmatched=self.ignore,

@@ -127,6 +127,16 @@ def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_pat
     assert not out.exists()
 
 
+def test_bench_warns_of_captures_that_were_trained_on(train, sim, retaken, tmp_path, capsys):
+    card = train(tmp_path / "run", "--held-out", "0")
+    assert len(card.pictures) == 24
+    weights, warned = str(tmp_path / "run/weights.safetensors"), []
+    for captures in (sim.root, retaken):
+        assert main(["bench", weights, "--captures", str(captures), "--workers", "1"]) == 0
+        warned.append("the detector was trained on these captures" in capsys.readouterr().err)
+    assert warned == [True, False]
+
+
 def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, capsys):
     out = tmp_path / "bench.json"
     flags = ["--captures", str(coco), "--workers", "1"]
