@@ -88,6 +88,8 @@ class DetectorCard:
             are here; empty of a training with a fixed number of steps.
         scaling: what calibrates confidences, measured on development images or held-out pictures; None
             where it was not.
+        pictures: the lowest digests of those trained on, as ``parts.lowest_digests`` has them; empty where
+            unknown.
         sizes_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
             to the 5 % largest; None where unknown.
         novelty: from where on a picture is unlike what was trained on; None where not measured. What
@@ -117,6 +119,7 @@ class DetectorCard:
     captures: PartRecord | None = None
     looks: tuple[tuple[int, float], ...] = ()
     scaling: Scaling | None = None
+    pictures: tuple[str, ...] = ()
     sizes_px: tuple[float, float] | None = None
     novelty: NoveltyLimit | None = None
     kind: Literal["sim2cam detector"] = "sim2cam detector"

@@ -18,10 +18,12 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.config import FineTuning, TrainConfig, trained_magnification
 from sim2cam.models.fine_tuning import Start, load_start
 from sim2cam.models.parts import (
+    KEPT_DIGESTS,
     PartRecord,
     Parts,
     as_learned,
     check_parts,
+    lowest_digests,
     part_records,
     taught_keypoints,
 )
@@ -127,8 +129,15 @@ class Lesson:
             reader=self.config.reader,
             start=None if self.start is None else self.start.record,
             captures=self.captures_record,
+            pictures=self._pictures(),
             sizes_px=trained_sizes(self.parts, self.config),
         )
+
+    def _pictures(self) -> tuple[str, ...]:
+        """Returns what the card says of all pictures trained on, those of the weights before too."""
+        ours = lowest_digests(sample for dataset, _ in self.parts for sample in dataset.samples)
+        before = () if self.start is None else self.start.card.pictures
+        return tuple(sorted({*ours, *before})[:KEPT_DIGESTS])
 
 
 def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:

@@ -64,10 +64,14 @@ class Prediction:
 
 
 def scaled(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    """Returns a picture magnified."""
+    """Returns a picture magnified; its sides have a pixel at least."""
     if scale == 1.0:
         return rgb
     smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    height, width = (round(side * scale) for side in rgb.shape[:2])
+    if not (height and width):  # OpenCV refuses a side of 0
+        size = max(1, width), max(1, height)
+        return np.asarray(cv2.resize(rgb, size, interpolation=smooth), np.uint8)
     return np.asarray(cv2.resize(rgb, None, fx=scale, fy=scale, interpolation=smooth), np.uint8)
 
 

@@ -41,14 +41,20 @@ def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
     return max(candidates, key=lambda candidate: ap50_on(candidate, dev))
 
 
-def tune_weights(path: Path, dev: Dataset) -> AnyDetector:
+def tune_weights(path: Path, dev: Dataset, *, device: str = "cpu") -> AnyDetector:
     """Returns the detector of a weights file after ``tuned``; the card beside the file says so.
+
+    Args:
+        path: the weights file.
+        dev: as ``tuned`` takes it.
+        device: ``cpu``, ``cuda`` or ``cuda:i``.
 
     Raises:
         InputError: as ``tuned``.
         CheckpointError, OutputError: the file cannot be read or written.
+        UsageError, BackendError: there is no such device.
     """
-    detector = tuned(load_detector(path), dev)
+    detector = tuned(load_detector(path, device=device), dev)
     save_detector(path, detector.network.state_dict(), detector.card, detector.familiar)
     return detector
 

@@ -127,6 +127,7 @@ class Bench:
     def _score_detections(self) -> None:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
+        from sim2cam.measure.verdicts import scores_warning
         from sim2cam.pipeline.bench import score_predictions, write_bench
         from sim2cam.pipeline.slices import slice_errors
 
@@ -146,8 +147,10 @@ class Bench:
         slices = slice_errors(result.captures, result.predictions)
         if self.out is not None:
             write_bench(result, slices, self.out)
-        if result.trust.sizes is not None and result.trust.sizes.warning is not None:
-            console.say(result.trust.sizes.warning)
+        sizes = result.trust.sizes
+        of_sizes = None if sizes is None else sizes.warning
+        for warning in filter(None, (scores_warning(result.predictions), of_sizes)):
+            console.say(warning)
         if self.talk.json:
             facts = {"trust": result.trust.to_json(), "slices": [s.to_json() for s in slices]}
             facts |= {} if poses is None else {"poses": poses.to_json()}
@@ -184,9 +187,14 @@ class Bench:
 
     def _bench(self, captures: Dataset, console: Console) -> BenchResult:
         from sim2cam.pipeline.bench import bench
+        from sim2cam.pipeline.trust import learned_warning
 
+        detector = self._detector()
+        warning = learned_warning(captures, detector.card)
+        if warning is not None:
+            console.say(f"warning: {warning}")
         return bench(
-            self._detector(),
+            detector,
             captures,
             renamed=category_pairs(self.map),
             ignore_unmatched=self.ignore,
@@ -342,13 +350,17 @@ def _with_interval(found: Estimate) -> str:
 
 def _slice_table(slices: Sequence[Slice]) -> str:
     """Returns a line for each kind of objects: how many are right, something else, missed."""
+    from sim2cam.measure.verdicts import SURE_SCORE
+
     lines = [f"\n{'objects':<30}{'number':>8}{'right':>24}{'wrong':>8}{'missed':>8}"]
     for one in slices:
         lines.append(
             f"{one.about + ' ' + one.value:<30}{one.objects:>8}{_with_interval(one.right):>24}"
             f"{one.wrong_category:>8.3f}{one.missed:>8.3f}"
         )
-    return "\n".join(lines)
+    return "\n".join(
+        [*lines, f"Found are objects by detections with a score of {SURE_SCORE} or more."]
+    )
 
 
 def _over(units: str) -> str:

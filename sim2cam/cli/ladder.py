@@ -85,7 +85,9 @@ class Ladder:
         notes = ladder_notes(captures, arms=sum(r.key in asked and not r.lacks for r in known))
         for note in notes:
             console.say(note)
-        open_ladder(plan, self.out, resume=self.folder.resume, overwrite=self.folder.overwrite)
+        open_ladder(
+            plan, captures, self.out, resume=self.folder.resume, overwrite=self.folder.overwrite
+        )
         missing = run_rungs(
             plan, known, asked, captures, self.out,
             workers=self.workers, minutes=self.minutes, progress=console.progress("trainings"),

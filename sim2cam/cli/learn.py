@@ -309,7 +309,7 @@ class Train:
     dev: Path | None = None
     """Labelled captures that choose the magnification of images and the margin of boxes, and tell how
     far confidences are to be trusted; with patience in the recipe's [train], also when training ends.
-    They are not trained on."""
+    They are not trained on, and must not be among the data."""
     held_out: float = 0.05
     """Share of the scenes that is not trained on, where fewer than 19 pictures are given as --dev: they
     tell how far confidences are to be trusted and which pictures are unlike. None where that is fewer
@@ -326,6 +326,7 @@ class Train:
     def execute(self) -> None:
         """Trains."""
         from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.duplicates import check_apart
         from sim2cam.models.lesson import Aids
         from sim2cam.models.named import check_operators
         from sim2cam.models.training import WEIGHTS, train_detector
@@ -360,6 +361,8 @@ class Train:
         captures, dev = (
             None if path is None else read_captures(path) for path in (self.captures, self.dev)
         )
+        if dev is not None:
+            check_apart((sample for one in sets for sample in one.samples), dev)
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
         board = Board(self.out) if self.tensorboard else None
@@ -376,7 +379,7 @@ class Train:
         if not is_first():
             return
         if dev is not None:
-            tune_weights(self.out / WEIGHTS, dev)
+            tune_weights(self.out / WEIGHTS, dev, device=self.device)
         if pictures is not None:
             measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))

@@ -1,4 +1,4 @@
-"""Near-duplicates: tested pictures that show nearly what was learned from already."""
+"""Duplicates: tested pictures that were learned from already, or show nearly the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim2cam import images
-from sim2cam.dataset.sample import Sample
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.errors import InputError
 from sim2cam.measure.fingerprint import BITS, NEAR_BITS, Bits, differing_bits, fingerprint
 
 
@@ -24,6 +25,23 @@ class NearDuplicate:
     tested: str
     learned: str
     bits: int
+
+
+def check_apart(learned: Iterable[Sample], tested: Dataset) -> None:
+    """Refuses pictures that are learned from too, under whatever name.
+
+    Raises:
+        InputError: naming one and its copy; or a picture cannot be read.
+    """
+    known = {images.digest_of(sample.rgb): sample.name for sample in learned}
+    for sample in tested.samples:
+        copy = known.get(images.digest_of(sample.rgb))
+        if copy is not None:
+            raise InputError(
+                tested.root,
+                f"image {sample.name} is trained on too, as {copy}: what has been learned tells nothing "
+                "of other pictures. Keep it in one of them.",
+            )
 
 
 def near_duplicates(

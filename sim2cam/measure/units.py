@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from sim2cam.measure.bootstrap import resampled_counts
 
-LEAST_GROUPS = 10
-"""With fewer, resamples of groups hardly differ and intervals are far too narrow: 95 % ones of means of 10
-hold the truth in 89 % of the cases, of 5 in 84 %, of 2 in 51 %."""
+LEAST_UNITS = 10
+"""With fewer groups or images, resamples hardly differ and intervals are far too narrow: 95 % ones of means of
+10 hold the truth in 89 % of the cases, of 5 in 84 %, of 2 in 51 %."""
 
 
 class Taken(Protocol):
@@ -57,15 +57,20 @@ class Units:
         return resampled_counts(number, draws, rng)[:, self.of_image]
 
     def words(self) -> str:
-        """Returns what intervals are over: ``12 sessions of 240 images``."""
+        """Returns what intervals are over, and what is wrong with them: ``12 sessions of 240 images``."""
         if self.kind != "images":
             return f"{int(self.of_image.max()) + 1} {self.kind} of {self.n_images} images"
         images = f"{self.n_images} images"
+        if self.n_images < LEAST_UNITS:
+            return (
+                f"{images}, too few: intervals over fewer than {LEAST_UNITS} are too narrow, and p-values "
+                "too low"
+            )
         if not self.sessions:
             return images
         return (
             f"{images}; how sessions differ is not in them, as {self.sessions} are fewer than "
-            f"{LEAST_GROUPS}"
+            f"{LEAST_UNITS}"
         )
 
 
@@ -97,6 +102,6 @@ def grouped(kind: Literal["scenes", "sessions"], names: Sequence[object]) -> Uni
     if len(numbers) == len(names):
         return single_images(len(names))
     sessions = len(numbers) if kind == "sessions" else 0
-    if len(numbers) < LEAST_GROUPS:
+    if len(numbers) < LEAST_UNITS:
         return Units("images", np.arange(len(names)), sessions)
     return Units(kind, np.array([numbers[name] for name in names]), sessions)

@@ -108,6 +108,17 @@ def judge(
     return (*verdicts, *missed)
 
 
+def scores_warning(predictions: Predictions) -> str | None:
+    """Returns why verdicts mislead, in words, where scores are not 0 to 1; None otherwise."""
+    scores = [one.score for found in predictions.values() for one in found]
+    if all(0 <= score <= 1 for score in scores):
+        return None
+    return (
+        f"scores are {min(scores):.3g} to {max(scores):.3g}, not 0 to 1: AP asks for their order alone, but "
+        f"an object counts as found by a score of {SURE_SCORE} or more. Bring scores to 0 to 1."
+    )
+
+
 def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[ImageErrors, ...]:
     """Returns what is wrong in every image, in order."""
     return tuple(

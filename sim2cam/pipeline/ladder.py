@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from sim2cam import images
+from sim2cam.adapt.card import images_record
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
 from sim2cam.adapt.translator.config import TranslatorConfig
@@ -30,7 +31,7 @@ from sim2cam.errors import InputError, OutputError
 from sim2cam.measure.detection import Detection
 from sim2cam.models.config import Adaptation, Alignment, TrainConfig
 from sim2cam.models.lesson import UNAIDED, Aids
-from sim2cam.models.parts import Parts, begun_with
+from sim2cam.models.parts import Parts, begun_with, labelled_digest
 from sim2cam.models.prediction import AnyDetector, predict_dataset
 from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.tuning import tuned
@@ -136,14 +137,19 @@ class Piece:
     begins_plain: bool
 
 
-def open_ladder(plan: Plan, root: Path, *, resume: bool, overwrite: bool) -> None:
+def open_ladder(
+    plan: Plan, captures: CaptureSets, root: Path, *, resume: bool, overwrite: bool
+) -> None:
     """Prepares the folder of a ladder; arms and seeds may be added to one that is resumed.
 
     Raises:
-        OutputError: it is not empty, holds something else, or a ladder with another budget.
+        InputError: a capture cannot be read.
+        OutputError: it is not empty, holds something else, or a ladder with another budget or of
+            other captures.
     """
     facts = {k: v for k, v in asdict(plan).items() if k not in ("arms", "seeds")}
-    budget = json.loads(json.dumps(facts | {"config": plan.config.to_json()}))
+    facts |= {"config": plan.config.to_json(), "captures": _capture_digests(captures)}
+    budget = json.loads(json.dumps(facts))
     if root.is_dir() and any(root.iterdir()):
         if overwrite:
             _remove_parts(root)
@@ -152,7 +158,7 @@ def open_ladder(plan: Plan, root: Path, *, resume: bool, overwrite: bool) -> Non
                 root, "is not empty. Add --resume or --overwrite, or choose another --out."
             )
         else:
-            _check_budget(budget, root / _PLAN)
+            _check_same(budget, root / _PLAN)
     write_json(root / _PLAN, budget)
 
 
@@ -330,17 +336,31 @@ def _remove_parts(root: Path) -> None:
     shutil.rmtree(root)
 
 
-def _check_budget(budget: dict[str, Any], path: Path) -> None:
+def _capture_digests(captures: CaptureSets) -> dict[str, str]:
+    """Returns a digest of each split; of those whose labels no training reads, over the pictures alone."""
+    labelled = {"dev": captures.dev, "train": captures.train}
+    pictures = {"style": captures.style, "test": captures.test}
+    return {
+        **{name: images_record(part).digest for name, part in pictures.items()},
+        **{name: labelled_digest(part) for name, part in labelled.items() if part is not None},
+    }
+
+
+def _check_same(budget: dict[str, Any], path: Path) -> None:
     """Refuses to go on with a ladder that is not held equal to this one."""
     try:
         before: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise OutputError(path, f"no ladder to go on with ({error}). Add --overwrite.") from error
     for key, value in budget.items():
-        if before.get(key) != value:
-            raise OutputError(
-                path, f"{key} was {before.get(key)}, not {value}. Add --overwrite to start anew."
-            )
+        if before.get(key) == value:
+            continue
+        problem = f"{key} was {before.get(key)}, not {value}"
+        if key == "captures":
+            known = before.get(key, {})
+            changed = [name for name in (*value, *known) if known.get(name) != value.get(name)]
+            problem = f"the captures changed since (part {changed[0]})"
+        raise OutputError(path, f"{problem}. Add --overwrite to start anew.")
 
 
 def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sim2cam.adapt.card import digest_of_sample
 from sim2cam.adapt.certificate.certificate import share
 from sim2cam.dataset.sample import Dataset
 from sim2cam.measure.bootstrap import Estimate
@@ -88,6 +89,24 @@ def trust_in_detector(
         false_alarms=card.novelty.false_alarms if card.novelty else None,
         novelty=novelty or None,
         sizes=size_fit(sides, card.sizes_px),
+    )
+
+
+def learned_warning(captures: Dataset, card: DetectorCard) -> str | None:
+    """Returns in words that captures were trained on; None where nothing tells that they were.
+
+    Raises:
+        InputError: a capture cannot be read.
+    """
+    if not card.pictures:
+        return None
+    known = set(card.pictures)
+    learned = [s.name for s in captures.samples if digest_of_sample(s) in known]
+    if not learned:
+        return None
+    return (
+        f"the detector was trained on these captures, or some of them, as {learned[0]}: the scores tell "
+        "nothing of other pictures. Score it on captures that it has not learned from."
     )
 
 

@@ -9,7 +9,9 @@ import pytest
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.measure.bootstrap import estimate, resampled_counts
 from sim2cam.measure.detection import Detection, evaluate
-from sim2cam.measure.units import LEAST_GROUPS, grouped, single_images, units_of
+from sim2cam.measure.units import LEAST_UNITS, grouped, single_images, units_of
+
+FEW = ", too few: intervals over fewer than 10 are too narrow, and p-values too low"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ def in_sessions(number, each):
             in_sessions(9, 2),
             "18 images; how sessions differ is not in them, as 9 are fewer than 10",
         ),
-        (in_sessions(9, 1), "9 images"),
+        (in_sessions(9, 1), f"9 images{FEW}"),
+        (in_sessions(2, 3), f"6 images{FEW}"),
+        (in_sessions(10, 1), "10 images"),
     ],
 )
 def test_sessions_or_scenes_are_drawn_where_they_are_enough(photos, words):
@@ -42,14 +46,14 @@ def test_sessions_or_scenes_are_drawn_where_they_are_enough(photos, words):
 
 
 def test_photos_of_a_session_come_and_go_together():
-    photos = in_sessions(LEAST_GROUPS, 3)
+    photos = in_sessions(LEAST_UNITS, 3)
     mixed = [photos[i] for i in np.random.default_rng(0).permutation(len(photos))]
     drawn = units_of(mixed).resampled(200, np.random.default_rng(1))
     columns = {}
     for photo, column in zip(mixed, drawn.T, strict=True):
         assert (columns.setdefault(photo.session, column) == column).all()
     together = np.stack(list(columns.values()))
-    assert (together.sum(axis=0) == LEAST_GROUPS).all()
+    assert (together.sum(axis=0) == LEAST_UNITS).all()
     assert together.max() > 1
 
 

@@ -65,6 +65,7 @@ def test_a_training_goes_on_from_weights_and_resumes_exactly(base, photos, tmp_p
     start = detector.card.start
     assert (start.name, start.digest) == (base.name, hashlib.sha256(base.read_bytes()).hexdigest())
     assert [(part.name, part.images) for part in start.data] == [("renders", 6)]
+    assert set(detector.card.pictures) > set(load_detector(base).card.pictures) > set()
     assert [part.name for part in detector.card.data] == ["photos"]
     assert detector.card.config["fine_tuning"]["residual"] == detector.card.residual == bool(tuning)
     before, after = load_detector(base).network.state_dict(), detector.network.state_dict()

@@ -1,3 +1,4 @@
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -5,7 +6,13 @@ import pytest
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.parts import check_parts, part_records, taught_keypoints
+from sim2cam.models.parts import (
+    KEPT_DIGESTS,
+    check_parts,
+    lowest_digests,
+    part_records,
+    taught_keypoints,
+)
 
 
 def test_categories_are_those_of_the_first_part_in_any_order(make_dataset):
@@ -102,3 +109,14 @@ def test_keypoints_are_those_of_all_parts_and_mirrors_need_their_sides(make_data
         "keypoints of category 'square' (a, b, c, d, ...) do not say by the words left and right "
         "which of them change places in a mirror. Set flips = false in the recipe's [train]."
     )
+
+
+def test_few_digests_tell_whether_pictures_of_large_sets_are_in_both(make_dataset):
+    (first, *_) = make_dataset().samples
+    numbered = [replace(first, digest=hashlib.sha256(bytes([i])).hexdigest()) for i in range(250)]
+    learned, other = numbered[:200], numbered[200:]
+    lowest = set(lowest_digests(learned))
+    assert len(lowest) == KEPT_DIGESTS
+    assert lowest & {sample.digest for sample in learned[::5] + other}
+    assert not lowest & {sample.digest for sample in other}
+    assert lowest_digests(reversed(learned)) == lowest_digests(learned)

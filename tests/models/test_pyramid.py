@@ -12,10 +12,11 @@ import torch
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import close_up_square
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Maps
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
 from sim2cam.models.prediction import LoadedDetector, look, predict
 from sim2cam.models.pyramid import Level, pyramid
 from sim2cam.models.reader import SURFACE_STRIDE_PX, Reading
+from sim2cam.models.seen import scaled
 
 SIDE = 320
 TRAINED_PX = (20.0, 80.0)
@@ -176,3 +177,15 @@ def test_a_given_magnification_is_the_only_one():
     made = detector({160: [(*LARGE, 4.0), (*SMALL, 6.0)]}, points=False)
     assert len(predict(made, RGB, scale=0.5)) == 2
     assert [d.box_xyxy for d in predict(made, RGB)] == [pytest.approx(LARGE, abs=1e-3)]
+
+
+@pytest.mark.parametrize("size", [(2, 640), (640, 2), (1, 640), (1, 1)])
+def test_pictures_that_are_thinner_than_a_pixel_at_a_smaller_magnification_are_looked_at(size):
+    assert scaled(np.full((*size, 3), 7, np.uint8), 0.25).min() == 7
+    network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    with torch.no_grad():
+        network.where[1].bias[0] = 0.0  # it finds something everywhere
+    card = DetectorCard("nano", ("1", "2"), 0, {}, (), sizes_px=TRAINED_PX)
+    found = predict(LoadedDetector(network, card), np.zeros((*size, 3), np.uint8))
+    assert found
+    assert all(d.box_xyxy[2] <= size[1] and d.box_xyxy[3] <= size[0] for d in found)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, UsageError
 from sim2cam.measure.detection import Detection
 from sim2cam.models import tuning
 from sim2cam.models.card import DetectorCard
@@ -113,3 +113,5 @@ def test_the_card_of_a_tuned_weights_file_says_so_and_the_weights_stay(
     tune_weights(path, make_dataset())
     assert load_detector(path).card.box_margin == pytest.approx(0.125, abs=1e-3)
     assert path.read_bytes() == before
+    with pytest.raises(UsageError, match="--device gpu is not known"):
+        tune_weights(path, make_dataset(), device="gpu")

@@ -187,6 +187,20 @@ def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, 
     assert "holds no .json file" in capsys.readouterr().err
 
 
+def test_scores_that_are_no_probabilities_are_told_of(coco, perfect, tmp_path, capsys):
+    words = "not 0 to 1: AP asks for their order alone"
+    for scores, is_told in (((0.9, 0.0, 1.0), False), ((-3.0,), True), ((0.9, 1.5), True)):
+        found = {
+            name: tuple(replace(d, score=scores[i % len(scores)]) for i, d in enumerate(each))
+            for name, each in perfect.items()
+        }
+        path = written(tmp_path / "found.json", found)
+        assert main(["bench", str(path), "--captures", str(coco)]) == 0
+        said = capsys.readouterr()
+        assert (words in said.err) == is_told
+        assert "Found are objects by detections with a score of 0.5 or more." in said.out
+
+
 def test_sessions_widen_what_intervals_say_and_are_told_apart(
     coco, captures, blind, tmp_path, capsys
 ):

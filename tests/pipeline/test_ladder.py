@@ -244,21 +244,46 @@ def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
     assert (same["value"], same["detectable"]) == (0, None)
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path):
+def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     root = tmp_path / "run"
-    open_ladder(PLAN, root, resume=False, overwrite=False)
+    open_ladder(PLAN, captures, root, resume=False, overwrite=False)
     with pytest.raises(OutputError, match=r"run: is not empty\. Add --resume or --overwrite"):
-        open_ladder(PLAN, root, resume=False, overwrite=False)
-    open_ladder(PLAN, root, resume=True, overwrite=False)
+        open_ladder(PLAN, captures, root, resume=False, overwrite=False)
+    open_ladder(PLAN, captures, root, resume=True, overwrite=False)
     other = replace(PLAN, pictures=5)
     with pytest.raises(OutputError, match=r"plan\.json: pictures was 4, not 5\. Add --overwrite"):
-        open_ladder(other, root, resume=True, overwrite=False)
+        open_ladder(other, captures, root, resume=True, overwrite=False)
     (root / "mine.txt").write_text("mine")
     with pytest.raises(OutputError, match=r"holds 'mine\.txt', which is no part of a ladder"):
-        open_ladder(other, root, resume=False, overwrite=True)
+        open_ladder(other, captures, root, resume=False, overwrite=True)
     (root / "mine.txt").unlink()
-    open_ladder(other, root, resume=False, overwrite=True)
+    open_ladder(other, captures, root, resume=False, overwrite=True)
     (root / "plan.json").unlink()
     (root / "runs").mkdir()
     with pytest.raises(OutputError, match=r"plan\.json: no ladder to go on with"):
-        open_ladder(PLAN, root, resume=True, overwrite=False)
+        open_ladder(PLAN, captures, root, resume=True, overwrite=False)
+
+
+@pytest.mark.parametrize("part", ["train", "dev"])
+def test_a_ladder_of_other_labels_is_not_gone_on_with(captures, tmp_path, part):
+    open_ladder(PLAN, captures, tmp_path, resume=False, overwrite=False)
+    photos = getattr(captures, part)
+    first, *others = photos.samples
+    changed = replace(photos, samples=(replace(first, objects=first.objects[1:]), *others))
+    for now in (changed, None):
+        with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
+            open_ladder(
+                PLAN, replace(captures, **{part: now}), tmp_path, resume=True, overwrite=False
+            )
+
+
+@pytest.mark.parametrize("part", ["style", "test"])
+def test_a_ladder_of_other_pictures_is_not_gone_on_with(captures, tmp_path, part):
+    open_ladder(PLAN, captures, tmp_path, resume=False, overwrite=False)
+    photos = getattr(captures, part)
+    other = tuple(replace(sample, objects=()) for sample in photos.samples)
+    relabelled = replace(captures, **{part: replace(photos, samples=other)})
+    open_ladder(PLAN, relabelled, tmp_path, resume=True, overwrite=False)
+    fewer = replace(captures, **{part: replace(photos, samples=photos.samples[1:])})
+    with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
+        open_ladder(PLAN, fewer, tmp_path, resume=True, overwrite=False)

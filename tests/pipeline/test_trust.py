@@ -1,6 +1,7 @@
 """train measures when not to trust a detector; bench reports it, and predict abstains."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.algebra import set_aside
-from sim2cam.models import trust
+from sim2cam.dataset.captures import read_captures
+from sim2cam.models import training, trust, tuning
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import load_detector, save_detector
 from sim2cam.models.sizes import trained_sizes
@@ -83,11 +85,56 @@ def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, 
     )
 
 
-def test_development_captures_take_the_place_of_held_out_pictures(train, coco, tmp_path, capsys):
-    card = train(tmp_path / "run", "--dev", coco, "--held-out", "0.85")
+@pytest.fixture
+def retaken(coco, tmp_path):
+    """Captures that are no copies of the renders: the same in other colours."""
+    path = tmp_path / "retaken" / coco.name
+    shutil.copytree(coco.parent, path.parent)
+    for sample in read_captures(path).samples:
+        images.write_bytes(sample.rgb, images.encode_jpeg(255 - images.read_rgb(sample.rgb), 90))
+    return path
+
+
+def test_development_captures_take_the_place_of_held_out_pictures(train, retaken, tmp_path, capsys):
+    card = train(tmp_path / "run", "--dev", retaken, "--held-out", "0.85")
     assert card.data[0].images == 24
     assert (card.novelty.measured_on, card.novelty.pictures) == ("development captures", 24)
     assert "fewer than" not in capsys.readouterr().err
+
+
+def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
+    sim, retaken, tmp_path, monkeypatch
+):
+    devices = []
+    for module, name in (
+        (training, "train_detector"),
+        (tuning, "tune_weights"),
+        (trust, "measure_trust"),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, device, **__: devices.append(device))
+    flags = ["--dev", str(retaken), "--out", str(tmp_path / "run"), "--device", "cuda:1"]
+    assert main(["train", "dice", "--data", str(sim.root), *flags]) == 0
+    assert devices == ["cuda:1"] * 3
+
+
+def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_path, capsys):
+    first = read_captures(coco).samples[0].name
+    out = tmp_path / "run"
+    flags = ["--data", str(sim.root), "--dev", str(coco), "--out", str(out)]
+    assert main(["train", "dice", *flags]) == 1
+    said = capsys.readouterr().err
+    assert f"image {first} is trained on too, as {sim.samples[0].name}: " in said
+    assert not out.exists()
+
+
+def test_bench_warns_of_captures_that_were_trained_on(train, sim, retaken, tmp_path, capsys):
+    card = train(tmp_path / "run", "--held-out", "0")
+    assert len(card.pictures) == 24
+    weights, warned = str(tmp_path / "run/weights.safetensors"), []
+    for captures in (sim.root, retaken):
+        assert main(["bench", weights, "--captures", str(captures), "--workers", "1"]) == 0
+        warned.append("the detector was trained on these captures" in capsys.readouterr().err)
+    assert warned == [True, False]
 
 
 def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, capsys):

@@ -63,6 +63,9 @@ class _Annotation:
     iscrowd: bool = False
     segmentation: Any = None
     keypoints: Any = None
+    visible_fraction: Any = None
+    bbox_amodal: Any = None
+    instance_id: Any = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
     file as stored. An orientation that leaves the size alone does not tell: it then follows the other
     images. Keypoints have the names that their category lists.
     Without a list of annotations, the images are unlabelled (``objects`` is None). What our export
-    says of an image's origin and scene is kept; otherwise every image is its own scene.
+    says beside COCO is kept: an image's origin and scene, otherwise every image is its own scene; of
+    an object, the share that is seen, the box of the whole and the number.
 
     Raises:
         InputError: the file is missing, not COCO or contradicts itself, or an image is missing, not
@@ -384,9 +388,27 @@ def _label(
         is_crowd=annotation.iscrowd,
         mask=mask,
         keypoints=keypoints,
+        **_said_beside(annotation),
     )
     stands = not turned or photo.orientation == 1  # then masks need not be unpacked
     return label if stands else _label_upright(label, photo)
+
+
+def _said_beside(annotation: _Annotation) -> dict[str, Any]:
+    """Returns what our export says of an object beside COCO; other values are other files' own."""
+    fraction, amodal = annotation.visible_fraction, annotation.bbox_amodal
+    found: dict[str, Any] = {}
+    if _is_number(fraction) and 0 <= fraction <= 1:
+        found["visible_fraction"] = float(fraction)
+    if isinstance(amodal, list) and len(amodal) == 4 and all(map(_is_number, amodal)):
+        found["box_amodal_xyxy"] = xywh_to_xyxy((amodal[0], amodal[1], amodal[2], amodal[3]))
+    if type(annotation.instance_id) is int:
+        found["instance_id"] = annotation.instance_id
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _box_problem(bbox: list[float], photo: _Photo, turned: bool) -> str | None:
@@ -430,7 +452,14 @@ def _label_upright(label: ObjectLabel, photo: _Photo) -> ObjectLabel:
             else p
             for p in points
         )
-    return replace(label, box_xyxy=_upright(label.box_xyxy, photo), mask=mask, keypoints=points)
+    amodal = label.box_amodal_xyxy
+    return replace(
+        label,
+        box_xyxy=_upright(label.box_xyxy, photo),
+        box_amodal_xyxy=None if amodal is None else _upright(amodal, photo),
+        mask=mask,
+        keypoints=points,
+    )
 
 
 def _mask_upright(mask: NDArray[np.bool_], photo: _Photo) -> NDArray[np.bool_]:
