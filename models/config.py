@@ -117,9 +117,13 @@ class Adaptation:
         return self.method != "adabn"
 
 
+Balance = Literal["category", "size", "visible"]
+"""By what objects are told apart, so that what is rare is drawn as often as what is not."""
+
+
 LATER = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
-    "start", "captures", "looks",
+    "start", "captures", "looks", "balance",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -165,6 +169,9 @@ class TrainConfig:
             than later: plain scenes first are learned from sooner (Bengio et al. 2009, "Curriculum
             learning").
         mix_steps: over which these turn, evenly, into the weights of the data sets.
+        balance: by what pictures of a data set are drawn so that the rare comes up as often as the frequent
+            (``picture_chances``): ``category``, ``size`` and ``visible``, or some of these; all pictures alike
+            without.
         fine_tuning: how it goes on from the weights of another training; None where it begins anew.
         adapt: how captures without labels are taken in; None without them.
         patience: where labelled development captures are given, after how many of ``stopping.LOOKS``
@@ -198,6 +205,7 @@ class TrainConfig:
     ema_decay: float = 0.998
     first_weights: tuple[float, ...] = ()
     mix_steps: int = 0
+    balance: tuple[Balance, ...] = ()
     fine_tuning: FineTuning | None = None
     adapt: Adaptation | None = None
     patience: int = 0
@@ -249,6 +257,10 @@ class TrainConfig:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
     def _check_mix(self) -> None:
+        for name in self.balance:
+            if name not in get_args(Balance):
+                hint = did_you_mean(name, get_args(Balance))
+                raise UsageError(f"balance by '{name}' is not known. {hint}")
         if bool(self.first_weights) != bool(self.mix_steps):
             raise UsageError(
                 "first_weights say how data sets are mixed at the first step, and mix_steps in how many "

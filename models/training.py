@@ -522,6 +522,7 @@ def _crop_rules(config: TrainConfig) -> CropRules:
         flips=config.flips,
         min_visible=config.min_visible,
         min_read=config.min_read,
+        balance=config.balance,
         cell_px=1 if config.is_named else STRIDE_PX,
     )
 
