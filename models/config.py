@@ -124,6 +124,7 @@ Balance = Literal["category", "size", "visible"]
 LATER = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
     "start", "captures", "looks", "balance",
+    "pretrained",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -144,7 +145,10 @@ class TrainConfig:
         steps: how many batches.
         seed: 0 or more.
         architecture: a key of ``ARCHITECTURES``, or the name of one of torchvision's models for detection,
-            masks, keypoints or segmentation, which learns what it learns there, from scratch.
+            masks, keypoints or segmentation, which learns what it learns there.
+        pretrained: what one of torchvision's models begins with, where no other training goes on: a name of
+            torchvision's (``FCOS_ResNet50_FPN_Weights.COCO_V1`` or, of a backbone,
+            ``ResNet50_Weights.IMAGENET1K_V2``), which it downloads, or a .safetensors file; from scratch without.
         batch: crops a step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest magnification of a crop.
@@ -184,6 +188,7 @@ class TrainConfig:
     steps: int = 3000
     seed: int = 0
     architecture: str = "nano"
+    pretrained: str = ""
     batch: int = 16
     crop_px: int = 128
     scale_range: tuple[float, float] = (0.75, 1.4)
@@ -218,10 +223,7 @@ class TrainConfig:
         Raises:
             UsageError: naming the value.
         """
-        if self.is_named:
-            from sim2cam.models.named import check_named
-
-            check_named(self, ARCHITECTURES)
+        self._check_architecture()
         if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
             raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
         check_least(self, _LEAST)
@@ -248,6 +250,18 @@ class TrainConfig:
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as JSON values, without later ones that are not used."""
         return {n: v for n, v in asdict(self).items() if v or n not in LATER}
+
+    def _check_architecture(self) -> None:
+        if self.is_named:
+            from sim2cam.models.named import check_named
+
+            check_named(self, ARCHITECTURES)
+        elif self.pretrained:
+            raise UsageError(
+                f"pretrained: {self.architecture} is one of sim2cam's own architectures, of which there are no "
+                "such weights. Leave it out, begin with others of its kind by --from, or take a model of "
+                "torchvision."
+            )
 
     def _check_shares(self) -> None:
         for name in ("min_visible", "min_read"):
