@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.models.augment import Photometric
+from sim2cam.models.balance import picture_chances
 from sim2cam.models.close_ups import draw_close_up, readable, side_px, surface_in
 from sim2cam.models.crops import Crop, CropRules, draw_crop
 from sim2cam.models.parts import Parts
@@ -99,6 +100,10 @@ class BatchMaker:
         self._shares = shares
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
         samples = [dataset.samples for dataset, _ in parts]
+        self._chances = [
+            picture_chances(part, rules.balance, rules.min_visible) if rules.balance else None
+            for part in samples
+        ]
         self._store = PictureStore(samples, categories, cache_bytes, tasks)
         self._masks = tasks.masks
         self._rules = rules
@@ -118,12 +123,19 @@ class BatchMaker:
         for slot in self._slots:
             rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
             part = int(rng.choice(len(self._sizes), p=self._shares(step)))
-            picture = self._store.get(part, int(rng.integers(self._sizes[part])))
+            picture = self._store.get(part, self._draw_picture(part, rng))
             crops.append(self._make_crop(picture, rng))
             shown += [self._make_close_up(picture, rng) for _ in range(self._close_ups)]
         rgb, targets, plain = zip(*crops, strict=True)
         close_ups = _stacked(shown) if shown else None
         return Batch(np.stack(rgb), stacked(targets), close_ups, plain)
+
+    def _draw_picture(self, part: int, rng: np.random.Generator) -> int:
+        """Returns the number of a picture of a part."""
+        chances = self._chances[part]
+        if chances is None:
+            return int(rng.integers(self._sizes[part]))
+        return int(rng.choice(self._sizes[part], p=chances))
 
     def _make_crop(
         self, picture: Picture, rng: np.random.Generator

@@ -49,7 +49,7 @@ def _name_operators() -> None:
 
 _import_torchvision()
 
-from torchvision.models import detection, get_model, list_models, segmentation  # noqa: E402, TID251
+from torchvision.models import detection, get_model, get_weight, list_models, segmentation  # noqa: E402, TID251
 from torchvision.models.detection.transform import GeneralizedRCNNTransform  # noqa: E402, TID251
 from torchvision.models.resnet import BasicBlock, ResNet  # noqa: E402, TID251
 
@@ -59,6 +59,7 @@ __all__ = [
     "ResNet",
     "detection",
     "get_model",
+    "get_weight",
     "has_operators",
     "list_models",
     "segmentation",

@@ -117,9 +117,14 @@ class Adaptation:
         return self.method != "adabn"
 
 
+Balance = Literal["category", "size", "visible"]
+"""By what objects are told apart, so that what is rare is drawn as often as what is not."""
+
+
 LATER = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
-    "start", "captures", "looks",
+    "start", "captures", "looks", "balance",
+    "pretrained",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -140,7 +145,10 @@ class TrainConfig:
         steps: how many batches.
         seed: 0 or more.
         architecture: a key of ``ARCHITECTURES``, or the name of one of torchvision's models for detection,
-            masks, keypoints or segmentation, which learns what it learns there, from scratch.
+            masks, keypoints or segmentation, which learns what it learns there.
+        pretrained: what one of torchvision's models begins with, where no other training goes on: a name of
+            torchvision's (``FCOS_ResNet50_FPN_Weights.COCO_V1`` or, of a backbone,
+            ``ResNet50_Weights.IMAGENET1K_V2``), which it downloads, or a .safetensors file; from scratch without.
         batch: crops a step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest magnification of a crop.
@@ -165,6 +173,9 @@ class TrainConfig:
             than later: plain scenes first are learned from sooner (Bengio et al. 2009, "Curriculum
             learning").
         mix_steps: over which these turn, evenly, into the weights of the data sets.
+        balance: by what pictures of a data set are drawn so that the rare comes up as often as the frequent
+            (``picture_chances``): ``category``, ``size`` and ``visible``, or some of these; all pictures alike
+            without.
         fine_tuning: how it goes on from the weights of another training; None where it begins anew.
         adapt: how captures without labels are taken in; None without them.
         patience: where labelled development captures are given, after how many of ``stopping.LOOKS``
@@ -177,6 +188,7 @@ class TrainConfig:
     steps: int = 3000
     seed: int = 0
     architecture: str = "nano"
+    pretrained: str = ""
     batch: int = 16
     crop_px: int = 128
     scale_range: tuple[float, float] = (0.75, 1.4)
@@ -198,6 +210,7 @@ class TrainConfig:
     ema_decay: float = 0.998
     first_weights: tuple[float, ...] = ()
     mix_steps: int = 0
+    balance: tuple[Balance, ...] = ()
     fine_tuning: FineTuning | None = None
     adapt: Adaptation | None = None
     patience: int = 0
@@ -210,10 +223,7 @@ class TrainConfig:
         Raises:
             UsageError: naming the value.
         """
-        if self.is_named:
-            from sim2cam.models.named import check_named
-
-            check_named(self, ARCHITECTURES)
+        self._check_architecture()
         if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
             raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
         check_least(self, _LEAST)
@@ -241,6 +251,18 @@ class TrainConfig:
         """Returns the settings as JSON values, without later ones that are not used."""
         return {n: v for n, v in asdict(self).items() if v or n not in LATER}
 
+    def _check_architecture(self) -> None:
+        if self.is_named:
+            from sim2cam.models.named import check_named
+
+            check_named(self, ARCHITECTURES)
+        elif self.pretrained:
+            raise UsageError(
+                f"pretrained: {self.architecture} is one of sim2cam's own architectures, of which there are no "
+                "such weights. Leave it out, begin with others of its kind by --from, or take a model of "
+                "torchvision."
+            )
+
     def _check_shares(self) -> None:
         for name in ("min_visible", "min_read"):
             if not 0 <= getattr(self, name) <= 1:
@@ -249,6 +271,10 @@ class TrainConfig:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
     def _check_mix(self) -> None:
+        for name in self.balance:
+            if name not in get_args(Balance):
+                hint = did_you_mean(name, get_args(Balance))
+                raise UsageError(f"balance by '{name}' is not known. {hint}")
         if bool(self.first_weights) != bool(self.mix_steps):
             raise UsageError(
                 "first_weights say how data sets are mixed at the first step, and mix_steps in how many "

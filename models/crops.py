@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.models.config import Balance
 from sim2cam.models.detector import MEAN_RGB, STRIDE_PX, UNIT_PX
 from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture
 
@@ -30,6 +31,7 @@ class CropRules:
         flips: half of the crops are mirrored.
         min_visible: objects less visible than this are neither learned nor learned to be absent.
         min_read: of objects of which less is visible in the crop, the category is not learned.
+        balance: by what labelled pictures are drawn evenly; all alike without.
         cell_px: side of the cells of ``Segments``.
     """
 
@@ -40,6 +42,7 @@ class CropRules:
     flips: bool = True
     min_visible: float = 0.25
     min_read: float = 0.0
+    balance: tuple[Balance, ...] = ()
     cell_px: int = STRIDE_PX
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import FILL, side_px
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.crops import SMOOTH_BELOW
@@ -119,8 +120,9 @@ def close_ups(picture: Tensor, fill: Tensor, boxes_xyxy: Tensor, side: int) -> T
     return found + fill
 
 
-def export_detector(detector: LoadedDetector, path: Path) -> None:
-    """Writes a detector as ONNX; its card is the file's metadata ``card``.
+def export_detector(detector: LoadedDetector, path: Path) -> tuple[str, ...]:
+    """Writes a detector as ONNX, whose card is the file's metadata ``card``; returns what the graph lacks,
+    in words.
 
     Raises:
         UsageError: the extra ``export`` is not installed.
@@ -140,6 +142,22 @@ def export_detector(detector: LoadedDetector, path: Path) -> None:
         ("boxes", "scores", "labels"),
         {"card": detector.card.to_json()},
         in_order=_by_place,
+    )
+    return _lacks(detector.card)
+
+
+def _lacks(card: DetectorCard) -> tuple[str, ...]:
+    """Returns what ``predict`` tells and the graph does not."""
+    only_predicted = {
+        "masks": card.masks,
+        "keypoints": any(card.keypoints.values()),
+        "poses": bool(card.objects),
+        "how unlike what was trained on a picture is": card.novelty is not None,
+    }
+    return tuple(
+        f"{what}: not in the graph, which tells boxes, scores and labels alone; predict does"
+        for what, is_known in only_predicted.items()
+        if is_known
     )
 
 

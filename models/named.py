@@ -10,6 +10,7 @@ from torch import nn
 
 from sim2cam.errors import BackendError, UsageError, did_you_mean
 from sim2cam.models.compat import detection, get_model, has_operators, list_models, segmentation
+from sim2cam.models.pretrained import check_pretrained
 
 if TYPE_CHECKING:
     from sim2cam.models.config import TrainConfig
@@ -62,6 +63,8 @@ def check_named(config: TrainConfig, own: Collection[str]) -> None:
     if name not in known:
         hint = did_you_mean(name, known.union(own))
         raise UsageError(f"architecture '{name}' is not known. {hint}")
+    if config.pretrained:
+        check_pretrained(config.pretrained)
     for setting in ("poses", "reader", "min_read", "adapt"):
         if getattr(config, setting):
             raise lacking(name, setting)

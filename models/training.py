@@ -51,6 +51,7 @@ from sim2cam.models.prediction import (
     load_detector,
     save_detector,
 )
+from sim2cam.models.pretrained import begin_pretrained
 from sim2cam.models.stopping import Looks, look_steps
 from sim2cam.models.tuning import ap50_on
 from sim2cam.seeds import integer_seed
@@ -438,13 +439,16 @@ class _NamedRun(_Run[NamedNetwork]):
 
     def _new_network(self, generator: torch.Generator) -> NamedNetwork:
         keypoints = self._lesson.tasks.keypoints
-        return named_network(
+        network = named_network(
             self._config.architecture,
             len(self._lesson.categories),
             generator,
             keypoints=max(map(len, keypoints.values()), default=0),
             crop_px=self._config.crop_px,
         )
+        if self._config.pretrained and self._lesson.start is None:
+            begin_pretrained(network.model, self._config.pretrained)
+        return network
 
     def _detector(self, card: DetectorCard) -> NamedDetector:
         return NamedDetector(self._averaged(self.average.state), card)
@@ -522,6 +526,7 @@ def _crop_rules(config: TrainConfig) -> CropRules:
         flips=config.flips,
         min_visible=config.min_visible,
         min_read=config.min_read,
+        balance=config.balance,
         cell_px=1 if config.is_named else STRIDE_PX,
     )
 

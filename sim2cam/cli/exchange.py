@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -59,8 +60,7 @@ class Export:
             shapes = recorded_shapes()
         lacks = export(parts, self.out, self.format, shapes)
         counts = {name: len(part.samples) for name, part in parts.items()}
-        for what in lacks:
-            self.talk.console().say(f"{what}.")
+        self._tell_lacks(lacks)
         told = ", ".join(f"{name} {count} pictures" for name, count in counts.items())
         self.talk.tell(
             f"{self.format}: {self.out}: {told}", out=str(self.out), pictures=counts, lacks=lacks
@@ -84,9 +84,16 @@ class Export:
         (source,) = self.data
         if source.is_dir():
             export_translator(load_transfer(source), self.out)
+            lacks: tuple[str, ...] = ()
         else:
-            export_detector(own_detector(load_detector(source), "--format onnx"), self.out)
-        self.talk.tell(f"onnx: {self.out}", out=str(self.out))
+            detector = own_detector(load_detector(source), "--format onnx")
+            lacks = export_detector(detector, self.out)
+        self._tell_lacks(lacks)
+        self.talk.tell(f"onnx: {self.out}", out=str(self.out), lacks=lacks)
+
+    def _tell_lacks(self, lacks: Sequence[str]) -> None:
+        for what in lacks:
+            self.talk.console().say(f"{what}.")
 
 
 @dataclass(frozen=True)

@@ -115,15 +115,20 @@ def difference(
 
 
 def mean_of_seeds(scores: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Returns the mean (1 + draws,) over runs, each draw over as many of them, drawn again.
+    """Returns the mean (1 + draws,) over runs: of all of them, then of runs that are drawn again.
+
+    Each draw takes one run fewer than there are: as many would spread too little, of three runs by a fifth
+    (Rao and Wu 1988, "Resampling inference with complex survey data"). A single run shows no spread.
 
     Args:
         scores: of each run (runs, 1 + draws): of all images, then of resamples.
         rng: draws the runs.
     """
     runs, columns = scores.shape
-    weights = np.column_stack([np.ones(runs, np.int64), resampled_counts(runs, columns - 1, rng).T])
-    return np.asarray((weights * scores).sum(axis=0) / runs)
+    taken = max(1, runs - 1)
+    counts = rng.multinomial(taken, np.full(runs, 1 / runs), size=columns - 1).T
+    drawn = (counts * scores[:, 1:]).sum(axis=0) / taken
+    return np.concatenate([scores[:, :1].mean(axis=0), drawn])
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -312,23 +312,21 @@ def resampled_scores(
 
 
 def compare(first: NDArray[np.float64], second: NDArray[np.float64]) -> Difference:
-    """Returns how much better the mean of the first runs is than that of the second, on the same resamples.
+    """Returns how much better the mean of the first runs is than that of the second.
 
     Args:
-        first, second: one metric of ``resampled_scores`` (runs, 1 + draws), of the same resamples.
+        first, second: ``mean_of_seeds`` (1 + draws,), on the same resamples of images.
     """
-    a, b = first.mean(axis=0), second.mean(axis=0)
-    return difference(float(a[0]), float(b[0]), a[1:], b[1:])
+    return difference(float(first[0]), float(second[0]), first[1:], second[1:])
 
 
-def mean_estimate(scores: NDArray[np.float64]) -> Estimate:
+def mean_estimate(mean: NDArray[np.float64]) -> Estimate:
     """Returns the mean of several runs, with its interval.
 
     Args:
-        scores: one metric of ``resampled_scores`` (runs, 1 + draws).
+        mean: ``mean_of_seeds`` (1 + draws,).
     """
-    means = scores.mean(axis=0)
-    return estimate(float(means[0]), means[1:])
+    return estimate(float(mean[0]), mean[1:])
 
 
 def check_predicted(dataset: LabelledImages, predictions: Predictions) -> None:

@@ -15,6 +15,12 @@ from sim2cam.measure.verdicts import Verdict
 
 DRAWS = 1000
 
+SIDES_PX = (16, 32, 64, 128, 256)
+"""Edges between sizes: of the longer side of a box."""
+
+VISIBLE = (0.5, 0.8, 0.99)
+"""Edges between visible fractions."""
+
 
 class Trait(NamedTuple):
     """What an object is like in one respect: its place in an order, and its name."""

@@ -74,6 +74,18 @@ class Units:
         )
 
 
+def over_runs(units: Units, runs: int) -> str:
+    """Returns what intervals of means of runs are over, in words.
+
+    Args:
+        units: of the images that all runs are scored on.
+        runs: of the mean of the fewest, for instance one a seed.
+    """
+    if runs > 1:
+        return f"the seeds and {units.words()}"
+    return f"{units.words()}; how seeds differ is not in them, which takes two or more of each"
+
+
 def single_images(count: int) -> Units:
     """Returns images that have nothing to do with one another."""
     return Units("images", np.arange(count))

@@ -14,7 +14,7 @@ from sim2cam.dataset.formats.predictions import Found
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
-from sim2cam.measure.bootstrap import Difference, Estimate, holm
+from sim2cam.measure.bootstrap import Difference, Estimate, holm, mean_of_seeds
 from sim2cam.measure.detection import (
     Detection,
     MatchedRun,
@@ -26,6 +26,7 @@ from sim2cam.measure.detection import (
 from sim2cam.measure.keypoints import match_keypoints
 from sim2cam.measure.masks import match_masks
 from sim2cam.measure.poses import PoseRun
+from sim2cam.measure.units import over_runs
 from sim2cam.pipeline.bench import has_keypoints, labelled_masks
 from sim2cam.pipeline.poses import read_task, sought_in
 from sim2cam.seeds import stream
@@ -189,12 +190,17 @@ def _compared(kinds: Mapping[str, _Sides]) -> Comparisons:
     for kind, (metrics, first, second) in kinds.items():
         scores = resampled_scores([*first, *second], rng=stream(0, "compare"))
         for metric in metrics:
-            pairs[kind, metric] = np.split(scores[metric], [len(first)])
+            ours, theirs = np.split(scores[metric], [len(first)])
+            pairs[kind, metric] = (
+                mean_of_seeds(ours, stream(0, "compare/first")),
+                mean_of_seeds(theirs, stream(0, "compare/second")),
+            )
     differences = [compare(*both) for both in pairs.values()]
     corrected = holm([difference.p_value for difference in differences])
     found: dict[str, dict[str, Comparison]] = {kind: {} for kind in kinds}
     for (kind, metric), difference, p in zip(pairs, differences, corrected, strict=True):
         one, other = pairs[kind, metric]
         found[kind][metric] = Comparison(mean_estimate(one), mean_estimate(other), difference, p)
-    units = next(iter(kinds.values())).first[0].units
-    return Comparisons(found, units.words())
+    sides = next(iter(kinds.values()))
+    fewest = min(len(sides.first), len(sides.second))
+    return Comparisons(found, over_runs(sides.first[0].units, fewest))

@@ -14,7 +14,7 @@ from sim2cam.dataset.captures import CaptureSets
 from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError
-from sim2cam.measure.bootstrap import estimate, holm, mean_of_seeds
+from sim2cam.measure.bootstrap import holm, mean_of_seeds
 from sim2cam.measure.detection import (
     Detection,
     MatchedRun,
@@ -25,7 +25,7 @@ from sim2cam.measure.detection import (
 )
 from sim2cam.measure.equivalents import real_equivalent
 from sim2cam.measure.power import DISCORDANT, planned_detectable
-from sim2cam.measure.units import units_of
+from sim2cam.measure.units import over_runs, units_of
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import PREDICTIONS, REAL, Arm, Plan, read_piece, result_file
 from sim2cam.seeds import stream
@@ -45,13 +45,14 @@ class ArmRuns:
         arm: the rung.
         seeds: of the trainings.
         each: by metric, of each training on all images.
-        scores: by metric, of all images, then of resamples (seeds, 1 + draws).
+        means: by metric, ``mean_of_seeds`` on all images, then on resamples of images and seeds
+            (1 + draws,).
     """
 
     arm: Arm
     seeds: tuple[int, ...]
     each: tuple[Mapping[str, float], ...]
-    scores: Mapping[str, NDArray[np.float64]]
+    means: Mapping[str, NDArray[np.float64]]
 
 
 def score_ladder(
@@ -82,7 +83,7 @@ def score_ladder(
             "pictures": plan.pictures,
             "seeds": list(plan.seeds),
             "test_images": len(test.samples),
-            "intervals": f"95 %, bootstrap over {units_of(test.samples).words()}; mean of the seeds",
+            "intervals": f"95 %, bootstrap over {over_runs(units_of(test.samples), len(plan.seeds))}",
         },
         "arms": [_arm_scores(one) for one in runs.values()],
         "comparisons": _comparisons(runs, baseline),
@@ -190,11 +191,12 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
     predictions = [_predictions(facts["found"]) for facts in found]
     scores = [evaluate(test, one, rng=stream(0, "ladder"), draws=1) for one in predictions]
     matched = [MatchedRun(test, one) for one in predictions]
+    resampled = resampled_scores(matched, rng=stream(0, "ladder"))
     return ArmRuns(
         arm,
         tuple(facts["seed"] for facts in found),
         tuple({m: getattr(score, m).value for m in METRICS} for score in scores),
-        resampled_scores(matched, rng=stream(0, "ladder")),
+        {m: mean_of_seeds(resampled[m], stream(0, f"ladder/{arm.name}")) for m in METRICS},
     )
 
 
@@ -203,14 +205,14 @@ def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
     return {
         "name": runs.arm.name,
         "seeds": [{"seed": seed, **each} for seed, each in zip(runs.seeds, runs.each, strict=True)],
-        **{metric: mean_estimate(runs.scores[metric]).to_json() for metric in METRICS},
+        **{metric: mean_estimate(runs.means[metric]).to_json() for metric in METRICS},
     }
 
 
 def _comparisons(runs: Mapping[str, ArmRuns], baseline: str) -> list[dict[str, Any]]:
     """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
     others = [name for name in runs if name != baseline]
-    found = [compare(runs[n].scores[COMPARED], runs[baseline].scores[COMPARED]) for n in others]
+    found = [compare(runs[n].means[COMPARED], runs[baseline].means[COMPARED]) for n in others]
     corrected = holm([one.p_value for one in found])
     return [
         {"first": name, "second": baseline, "metric": COMPARED, **one.to_json(), "p_holm": p}
@@ -219,29 +221,20 @@ def _comparisons(runs: Mapping[str, ArmRuns], baseline: str) -> list[dict[str, A
 
 
 def _equivalents(runs: Sequence[ArmRuns], photos: int) -> dict[str, Any]:
-    """Returns the learning curve of photos alone, and how many of them each other arm is worth.
-
-    Intervals are over images or sessions and, where there are several, seeds.
-    """
-    spread = {
-        one.arm.name: mean_of_seeds(one.scores[COMPARED], stream(0, f"ladder/{one.arm.name}"))
-        for one in runs
-    }
+    """Returns the learning curve of photos alone, and how many of them each other arm is worth."""
+    means = {one.arm.name: one.means[COMPARED] for one in runs}
     numbers = {one.arm.name: one.arm.photos(photos) for one in runs if _is_photos(one.arm)}
     names = sorted(numbers, key=lambda name: numbers[name])
     facts: dict[str, Any] = {
         "metric": COMPARED,
-        "curve": [
-            {"photos": numbers[n], **estimate(float(spread[n][0]), spread[n][1:]).to_json()}
-            for n in names
-        ],
+        "curve": [{"photos": numbers[n], **mean_estimate(means[n]).to_json()} for n in names],
         "worth": [],
     }
     if len(names) >= _LEAST_POINTS:
-        curve = np.stack([spread[name] for name in names])
+        curve = np.stack([means[name] for name in names])
         facts["worth"] = [
             {"arm": name, **real_equivalent([numbers[n] for n in names], curve, score).to_json()}
-            for name, score in spread.items()
+            for name, score in means.items()
             if name not in numbers
         ]
     return facts

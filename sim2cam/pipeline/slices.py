@@ -10,13 +10,11 @@ from typing import get_args
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.measure.detection import Detection
-from sim2cam.measure.slices import Judged, Slice, Trait, slices_of
+from sim2cam.measure.slices import SIDES_PX, VISIBLE, Judged, Slice, Trait, slices_of
 from sim2cam.measure.units import units_of
 from sim2cam.measure.verdicts import judge
 from sim2cam.seeds import stream
 
-_SIDES_PX = (16, 32, 64, 128, 256)
-_VISIBLE = (0.5, 0.8, 0.99)
 _GREYS = (64, 128, 192)
 _OCCLUSIONS = ("next to none", "a part", "most")
 
@@ -51,9 +49,9 @@ def _image_traits(sample: Sample) -> dict[str, Trait]:
 
 def _traits(label: ObjectLabel) -> dict[str, Trait]:
     x0, y0, x1, y1 = label.box_xyxy
-    traits = {"size": _bin(max(x1 - x0, y1 - y0), _SIDES_PX, " px")}
+    traits = {"size": _bin(max(x1 - x0, y1 - y0), SIDES_PX, " px")}
     if label.visible_fraction is not None:
-        traits["visible"] = _bin(label.visible_fraction, _VISIBLE, "")
+        traits["visible"] = _bin(label.visible_fraction, VISIBLE, "")
     if label.occlusion is not None:
         traits["occlusion"] = Trait(label.occlusion, _OCCLUSIONS[label.occlusion])
     if label.pose is not None:

@@ -205,12 +205,12 @@ def test_compare_is_paired_over_images():
     better, worse = MatchedRun(dataset, good), MatchedRun(dataset, bad)
     rng = np.random.default_rng(0)
     scores = resampled_scores([better, worse, worse, better], rng=rng, draws=400)["ap50"]
-    found = compare(scores[:1], scores[1:2])
+    found = compare(scores[0], scores[1])
     assert found.value > 0
     assert found.ci95[0] > 0
     alone = evaluate(dataset, good, rng=np.random.default_rng(0), draws=400).ap50.ci95
     assert found.ci95[1] - found.ci95[0] < alone[1] - alone[0]
-    same = compare(scores[:2], scores[2:])
+    same = compare(scores[:2].mean(axis=0), scores[2:].mean(axis=0))
     assert same.value == 0
     assert same.p_value == 1
     assert same.detectable is None

@@ -13,6 +13,7 @@ from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.parts import shares_at
 from sim2cam.models.pictures import BOXES, Tasks
+from sim2cam.models.training import batch_maker
 
 RULES = CropRules(crop_px=64)
 
@@ -91,6 +92,24 @@ def test_weights_are_shares_of_crops(make_dataset):
     made = maker(((bright, 3.0), (dark, 1.0)), batch=400, photometric=False).make(0)
     share = (made.rgb.reshape(400, -1).mean(axis=1) > 200).mean()
     assert share == pytest.approx(0.75, abs=0.06)
+
+
+def test_pictures_of_what_is_rare_come_up_as_often(make_dataset):
+    data = make_dataset("uneven", n=5)
+    for number, sample in enumerate(data.samples):
+        flat = np.full((128, 160, 3), 255 if number == 0 else 0, np.uint8)
+        write_bytes(sample.rgb, encode_png(flat))
+    kinds = ["disc" if number == 0 else "square" for number in range(5)]
+    samples = [
+        replace(sample, objects=tuple(replace(one, category=kind) for one in sample.objects))
+        for sample, kind in zip(data.samples, kinds, strict=True)
+    ]
+    parts = ((replace(data, samples=tuple(samples)), 1.0),)
+    config = TrainConfig(batch=400, crop_px=64, photometric=False, cache_bytes=1 << 24)
+    for balance, expected in (((), 0.2), (("category",), 0.5)):
+        batches = batch_maker(parts, data.categories, BOXES, replace(config, balance=balance))
+        share = (batches.make(0).rgb.reshape(400, -1).mean(axis=1) > 200).mean()
+        assert share == pytest.approx(expected, abs=0.06)
 
 
 def test_shares_turn_evenly_into_the_weights(make_dataset):

@@ -14,16 +14,17 @@ from sim2cam.adapt.reference.translator import ReferenceTranslator
 from sim2cam.adapt.reinhard import ReinhardTransfer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.translator import Translator, build_generator
+from sim2cam.cli.main import main
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.models import export
-from sim2cam.models.card import DetectorCard
+from sim2cam.models.card import DetectorCard, NoveltyLimit
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.detector import Detector
 from sim2cam.models.export import SURE, export_detector
-from sim2cam.models.prediction import LoadedDetector, load_detector, predict
+from sim2cam.models.prediction import LoadedDetector, load_detector, predict, save_detector
 from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.training.onnx import write_onnx
 
@@ -125,17 +126,46 @@ def test_a_transfer_without_a_network_is_refused(tmp_path):
     )
 
 
-def test_keypoints_and_masks_stay_out_of_the_graph():
-    network = Detector("nano", 2, torch.Generator().manual_seed(0), keypoints=3, masks=True).eval()
+def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsys):
+    rng = torch.Generator().manual_seed(0)
+    network = Detector("nano", 2, rng, keypoints=3, masks=True).eval()
+    with torch.no_grad():
+        network.where[1].bias[0] = 4.0
     card = DetectorCard(
-        "nano", ("a", "b"), 0, {}, (), keypoints={"a": ("x", "y", "z"), "b": ()}, masks=True
+        "nano", ("a", "b"), 0, {}, (), keypoints={"a": ("x", "y", "z"), "b": ()}, masks=True,
+        magnification=1.5,
+    )  # fmt: skip
+    weights, path = tmp_path / "weights.safetensors", tmp_path / "found.onnx"
+    save_detector(weights, network.state_dict(), card)
+    assert main(["export", str(weights), "--format", "onnx", "--out", str(path), "--json"]) == 0
+    told = capsys.readouterr()
+    rest = "not in the graph, which tells boxes, scores and labels alone; predict does"
+    assert json.loads(told.out)["lacks"] == [f"masks: {rest}", f"keypoints: {rest}"]
+    assert f"masks: {rest}.\nkeypoints: {rest}." in told.err
+    names = {one.name for one in onnx.load(path).graph.initializer}
+    assert not any(name.startswith(("network.keypoints", "network.masks")) for name in names)
+    rgb = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
+    boxes, scores, _ = run(path, rgb=rgb[None])
+    wanted = predict(load_detector(weights), rgb, scale=card.magnification)
+    assert wanted
+    assert wanted[0].mask is not None
+    overlap = pairwise_iou(
+        np.array([one.box_xyxy for one in wanted[:10]]), boxes[scores > 0].astype(np.float64)
     )
-    graph = export.DetectorGraph(LoadedDetector(network, card))
-    assert not any(
-        name.startswith(("network.keypoints", "network.masks")) for name in graph.state_dict()
-    )
-    assert network.keypoints is not None
-    assert graph(torch.zeros(1, 64, 96, 3, dtype=torch.uint8))[0].shape == (SURE, 4)
+    found = overlap.max(axis=1) > 0.9
+    assert found[0]
+    assert found.mean() >= 0.8  # a box goes for a surer one's sake, also where that one goes
+
+
+def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():
+    card = DetectorCard("nano", ("a",), 0, {}, (), keypoints={"a": ()})
+    assert export._lacks(card) == ()
+    known = KnownObject(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
+    limit = NoveltyLimit(3.0, 0.05, 19, "held-out pictures", 160)
+    more = export._lacks(replace(card, objects={"a": known}, novelty=limit))
+    assert [words.split(":")[0] for words in more] == [
+        "poses", "how unlike what was trained on a picture is"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("reader", [True, False])

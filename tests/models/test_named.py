@@ -5,11 +5,13 @@ they are stood in for.
 import itertools
 from dataclasses import replace
 from types import SimpleNamespace
+from urllib.error import URLError
 
 import cv2
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 
@@ -34,6 +36,7 @@ from sim2cam.models.named_network import (
 )
 from sim2cam.models.pictures import Tasks, read_picture
 from sim2cam.models.prediction import load_detector, look, own_detector
+from sim2cam.models.pretrained import begin_pretrained
 from sim2cam.models.selection import look_without_labels
 from sim2cam.models.training import read_metrics, train_detector
 from sim2cam.models.trust import measure_trust
@@ -437,6 +440,62 @@ def test_models_of_torchvision_train_and_look(data, tmp_path, name):
         assert 0 <= y0 < y1 <= 128
 
 
+def begun(tmp_path, data, name, **values):
+    run = tmp_path / f"run {len([*tmp_path.iterdir()])}"
+    config = settings(name, steps=1, learning_rate=1e-12, weight_decay=0.0, **values)
+    train_detector(((data, 1.0),), config, run, checkpoint_s=1e9)
+    return load_detector(run / "weights.safetensors").network.model.state_dict()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_training_begins_with_pretrained_weights(data, tmp_path, whole):
+    other = named_model("fcn_tiny", 90, generator(5))  # of other categories
+    source = other if whole else other.backbone
+    save_file(source.state_dict(), tmp_path / "tiny.safetensors")
+    found = begun(tmp_path, data, "fcn_tiny", pretrained=str(tmp_path / "tiny.safetensors"))
+    wanted = other.state_dict()
+    weights = [n for n in wanted if n.startswith("backbone.") and n.endswith(".weight")]
+    assert weights
+    for name in weights:
+        assert torch.allclose(found[name], wanted[name], atol=1e-3), name
+    scratch = begun(tmp_path, data, "fcn_tiny")
+    assert not torch.allclose(scratch["backbone.0.weight"], wanted["backbone.0.weight"], atol=1e-3)
+    head = "classifier.4.weight"
+    assert found[head].shape == scratch[head].shape != wanted[head].shape
+    assert torch.equal(found[head], scratch[head])
+    taken = torch.allclose(found["classifier.0.weight"], wanted["classifier.0.weight"], atol=1e-3)
+    assert taken == whole
+
+
+def test_pretrained_weights_that_do_not_fit_are_refused(tmp_path):
+    model, path = named_model("fcn_tiny", 2, generator()), tmp_path / "w.safetensors"
+    with pytest.raises(CheckpointError, match=r"w\.safetensors: no such weights\. Check the path"):
+        begin_pretrained(model, str(path))
+    path.write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="not a whole safetensors file"):
+        begin_pretrained(model, str(path))
+    save_file({"backbone.0.weight": torch.zeros(16, 3, 3, 3)}, path)
+    with pytest.raises(
+        CheckpointError, match="less than half of the architecture's backbone is in"
+    ):
+        begin_pretrained(model, str(path))
+
+
+def test_without_a_network_the_file_to_download_is_told(monkeypatch, tmp_path):
+    def refuse(*_, **__):
+        raise URLError("no route to host")
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr("torch.hub.urlopen", refuse)
+    with pytest.raises(BackendError) as caught:
+        begin_pretrained(named_model("fcn_tiny", 2, generator()), "ResNet50_Weights.IMAGENET1K_V2")
+    assert str(caught.value) == (
+        "pretrained ResNet50_Weights.IMAGENET1K_V2 cannot be downloaded (<urlopen error no route to host>). Download "
+        "https://download.pytorch.org/models/resnet50-11ad3fa6.pth where there is a network, and put it into "
+        f"{tmp_path}/hub/checkpoints."
+    )
+
+
 def test_weights_come_from_the_generator_alone():
     state = torch.get_rng_state()
     one, same, other = (
@@ -462,6 +521,8 @@ def test_weights_come_from_the_generator_alone():
         ({"architecture": PIXELS}, f"{PIXELS} learns masks: set masks = true in the recipe's [train], or take "
          "another architecture"),
         ({"architecture": "keypointrcnn_resnet50_fpn"}, "keypointrcnn_resnet50_fpn learns keypoints: set key"),
+        ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file, or a name of"),
+        ({"architecture": "nano", "pretrained": "w.safetensors"}, "pretrained: nano is one of sim2cam's own architectures,"),
         ({"batch": 1}, "fcos_resnet50_fpn normalizes over batches: batch must be 2 or more, not 1"),
     ],
 )  # fmt: skip

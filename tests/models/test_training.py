@@ -366,6 +366,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
             "first_weights must be 0 or more, and one above 0, not (0.0,)",
         ),
         ({"ema_decay": -0.5}, "ema_decay must be 0 or more and below 1, not -0.5"),
+        ({"balance": ("sizes",)}, "balance by 'sizes' is not known. Did you mean 'size'? Allowed: category, size, visible"),
         ({"patience": -1}, "patience must be 0 or more, not -1"),
         (
             {"fine_tuning": FineTuning(residual=True), "adapt": Adaptation("coral")},

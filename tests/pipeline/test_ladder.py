@@ -91,7 +91,7 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     }
     assert [c["first"] for c in scores["comparisons"]] == ["+ transfer", "real only"]
     assert scores["equivalents"]["worth"] == []  # a curve needs two points
-    over = "95 %, bootstrap over 12 scenes of 24 images; mean of the seeds"
+    over = "95 %, bootstrap over the seeds and 12 scenes of 24 images"
     assert scores["protocol"]["intervals"] == over
 
     path = results / "randomized-1.json"
@@ -242,6 +242,24 @@ def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
     assert worth["ci95"] == pytest.approx([10, 10])
     same = next(c for c in scores["comparisons"] if c["first"] == "real-10")
     assert (same["value"], same["detectable"]) == (0, None)
+
+
+def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
+    lucky, steady = Arm("lucky", ("lucky",)), Arm("randomized", ("randomized",))
+    for seed, every in enumerate((2, 2, 20)):
+        write_predictions(tmp_path, lucky, seed, captures.test, every)
+        write_predictions(tmp_path, steady, seed, captures.test, 2)
+    for arm in (lucky, steady):  # of one arm and all of its seeds, the data are the same
+        for path in (result_file(tmp_path, arm, seed) for seed in range(3)):
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"data": []}))
+    plan = replace(PLAN, arms=(lucky, steady), seeds=(0, 1, 2))
+    scores = score_ladder(plan, captures, tmp_path, baseline="randomized")
+    luck, rest = (arm["ap50"]["ci95"] for arm in scores["arms"])
+    assert luck[1] - luck[0] > 2 * (rest[1] - rest[0])
+    (found,) = scores["comparisons"]
+    assert found["value"] > 0.1
+    assert found["ci95"][0] <= 0.01
+    assert found["p_holm"] > 0.05
 
 
 def test_a_folder_of_something_else_is_refused(captures, tmp_path):
