@@ -36,10 +36,15 @@ def weights(sim, bare_weights, tmp_path_factory):
     """The weights that ship, as if they had been trained on four of the renders, magnified."""
     shipped = load_detector(bare_weights)
     path = tmp_path_factory.mktemp("trusted") / "weights.safetensors"
-    config = TrainConfig(crop_px=64, scale_range=(3.0, 5.0))  # dice of 8 px are not found
+    config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # dice of 8 px are not found
     parts, held = set_aside([sim], 0.85, np.random.default_rng(0))
     trained = ((parts[0], 1.0),)
-    card = replace(shipped.card, magnification=4.0, sizes_px=trained_sizes(trained, config))
+    card = replace(
+        shipped.card,
+        magnification=4.0,
+        sizes_px=trained_sizes(trained, config),
+        config=shipped.card.config | {"scale_range": config.scale_range},
+    )
     save_detector(path, shipped.network.state_dict(), card)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trust, "CROPS", 64)
