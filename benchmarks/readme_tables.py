@@ -20,6 +20,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -465,9 +466,10 @@ def _range(seconds: dict[str, float]) -> str:
 def _recipe_row(recipe: dict[str, Any]) -> str:
     covered, reasons = recipe["coverage"], recipe["rejections"]
     bent = covered["bent"]
+    reason = shorten(max(reasons, key=reasons.get), 60, placeholder=" …") if reasons else "—"
     cells = (
         recipe["name"], f"{recipe['samples']:,}", f"{recipe['objects']:,}", len(recipe["problems"]),
-        f"{100 * recipe['rejected_share']:.1f} %", max(reasons, key=reasons.get) if reasons else "—",
+        f"{100 * recipe['rejected_share']:.1f} %", reason,
         f"{covered['empty']} of {covered['bins']}",
         f"{bent['factor']} by {100 * bent['total_variation']:.0f} %",
     )  # fmt: skip
