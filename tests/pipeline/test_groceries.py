@@ -6,8 +6,8 @@ from sim2cam.render.physics.settling import settle
 
 
 def test_few_drafts_are_thrown_away():
-    """Tins without what is in them rolled for metres: 18 of 66 drafts were thrown away."""
+    """Tins without what is in them rolled for metres: a quarter of all drafts was thrown away."""
     recipe = load_recipe("groceries")
-    drafts = (recipe.composed(draw(recipe.domain, 0, index, views=1)) for index in range(16))
+    drafts = (recipe.composed(draw(recipe.domain, 0, index, views=1)) for index in range(32))
     rejections = [settle(draft)[1].rejection for draft in drafts]
-    assert sum(why is not None for why in rejections) <= 1
+    assert sum(why is not None for why in rejections) <= 6
