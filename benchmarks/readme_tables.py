@@ -101,7 +101,7 @@ def lmo_table(results: dict[str, Any] | None) -> str:
         f"|---|---|---|{'---|' * len(POSES)}",
     ]
     if not results:
-        return "\n".join([*lines, f"| not run |{' |' * (2 + len(POSES))}"])
+        return _not_run(lines)
     scores = results["scores"]
     poses = scores["poses"]
     rows = {"all": (sum(poses["instances"].values()), scores["ap50"], poses["mean"])}
@@ -154,7 +154,7 @@ def adapt_table(results: dict[str, Any] | None) -> str:
         f"|{'---|' * (6 + len(sides))}",
     ]
     if not cases:
-        return "\n".join([*lines, f"| not run |{' |' * (5 + len(sides))}"])
+        return _not_run(lines)
     return "\n".join(lines + [_adapt_row(case) for case in cases])
 
 
@@ -169,7 +169,7 @@ def predict_table(results: dict[str, Any] | None) -> str:
         f"|{'---|' * 7}",
     ]
     if not results:
-        return "\n".join([*lines, f"| not run |{' |' * 6}"])
+        return _not_run(lines)
     cases = {(case["name"], case["device"], case["cores"]): case for case in results["cases"]}
     weights = {case["name"]: case["weights"] for case in results["cases"]}
     columns = (
@@ -201,7 +201,7 @@ def worlds_table(results: dict[str, Any] | None) -> str:
         f"|{'---|' * 8}",
     ]
     if not results:
-        return "\n".join([*lines, f"| not run |{' |' * 7}"])
+        return _not_run(lines)
     return "\n".join([*lines, *map(_recipe_row, results["recipes"])])
 
 
@@ -216,7 +216,7 @@ def rest_table(results: dict[str, Any] | None) -> str:
         f"|{'---|' * 9}",
     ]
     if not results:
-        return "\n".join([*lines, f"| not run |{' |' * 8}"])
+        return _not_run(lines)
     found = results["recipes"]
     counts = {
         name: sum(one[name] for one in found.values())
@@ -254,7 +254,7 @@ def gap_table(results: dict[str, Any] | None) -> str:
     lines = [f"| the camera's steps up to | {' | '.join(heads or GAPS.values())} |"]
     lines.append(f"|---|{'---|' * (len(heads) or len(GAPS))}")
     if not cameras:
-        return "\n".join([*lines, f"| not run |{' |' * len(GAPS)}"])
+        return _not_run(lines)
     for steps in zip(*(one["steps"] for one in cameras), strict=True):
         gaps = [{**step, "detail": step["aspects"]["detail"]} for step in steps]
         cells = [_score(gap[key]) for gap in gaps for key in GAPS]
@@ -363,7 +363,7 @@ def calibrate_table(results: dict[str, Any] | None) -> str:
         f"|{'---|' * 5}",
     ]
     if not found:
-        return "\n".join([*lines, f"| not run |{' |' * 4}"])
+        return _not_run(lines)
     return "\n".join(
         [
             *lines,
@@ -461,6 +461,12 @@ def _adapt_row(case: dict[str, Any]) -> str:
 
 def _range(seconds: dict[str, float]) -> str:
     return f"{seconds['median']:.2f} ({seconds['least']:.2f}–{seconds['most']:.2f})"
+
+
+def _not_run(head: list[str]) -> str:
+    """Returns a table that has a head and nothing to show."""
+    columns = head[0].count("|") - 1
+    return "\n".join([*head, f"| not run |{' |' * (columns - 1)}"])
 
 
 def _recipe_row(recipe: dict[str, Any]) -> str:
