@@ -12,8 +12,8 @@ from scipy.stats import mannwhitneyu
 from sim2cam.adapt.certificate.certificate import SetCertificate
 from sim2cam.adapt.frame import Transfer
 from sim2cam.adapt.selection import Candidate, Parts
-from sim2cam.adapt.translation import JPEG_QUALITY, Jury, numbered, translate_all
-from sim2cam.images import decode_jpeg, encode_jpeg, read_rgb
+from sim2cam.adapt.translation import Jury, encode_as, numbered, translate_all
+from sim2cam.images import decode_picture, read_rgb
 from sim2cam.measure.look import look
 from sim2cam.measure.sets import Scale, scale_of, sliced_value
 from sim2cam.seeds import stream
@@ -96,8 +96,8 @@ class Contest:
 
     @cached_property
     def _renders(self) -> Floats:
-        renders = (read_rgb(sample.rgb) for sample in self.parts.sim_aside.samples)
-        return np.array([look(decode_jpeg(encode_jpeg(rgb, JPEG_QUALITY))) for rgb in renders])
+        paths = [sample.rgb for sample in self.parts.sim_aside.samples]
+        return np.array([look(decode_picture(encode_as(path, read_rgb(path)))) for path in paths])
 
 
 def _middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +18,12 @@ from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.dataset.sample import Sample
-from sim2cam.dataset.writer import PictureSuffix
 from sim2cam.images import (
-    decode_jpeg,
-    decode_png,
+    LOSSLESS,
+    decode_picture,
     encode_jpeg,
     encode_layers,
+    encode_png,
     read_layers,
 )
 from sim2cam.seeds import stream
@@ -56,14 +57,12 @@ class Translated:
     """A translated picture.
 
     Attributes:
-        file: a JPEG; a PNG where the sample is of 16 bits or transparent.
-        suffix: of the file's name.
+        file: a JPEG; a PNG where the sample is one, or of 16 bits or transparent.
         pair: the picture that it was made from, and it as the file has it.
         certificate: what was measured of it.
     """
 
     file: bytes
-    suffix: PictureSuffix
     pair: Pair
     certificate: PictureCertificate
 
@@ -145,9 +144,9 @@ def translate(
     """
     frame = read_frame(sample)
     made = transfer.apply(frame, rng)
-    file, suffix, rgb = _written(sample, made, made.astype(np.int16) - frame.rgb)
+    file = _written(sample, made, made.astype(np.int16) - frame.rgb)
     regions = regions_of(sample.objects, frame.ids, frame.rgb.shape)
-    pair = Pair(frame.rgb, rgb, regions, frame.ids)
+    pair = Pair(frame.rgb, decode_picture(file), regions, frame.ids)
     certificate = certify(
         name,
         pair,
@@ -156,7 +155,13 @@ def translate(
         judges=jury.judges,
         earlier=earlier,
     )
-    return Translated(file, suffix, pair, certificate)
+    return Translated(file, pair, certificate)
+
+
+def encode_as(path: Path, rgb: NDArray[np.uint8]) -> bytes:
+    """Returns the file of a picture (h, w, 3): a PNG where another one's file keeps every level."""
+    is_kept = path.suffix.lower() in LOSSLESS
+    return encode_png(rgb) if is_kept else encode_jpeg(rgb, JPEG_QUALITY)
 
 
 def frames_between(one: Sample, other: Sample) -> int:
@@ -189,13 +194,9 @@ def _earlier(sample: Sample, last: tuple[Sample, Pair] | None) -> Earlier | str:
     return Earlier(last[1], flow)
 
 
-def _written(
-    sample: Sample, made: NDArray[np.uint8], change: NDArray[np.int16]
-) -> tuple[bytes, PictureSuffix, NDArray[np.uint8]]:
-    """Returns the file of a translation, its suffix, and the picture (h, w, 3) in it."""
+def _written(sample: Sample, made: NDArray[np.uint8], change: NDArray[np.int16]) -> bytes:
+    """Returns the file of a translation; it loses nothing where the sample's own does not."""
     layers = read_layers(sample.rgb)
-    if layers is None:
-        jpeg = encode_jpeg(made, JPEG_QUALITY)
-        return jpeg, ".jpg", decode_jpeg(jpeg)
-    png = encode_layers(layers.changed(change))
-    return png, ".png", decode_png(png)
+    if layers is not None:
+        return encode_layers(layers.changed(change))
+    return encode_as(sample.rgb, made)

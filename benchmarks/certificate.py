@@ -35,7 +35,7 @@ from sim2cam.adapt.translation import JPEG_QUALITY
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
-from sim2cam.images import decode_jpeg, digest_of, encode_jpeg
+from sim2cam.images import decode_picture, digest_of, encode_jpeg
 from sim2cam.measure.detection import Detection
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
@@ -151,7 +151,7 @@ def _certificate(
     name: str, change: Change, index: int, subject: Subject, limits: Limits, judges: Judges
 ) -> PictureCertificate:
     rng = stream(SEED, f"certificate/{name}", scene_index=index)
-    after = decode_jpeg(encode_jpeg(change(subject, rng), JPEG_QUALITY))
+    after = decode_picture(encode_jpeg(change(subject, rng), JPEG_QUALITY))
     regions = regions_of(subject.objects, subject.ids, subject.rgb.shape)
     pair = Pair(subject.rgb, after, regions, subject.ids)
     boxes = [label.box_xyxy for label in subject.objects]

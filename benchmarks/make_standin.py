@@ -127,7 +127,7 @@ def expose(unit: Exposed) -> Path:
 def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
     """Returns the JPEG file of a path-traced picture."""
     draw = functools.partial(Tracer(scene).trace, paths=SAMPLES, seed=seed)
-    return take(color_through(optics_of(camera), draw), camera.sensor).jpeg
+    return take(color_through(optics_of(camera), draw), camera.sensor).file
 
 
 def is_clear(label: ObjectLabel) -> bool:

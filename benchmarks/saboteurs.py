@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import ObjectLabel
-from sim2cam.images import LINEAR, decode_jpeg, encode_jpeg
+from sim2cam.images import LINEAR, decode_picture, encode_jpeg
 
 Rgb = NDArray[np.uint8]
 
@@ -163,7 +163,7 @@ def add_noise(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 def compress(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Returns the picture after another JPEG of quality 55 to 97."""
-    return decode_jpeg(encode_jpeg(subject.rgb, int(rng.integers(55, 98))))
+    return decode_picture(encode_jpeg(subject.rgb, int(rng.integers(55, 98))))
 
 
 SABOTEURS: dict[str, Change] = {

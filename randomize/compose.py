@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -38,6 +38,7 @@ _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
 _AS_TOLD = 1.0  # numbers of two bodies multiply: what lies on this rubs and bounces by its own
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
+_NUMBERS: Mapping[str, Callable[[Any], int | float]] = {"int": int, "float": float}
 
 
 def compose(
@@ -219,14 +220,20 @@ def _depth_camera(drawn: Draw, view: int) -> AnyDepthCamera | None:
     return _given(drawn, path, DEPTH_CAMERAS[drawn.text(f"{path}/kind")])
 
 
+def _fields(drawn: Draw, path: str, kind: type[Any]) -> dict[str, Any]:
+    """Returns what was drawn of a part of a camera, by the names of its fields."""
+    found: dict[str, Any] = {}
+    for field in fields(kind):
+        value = drawn.values.get(f"{path}/{field.name}")
+        if value is not None:
+            number = _NUMBERS.get(str(field.type))
+            found[field.name] = number(value) if number else value
+    return found
+
+
 def _given(drawn: Draw, path: str, kind: type[Part]) -> Part:
     """Returns a part of a camera of what was drawn of it; the rest is as that kind has it."""
-    given: dict[str, Any] = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        value = drawn.values.get(f"{path}/{field.name}")
-        if value is not None and field.name != "kind":
-            given[field.name] = int(value) if field.type == "int" else value
-    return kind(**given)
+    return kind(**_fields(drawn, path, kind))
 
 
 def _part(drawn: Draw, path: str, kind: type[Part]) -> Part | None:
@@ -281,25 +288,10 @@ _BENDS = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4"
 
 
 def _sensor(drawn: Draw, view: int) -> Sensor:
-    exposure, sensor = f"exposure/{view}", f"sensor/{view}"
     return Sensor(
-        exposure_ev=drawn.number(f"{exposure}/exposure_ev"),
-        red_gain=drawn.number(f"{exposure}/red_gain"),
-        blue_gain=drawn.number(f"{exposure}/blue_gain"),
-        vignetting=drawn.number(f"{sensor}/vignetting"),
-        blur_px=drawn.number(f"{sensor}/blur_px"),
-        full_well_e=drawn.number(f"{sensor}/full_well_e"),
-        read_noise_e=drawn.number(f"{sensor}/read_noise_e"),
-        denoise=drawn.number(f"{sensor}/denoise"),
-        tone_contrast=drawn.number(f"{sensor}/tone_contrast"),
-        saturation=drawn.number(f"{sensor}/saturation"),
-        sharpening=drawn.number(f"{sensor}/sharpening"),
-        jpeg_quality=drawn.count(f"{sensor}/jpeg_quality"),
-        noise_seed=drawn.count(f"{sensor}/noise_seed"),
+        **_fields(drawn, f"exposure/{view}", Sensor),
+        **_fields(drawn, f"sensor/{view}", Sensor),
         mosaic=_part(drawn, f"mosaic/{view}", Mosaic),
         processing=_part(drawn, f"processing/{view}", Processing),
         automatics=_part(drawn, f"automatics/{view}", Automatics),
-        red_response=drawn.number_or(f"{sensor}/red_response", 1.0),
-        blue_response=drawn.number_or(f"{sensor}/blue_response", 1.0),
-        tone_shoulder=drawn.number_or(f"{sensor}/tone_shoulder", Sensor.tone_shoulder),
     )

@@ -837,7 +837,7 @@ class Exposure:
 class SensorFactors:
     """Noise, sharpness, tone and compression; see ``scene.sensor.Sensor``.
 
-    Responses that are left out are 1, and the shoulder is as it is there.
+    Responses that are left out are 1; the shoulder and the format are as they are there.
     """
 
     vignetting: Distribution
@@ -853,6 +853,7 @@ class SensorFactors:
     red_response: Distribution | None = None
     blue_response: Distribution | None = None
     tone_shoulder: Distribution | None = None
+    file_format: Distribution | None = None
 
 
 @dataclass(frozen=True)

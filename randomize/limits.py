@@ -32,7 +32,7 @@ from sim2cam.scene.material import TEXTURE_FAMILIES
 from sim2cam.scene.objects import TURNABLE_FACES
 from sim2cam.scene.packages import MOST_LETTERS, can_say
 from sim2cam.scene.picture_facts import NO_PICTURE
-from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, Subsampling
+from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, FileFormat, Subsampling
 from sim2cam.scene.twisty import FACES as TURNING_FACES
 from sim2cam.scene.twisty import SCRAMBLES
 
@@ -56,6 +56,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "pattern": get_args(BayerPattern),
     "demosaic": get_args(Demosaic),
     "jpeg_subsampling": get_args(Subsampling),
+    "file_format": get_args(FileFormat),
 }
 _NEEDED = {
     "die_count": ("layout.same_look", "die", "die_color", "die_surface"),

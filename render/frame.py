@@ -50,7 +50,7 @@ class Frame:
     """A picture and its ground truth, pixel by pixel through the same lens and shutter.
 
     Attributes:
-        jpeg: the picture's file.
+        picture: its file.
         channels: what was asked for, as ``dataset.channels`` says; flows only with other frames.
         objects: labels of every object with at least one visible pixel.
         occlusions: which of them hide which; None when not asked for.
@@ -59,7 +59,7 @@ class Frame:
         settings: what the camera's automatics chose, for the next frame.
     """
 
-    jpeg: bytes
+    picture: bytes
     channels: Mapping[ChannelName, NDArray[Any]]
     objects: tuple[ObjectLabel, ...]
     occlusions: tuple[Occlusion, ...] | None
@@ -108,7 +108,7 @@ def shoot(
         channels |= of_pair
     hiding = occlusions_among(objects, ids, shot.drawn["cover"]) if "occlusions" in wanted else None
     return Frame(
-        jpeg=photo.jpeg,
+        picture=photo.file,
         channels={name: channels[name] for name in CHANNELS if name in wanted and name in channels},
         objects=objects,
         occlusions=hiding,
@@ -210,11 +210,11 @@ def _right(
     eye = right_eye(left.camera)
     exposure = expose(left.scene, eye, rasterizer, _SEEN)
     haze = left.scene.environment.haze
-    jpeg = _photo(exposure, haze, eye, Earlier(settings, 0.0)).jpeg
+    picture = _photo(exposure, haze, eye, Earlier(settings, 0.0)).file
     if not ("disparity" in wanted or "shared" in wanted):
-        return jpeg, {}
+        return picture, {}
     truth = stereo_truth(left, Shot(left.scene, eye, exposure.truth))
-    return jpeg, {"disparity": truth.disparity, "shared": truth.shared}
+    return picture, {"disparity": truth.disparity, "shared": truth.shared}
 
 
 def _coordinates(shot: Shot, ids: NDArray[np.uint16]) -> NDArray[np.float32]:

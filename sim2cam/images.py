@@ -28,6 +28,8 @@ MAX_PIXELS = 64_000_000
 TEXTURE_PX = 16384
 """Both sides of the largest texture that is opened."""
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+LOSSLESS = (".png", ".bmp", ".tif", ".tiff")
+"""Of files that keep every level; a TIFF that holds a JPEG is taken for one of them."""
 SKY_SUFFIXES = (".hdr", *SUFFIXES)
 VIDEO_SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
 LINEAR = np.array(
@@ -362,12 +364,20 @@ def encode_jpeg(
     return _encode(".jpg", bgr, options)
 
 
-def decode_jpeg(data: bytes) -> NDArray[np.uint8]:
-    """Returns the RGB image (height, width, 3) of a JPEG file that this module encoded.
+def suffix_of(data: bytes) -> Literal[".jpg", ".png"]:
+    """Returns how the name of a picture's file ends, of a JPEG or PNG that this module encoded."""
+    return ".png" if data.startswith(b"\x89PNG") else ".jpg"
+
+
+def decode_picture(data: bytes) -> NDArray[np.uint8]:
+    """Returns the RGB image (height, width, 3) of a JPEG or PNG file that this module encoded.
 
     Raises:
-        ValueError: the bytes are not an image.
+        ValueError: the bytes are neither, or not whole.
     """
+    if suffix_of(data) == ".png":
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+            return _opaque(image)
     decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if decoded is None:
         raise ValueError(f"{len(data)} bytes that are not a JPEG file")
@@ -379,16 +389,6 @@ def encode_layers(layers: Layers) -> bytes:
     bgr = layers.rgb[..., ::-1]
     pixels = bgr if layers.alpha is None else np.dstack([bgr, layers.alpha])
     return _encode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
-
-
-def decode_png(data: bytes) -> NDArray[np.uint8]:
-    """Returns the image (height, width, 3) of a PNG file, as ``read_rgb`` would from a disk.
-
-    Raises:
-        OSError: the bytes are not a whole image.
-    """
-    with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
-        return _opaque(image)
 
 
 def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:

@@ -16,8 +16,7 @@ from sim2cam import images
 from sim2cam.errors import InputError, OutputError
 from sim2cam.images import (
     Layers,
-    decode_jpeg,
-    decode_png,
+    decode_picture,
     encode_jpeg,
     encode_layers,
     encode_png,
@@ -125,7 +124,7 @@ def test_layers_come_back_whole(tmp_path, dtype, has_alpha):
     data = encode_layers(before)
     (tmp_path / "a.png").write_bytes(data)
     after = read_layers(tmp_path / "a.png")
-    assert np.array_equal(decode_png(data), read_rgb(tmp_path / "a.png"))
+    assert np.array_equal(decode_picture(data), read_rgb(tmp_path / "a.png"))
     if dtype == np.uint8 and not has_alpha:
         assert after is None  # read_rgb tells all of it
     else:
@@ -231,7 +230,7 @@ def test_eight_bits_are_no_depth(tmp_path):
 
 def test_jpeg_keeps_colours_and_order():
     red = np.full((16, 16, 3), (200, 30, 60), np.uint8)
-    back = decode_jpeg(encode_jpeg(red, 95))
+    back = decode_picture(encode_jpeg(red, 95))
     assert np.abs(back.astype(int) - red).max() <= 4
     rough, fine = (len(encode_jpeg(picture(), quality)) for quality in (10, 95))
     assert rough < fine
@@ -239,7 +238,7 @@ def test_jpeg_keeps_colours_and_order():
 
 def test_bytes_that_are_no_jpeg():
     with pytest.raises(ValueError, match="3 bytes that are not a JPEG file"):
-        decode_jpeg(b"abc")
+        decode_picture(b"abc")
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def _shown(light: NDArray[np.float32], sensor: Sensor) -> NDArray[np.uint8]:
     """Returns a picture (h, w, 3) in which light of 1 is white."""
     exposure = float(np.log2(1 / choose(light, None).gain))
     exposed = replace(sensor, exposure_ev=exposure, vignetting=0.0)
-    return images.decode_jpeg(take(light.copy(), exposed).jpeg)
+    return images.decode_picture(take(light.copy(), exposed).file)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The sensor: linear radiance to the bytes of a JPEG, in the order a camera does it.
+"""The sensor: linear radiance to the bytes of a file, in the order a camera does it.
 
 Light falls off towards the corners and is blurred; the meter chooses the exposure; electrons are
 counted with their noise (EMVA 1288), in all colours or behind a mosaic of filters, whose colours are
@@ -32,12 +32,12 @@ class Photo:
     """What a camera writes.
 
     Attributes:
-        jpeg: the picture's file.
+        file: the picture's.
         raw: (h, w) uint16, what its pixels counted; None without a mosaic.
         settings: what its automatics chose.
     """
 
-    jpeg: bytes
+    file: bytes
     raw: NDArray[np.uint16] | None
     settings: Settings
 
@@ -51,13 +51,19 @@ def take(radiance: Floats, sensor: Sensor, earlier: Earlier | None = None) -> Ph
         earlier: what the camera's automatics chose before; None for a first picture.
     """
     picture, raw, settings = _taken(radiance, sensor, earlier)
-    subsampling = (sensor.processing or Processing()).jpeg_subsampling
-    return Photo(images.encode_jpeg(picture, sensor.jpeg_quality, subsampling), raw, settings)
+    return Photo(_encoded(picture, sensor), raw, settings)
 
 
 def develop(radiance: Floats, sensor: Sensor) -> NDArray[np.uint8]:
     """Returns the picture (h, w, 3) RGB uint8 of a first photo before compression; see ``take``."""
     return _taken(radiance, sensor, None)[0]
+
+
+def _encoded(picture: NDArray[np.uint8], sensor: Sensor) -> bytes:
+    if sensor.file_format == "png":
+        return images.encode_png(picture)
+    subsampling = (sensor.processing or Processing()).jpeg_subsampling
+    return images.encode_jpeg(picture, sensor.jpeg_quality, subsampling)
 
 
 def _taken(

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -31,8 +31,6 @@ from sim2cam.dataset.sample import ObjectLabel, Origin
 from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import OutputError
 from sim2cam.geometry.masks import RunLengths
-
-PictureSuffix = Literal[".jpg", ".png"]
 
 FORMAT_VERSION = 1
 SAMPLES_PER_SHARD = 16
@@ -63,7 +61,6 @@ class NewSample:
         facts: everything else that is recorded (scene_index, lens, parent, ...).
         tracks: points of the film that it belongs to; None without any.
         is_rejected: its picture is kept aside, and it is no sample of the set.
-        suffix: of the picture's file.
     """
 
     index: int
@@ -77,7 +74,6 @@ class NewSample:
     tracks: Tracks | None = None
     right: bytes | None = None
     is_rejected: bool = False
-    suffix: PictureSuffix = ".jpg"
 
 
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
@@ -210,9 +206,9 @@ def _fill_shard(
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
     folder = "rejected" if sample.is_rejected else "rgb"
-    files = {f"{folder}/{name}{sample.suffix}": sample.picture}
+    files = {f"{folder}/{name}{images.suffix_of(sample.picture)}": sample.picture}
     if sample.right is not None:
-        files[f"right/{name}.jpg"] = sample.right
+        files[f"right/{name}{images.suffix_of(sample.right)}"] = sample.right
     for channel, values in sample.channels.items():
         files[f"{channel}/{name}.png"] = encode(channel, values)
     if sample.tracks is not None:

@@ -91,4 +91,4 @@ def _picture(
     scene, _ = settle(draft)
     drawing = rasterizer()
     drawing.load(scene)
-    return images.decode_jpeg(shoot(scene, scene.cameras[0], drawing, _BESIDE).jpeg)
+    return images.decode_picture(shoot(scene, scene.cameras[0], drawing, _BESIDE).picture)

@@ -250,7 +250,7 @@ def _pictures(scene: Scene, camera: Camera, ways: Sequence[tuple[Step, ...]]) ->
             gathered[bends] = expose(scene, formed, drawing, ("depth_m", "bodies"))
         light = light_on_sensor(gathered[bends], scene.environment.haze, formed)
         if "jpeg" in steps:
-            yield images.decode_jpeg(take(light, formed.sensor).jpeg)
+            yield images.decode_picture(take(light, formed.sensor).file)
         else:
             yield develop(light, formed.sensor)
 

@@ -337,7 +337,7 @@ def _sample(
         facts["gains"] = Gains(exposure=chosen.gain, red=chosen.red, blue=chosen.blue)
     return NewSample(
         index=settled.index * recipe.render.samples + view * len(settled.film) + number,
-        picture=frame.jpeg,
+        picture=frame.picture,
         width=camera.width,
         height=camera.height,
         origin="sim",

@@ -1,7 +1,7 @@
 """Regression scenes: settled scenes kept as files with what was seen in them, rendered again later.
 
 A case is two files of one name: ``NAME.json`` with the scene, the view, its labels and how far both
-may move, and ``NAME.jpg``, the picture. Meshes and pictures of surfaces and skies are copied to
+may move, and the picture, ``NAME.jpg`` or ``NAME.png`` as its camera writes it. Meshes and pictures of surfaces and skies are copied to
 ``files/`` beside the cases. Of a film, a case is one picture, at its time.
 """
 
@@ -151,7 +151,7 @@ def add_case(
     follows = found.moment is not None and found.moment.frame > 0
     gains = found.gains if follows else None
     case = Case(scene, int(raw.line.get("view", 0)), labels, note=note, gains=gains)
-    images.write_bytes(target.with_suffix(".jpg"), found.rgb.read_bytes())
+    images.write_bytes(target.with_suffix(found.rgb.suffix), found.rgb.read_bytes())
     _write_case(target, case)
     return target
 
@@ -179,7 +179,7 @@ def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome | Broken
             yield Broken(path.stem, str(error))
             continue
         if renew and outcome.moved:
-            images.write_bytes(path.with_suffix(".jpg"), frame.jpeg)
+            images.write_bytes(_picture_of(path, case), frame.picture)
             _write_case(path, replace(case, objects=frame.objects))
         yield outcome
 
@@ -255,9 +255,15 @@ def _shot(case: Case, path: Path) -> Frame:
     return shoot(scene, scene.cameras[case.view], drawing, _BESIDE, earlier)
 
 
+def _picture_of(path: Path, case: Case) -> Path:
+    """Returns the file of a case's picture."""
+    file_format = case.scene.cameras[case.view].sensor.file_format
+    return path.with_suffix(".png" if file_format == "png" else ".jpg")
+
+
 def _outcome(path: Path, case: Case, frame: Frame) -> Outcome:
-    picture = path.with_suffix(".jpg")
-    expected, found = images.read_rgb(picture), images.decode_jpeg(frame.jpeg)
+    picture = _picture_of(path, case)
+    expected, found = images.read_rgb(picture), images.decode_picture(frame.picture)
     if expected.shape != found.shape:
         height, width = expected.shape[:2]
         raise InputError(picture, f"{width}x{height} pixels, and its scene has other ones.")
@@ -269,7 +275,7 @@ def _outcome(path: Path, case: Case, frame: Frame) -> Outcome:
     return Outcome(
         name=path.stem,
         moved=moved,
-        is_same_file=picture.read_bytes() == frame.jpeg,
+        is_same_file=picture.read_bytes() == frame.picture,
         picture_mean=float(difference.mean()),
         expected=expected,
         found=found,

@@ -305,7 +305,6 @@ def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewS
         yield NewSample(
             index=index,
             picture=translated.file,
-            suffix=translated.suffix,
             width=sample.width,
             height=sample.height,
             origin="adapted",

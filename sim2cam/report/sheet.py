@@ -76,7 +76,7 @@ def _portrait(facts: AssetFacts) -> Rgb:
     )
     scene = Scene(bodies, _SKY, (camera,))
     rasterizer().load(scene)
-    picture = images.decode_jpeg(shoot(scene, camera, rasterizer(), ()).jpeg)
+    picture = images.decode_picture(shoot(scene, camera, rasterizer(), ()).picture)
     size = " x ".join(f"{1e3 * side:.3g}" for side in facts.size_m)
     return np.vstack([picture, _line(facts.name), _line(f"{size} mm")])
 

@@ -26,13 +26,12 @@ _SENSOR: dict[Step, dict[str, Any]] = {
         "full_well_e": math.inf, "read_noise_e": 0.0, "denoise": 0.0, "mosaic": None,
         "red_response": 1.0, "blue_response": 1.0,
     },
-    "jpeg": {"jpeg_quality": 100},
+    "jpeg": {"file_format": "png"},
 }  # fmt: skip
 _PROCESSING: dict[Step, dict[str, Any]] = {
     "lens": {"shading_correction": 0.0},
     "tone": {"local_tone": 0.0},
     "noise": {"chroma_blur_px": 0.0},
-    "jpeg": {"jpeg_subsampling": "444"},
 }
 _GLASS: dict[Step, dict[str, Any]] = {
     "lens": {"lateral_color": None, "glare": None, "dirt": None, "droplets": None},

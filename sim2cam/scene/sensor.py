@@ -1,4 +1,4 @@
-"""Sensors: from the light that falls on them to the bytes of a JPEG, in numbers."""
+"""Sensors: from the light that falls on them to the bytes of a file, in numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sim2cam.scene.bounds import SEED, SHARE, Bounds, check_bounds
 BayerPattern = Literal["RGGB", "BGGR", "GRBG", "GBRG"]
 Demosaic = Literal["bilinear", "edge_aware"]
 Subsampling = Literal["444", "422", "420"]
+FileFormat = Literal["jpeg", "png"]
 
 SENSOR_BOUNDS: dict[str, Bounds] = {
     "mosaic": {
@@ -138,7 +139,7 @@ class Automatics:
 
 @dataclass(frozen=True)
 class Sensor:
-    """From linear radiance to the bytes of a JPEG.
+    """From linear radiance to the bytes of a picture's file.
 
     Attributes:
         exposure_ev: stops over the exposure that the camera's automatics choose.
@@ -153,7 +154,7 @@ class Sensor:
             below 1 saturated light is grey.
         saturation: colour strength; 1 leaves it.
         sharpening: weight of the unsharp mask, 0 none.
-        jpeg_quality: 1 to 100.
+        jpeg_quality: 1 to 100, of a JPEG.
         noise_seed: which noise; earlier pictures of a film have seeds that follow from it.
         mosaic: what it counts; None for one that counts all three colours in every pixel.
         processing: what else is done to the picture; None for nothing.
@@ -162,6 +163,7 @@ class Sensor:
             those in green, at most 1; fewer are noisier once white is white.
         tone_shoulder: linear level above which the tone curve bends towards white, 0 to 1; saturated
             light is no full white then. 1 leaves the bend out, so that contrast 1 is plain sRGB.
+        file_format: ``png`` keeps every level as it is, and is some five times as large.
     """
 
     exposure_ev: float
@@ -183,6 +185,7 @@ class Sensor:
     red_response: float = 1.0
     blue_response: float = 1.0
     tone_shoulder: float = 0.8
+    file_format: FileFormat = "jpeg"
 
     def __post_init__(self) -> None:
         if self.mosaic is not None and not math.isfinite(self.full_well_e):

@@ -2,7 +2,7 @@ import numpy as np
 
 from sim2cam.adapt.frame import Frame, read_frame
 from sim2cam.adapt.samples import SIDE_PX, middle, samples_files, strip, write_samples
-from sim2cam.images import decode_jpeg, read_rgb
+from sim2cam.images import decode_picture, read_rgb
 
 
 class Darker:
@@ -43,4 +43,4 @@ def test_the_middle_is_that_of_the_buffers_too(many_sim):
 
 def test_pictures_of_several_heights_are_as_high_as_the_lowest():
     pictures = [np.full((height, 16, 3), 90, np.uint8) for height in (32, 24)]
-    assert decode_jpeg(strip(pictures)).shape == (24, 32, 3)
+    assert decode_picture(strip(pictures)).shape == (24, 32, 3)

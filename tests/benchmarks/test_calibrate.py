@@ -136,5 +136,5 @@ def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
     header = images.read_header(tmp_path / "a.jpg")
     assert header.exif["ExposureTime"] == pytest.approx(0.0125)
     assert np.array_equal(
-        images.read_rgb(tmp_path / "a.jpg"), images.decode_jpeg(images.encode_jpeg(rgb, 90))
+        images.read_rgb(tmp_path / "a.jpg"), images.decode_picture(images.encode_jpeg(rgb, 90))
     )

@@ -15,7 +15,7 @@ from sim2cam.measure.fingerprint import BITS, NEAR_BITS, differing_bits, fingerp
 STANDIN = Path(__file__).parents[2] / "sim2cam" / "recipes" / "standin"
 REAL = os.environ.get("SIM2CAM_REAL")
 CHANGES = {
-    "recompressed": lambda rgb: images.decode_jpeg(images.encode_jpeg(rgb, 30)),
+    "recompressed": lambda rgb: images.decode_picture(images.encode_jpeg(rgb, 30)),
     "halved": lambda rgb: cv2.resize(rgb, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA),
     "brighter": lambda rgb: np.clip(rgb * 1.25, 0, 255).astype(np.uint8),
     "shifted": lambda rgb: np.ascontiguousarray(rgb[5:, 5:]),

@@ -77,7 +77,8 @@ def test_blocks_are_those_of_jpeg():
     grainy = noisy(picture(), 6)
     blocks = LOOK.index("detail/blocks")
     found = [
-        look(images.decode_jpeg(images.encode_jpeg(grainy, q, "444")))[blocks] for q in (95, 50, 15)
+        look(images.decode_picture(images.encode_jpeg(grainy, q, "444")))[blocks]
+        for q in (95, 50, 15)
     ]
     assert found[0] < found[1] < found[2]
     assert found[0] == pytest.approx(look(grainy)[blocks], abs=0.08)

@@ -19,7 +19,7 @@ def imprints(rng, **other):
             "saturation": 1.0, "sharpening": rng.uniform(0.2, 0.3), "jpeg_quality": 95,
         } | other  # fmt: skip
         sensor = Sensor(noise_seed=seed + rng.integers(1000), **numbers)
-        found.append(imprint(images.decode_jpeg(take(_checks().copy(), sensor).jpeg)))
+        found.append(imprint(images.decode_picture(take(_checks().copy(), sensor).file)))
     return np.array(found)
 
 

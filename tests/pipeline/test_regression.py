@@ -73,6 +73,17 @@ def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
     assert case.view == 1
 
 
+def test_a_picture_without_loss_stays_one(tmp_path):
+    recipe = load_recipe("dice")
+    domain = replace(
+        recipe.domain, sensor=replace(recipe.domain.sensor, file_format=Constant("png"))
+    )
+    data = made(tmp_path / "d", replace(recipe, domain=domain), count=1)
+    add_case(data / "000000", tmp_path / "kept", name="plain")
+    assert images.read_size(tmp_path / "kept/plain.png") == (128, 96)
+    assert run_one(tmp_path / "kept/plain.json").is_same_file
+
+
 def test_counterfactuals_and_labels_beside_pictures_can_be_kept(tmp_path):
     render = replace(RENDER, channels=("amodal_masks", "keypoints"), views=1)
     data = made(tmp_path / "d", count=1, render=render, change=Change({"light": 1}))

@@ -303,11 +303,16 @@ def test_cameras_have_the_drawn_glass_and_sensor(index):
         assert type(camera.sensor.mosaic.bits) is int
 
 
-def test_the_shoulder_of_the_tone_curve_is_drawn_where_a_recipe_has_one(domain):
-    own = replace(domain, sensor=replace(domain.sensor, tone_shoulder=Constant(1.0)))
+@pytest.mark.parametrize(
+    ("factor", "otherwise", "value"), [("tone_shoulder", 0.8, 1.0), ("file_format", "jpeg", "png")]
+)
+def test_what_a_recipe_may_leave_out_of_a_sensor_is_drawn_where_it_is_there(
+    domain, factor, otherwise, value
+):
+    own = replace(domain, sensor=replace(domain.sensor, **{factor: Constant(value)}))
     (plain,), (given,) = (compose(draw(d, 0, 0, views=1), 64, 64).cameras for d in (domain, own))
-    assert plain.sensor.tone_shoulder == 0.8
-    assert given == replace(plain, sensor=replace(plain.sensor, tone_shoulder=1.0))
+    assert getattr(plain.sensor, factor) == otherwise
+    assert given == replace(plain, sensor=replace(plain.sensor, **{factor: value}))
 
 
 def test_the_exposure_is_fixed_where_a_recipe_says_so(domain):

@@ -28,7 +28,7 @@ def test_a_frame_is_whole_and_labels_fit_its_ids(drawing, make):
     settled, _ = settle(make.thrown(6))
     drawing.load(settled)
     frame = shoot(settled, of, drawing, ("depth", "ids"))
-    picture = images.decode_jpeg(frame.jpeg)
+    picture = images.decode_picture(frame.picture)
     assert picture.shape == (of.height, of.width, 3)
     assert frame.channels["ids"].shape == frame.channels["depth"].shape == (of.height, of.width)
     assert len(frame.objects) == 6
@@ -198,7 +198,7 @@ def test_a_raw_picture_stands_beside_that_of_a_mosaic(tiny, make):
     raw = frame.channels["raw"]
     assert (raw.shape, raw.dtype) == ((80, 96), np.uint16)
     assert mosaic.black_level() - 4 <= raw.min() < raw.max() <= 1023
-    grey = images.decode_jpeg(frame.jpeg).mean(axis=-1)
+    grey = images.decode_picture(frame.picture).mean(axis=-1)
     assert np.corrcoef(grey.ravel(), raw.ravel())[0, 1] > 0.7
 
 
@@ -210,7 +210,7 @@ def test_glass_changes_the_picture_and_no_label(tiny, make):
     sharp, blurred = (
         shoot(scene, replace(of, glass=g), tiny, ("depth", "ids")) for g in (None, glass)
     )
-    assert sharp.jpeg != blurred.jpeg
+    assert sharp.picture != blurred.picture
     assert sharp.objects == blurred.objects
     for name in ("depth", "ids"):
         assert np.array_equal(sharp.channels[name], blurred.channels[name])

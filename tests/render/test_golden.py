@@ -172,7 +172,7 @@ def surfaces(make):
 def photo(drawing, scene):
     """The picture as a camera takes it, with its lens and sensor."""
     drawing.load(scene)
-    return images.decode_jpeg(shoot(scene, scene.cameras[0], drawing, ()).jpeg)
+    return images.decode_picture(shoot(scene, scene.cameras[0], drawing, ()).picture)
 
 
 def channel(name, drawing, scene):

@@ -28,7 +28,7 @@ drawn = drawing.draw(view, drawing.channels)
 made = {name: values.tobytes() for name, values in drawn.items()}
 for camera in scene.cameras:
     frame = shoot(scene, camera, drawing, ("depth", "ids"))
-    made[f"{camera.lens.kind} jpeg"] = frame.jpeg
+    made[f"{camera.lens.kind} jpeg"] = frame.picture
     made[f"{camera.lens.kind} depth"] = frame.channels["depth"].tobytes()
 print(json.dumps({name: hashlib.sha256(data).hexdigest() for name, data in made.items()}))
 """

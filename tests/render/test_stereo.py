@@ -65,8 +65,8 @@ def test_shared_is_what_neither_edge_nor_frame_hides(pair):
 
 def test_the_left_picture_is_the_right_one_moved_by_the_disparity(pair):
     _, of, frame = pair
-    left = images.decode_jpeg(frame.jpeg).astype(np.float32)
-    right = images.decode_jpeg(frame.right).astype(np.float32)
+    left = images.decode_picture(frame.picture).astype(np.float32)
+    right = images.decode_picture(frame.right).astype(np.float32)
     x, y = np.meshgrid(
         np.arange(of.width, dtype=np.float32), np.arange(of.height, dtype=np.float32)
     )
@@ -85,10 +85,10 @@ def test_one_meter_exposes_both_eyes(egl, make):
     of = replace(make.camera((0.0, -1e-4, 0.5)), baseline_m=0.15)
     egl.load(dark)
     frame = shoot(dark, of, egl, ("right", "depth"))
-    left, right = (images.decode_jpeg(data) for data in (frame.jpeg, frame.right))
+    left, right = (images.decode_picture(data) for data in (frame.picture, frame.right))
     ground = np.s_[60:180, 40:120]
     assert abs(left[ground].mean() - right[ground].mean()) < 3
-    alone = images.decode_jpeg(shoot(dark, right_eye(of), egl, ()).jpeg)
+    alone = images.decode_picture(shoot(dark, right_eye(of), egl, ()).picture)
     assert alone[ground].mean() < right[ground].mean() - 5
 
 
@@ -99,7 +99,8 @@ def test_noise_of_the_eyes_is_not_the_same(egl, make):
     egl.load(scene)
     frame = shoot(scene, of, egl, ("right",))
     left, right = (
-        images.decode_jpeg(data).mean(axis=-1)[40:200, 40:280] for data in (frame.jpeg, frame.right)
+        images.decode_picture(data).mean(axis=-1)[40:200, 40:280]
+        for data in (frame.picture, frame.right)
     )
     left, right = left - left.mean(), right - right.mean()
     assert left.std() > 2
@@ -128,7 +129,7 @@ def test_disparity_under_a_lens_that_bends_is_refused(egl, make, lens):
     with pytest.raises(LensError, match="disparity needs a pinhole lens"):
         shoot(scene, of, egl, ("disparity",))
     right = shoot(scene, of, egl, ("right",)).right
-    assert images.decode_jpeg(right).shape == (of.height, of.width, 3)
+    assert images.decode_picture(right).shape == (of.height, of.width, 3)
 
 
 def test_pairs_are_drawn_without_opengl_too(tiny, make):
@@ -137,7 +138,7 @@ def test_pairs_are_drawn_without_opengl_too(tiny, make):
     tiny.load(scene)
     frame = shoot(scene, of, tiny, PAIR)
     assert 0.5 < frame.channels["shared"].mean() < 1
-    assert frame.right != frame.jpeg
+    assert frame.right != frame.picture
 
 
 def test_eyes_that_turn_together_stay_side_by_side(make):

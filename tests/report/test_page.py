@@ -38,7 +38,7 @@ def test_numbers():
 def test_pictures_shrink_but_do_not_grow(shape, size):
     rgb = np.full((*shape, 3), (200, 30, 30), np.uint8)
     jpeg = shrunk_jpeg(rgb, 100)
-    small = images.decode_jpeg(jpeg)
+    small = images.decode_picture(jpeg)
     assert small.shape == (*size, 3)
     assert np.abs(small.astype(int).mean(axis=(0, 1)) - (200, 30, 30)).max() < 4
     assert base64.b64decode(data_uri(jpeg).split(",")[1]) == jpeg

@@ -47,10 +47,11 @@ def test_without_any_it_is_a_pinhole_with_a_meter():
         1,
         1,
         0,
-        100,
+        80,
         7,
-        processing=Processing(jpeg_subsampling="444"),
+        processing=Processing(),
         tone_shoulder=1,
+        file_format="png",
     )
     assert bare.glass == Glass()
     assert (bare.shutter, bare.twist) == (None, None)
@@ -84,8 +85,8 @@ def test_a_fisheye_keeps_its_kind_and_centre():
 
 
 NO_STEP = {
-    Sensor: {"noise_seed", "processing"},
-    Processing: {"demosaic", "color_correction"},  # nothing without a mosaic
+    Sensor: {"noise_seed", "processing", "jpeg_quality"},  # nothing of a PNG
+    Processing: {"demosaic", "color_correction", "jpeg_subsampling"},  # nothing without a mosaic
     Glass: set(),
     Camera: {"pose", "width", "height", "lens", "sensor", "depth", "baseline_m", "glass"},
 }

@@ -46,7 +46,7 @@ def take_photos(folder, sensor, seed, count=10):
     rng = np.random.default_rng(seed)
     for number in range(count):
         shot = replace(sensor, noise_seed=int(rng.integers(1 << 30)))
-        images.write_bytes(folder / f"{number:02d}.jpg", take(scene(rng), shot).jpeg)
+        images.write_bytes(folder / f"{number:02d}.jpg", take(scene(rng), shot).file)
     return folder
 
 

@@ -23,7 +23,7 @@ def painted(color=1.0, seed=0):
 
 
 def stored(rgb, quality, subsampling="420"):
-    return images.decode_jpeg(images.encode_jpeg(rgb, quality, subsampling))
+    return images.decode_picture(images.encode_jpeg(rgb, quality, subsampling))
 
 
 @pytest.mark.parametrize("quality", [25, 50, 75, 90, 96])
@@ -67,7 +67,7 @@ def test_photos_tell_of_their_file_or_of_their_pixels(tmp_path, suffix, is_past)
     data = images.encode_jpeg(painted(), 80, "422")
     (tmp_path / "a.jpg").write_bytes(data)
     if suffix == "png":
-        Image.fromarray(images.decode_jpeg(data)).save(tmp_path / "a.png")
+        Image.fromarray(images.decode_picture(data)).save(tmp_path / "a.png")
         (tmp_path / "a.jpg").unlink()
     captures, _ = list_captures(tmp_path)
     (photo,), _ = look(captures, None, lambda done, total: None)

@@ -8,14 +8,14 @@ from sim2cam.adapt.certificate.artefacts import (
     grid_levels,
     seam_levels,
 )
-from sim2cam.images import decode_jpeg, encode_jpeg
+from sim2cam.images import decode_picture, encode_jpeg
 
 CAMERA = {
     "identity": lambda rgb: rgb,
     "darker": lambda rgb: (255 * (rgb / 255 * 0.6) ** 1.1).astype(np.uint8),
     "blurred": lambda rgb: cv2.GaussianBlur(rgb, (0, 0), 1.1),
     "noisy": lambda rgb: (rgb + np.random.default_rng(1).normal(0, 6, rgb.shape)).clip(0, 255).astype(np.uint8),
-    "JPEG": lambda rgb: decode_jpeg(encode_jpeg(np.ascontiguousarray(rgb), 60)),
+    "JPEG": lambda rgb: decode_picture(encode_jpeg(np.ascontiguousarray(rgb), 60)),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from sim2cam.adapt.certificate.film import Earlier, warp_levels
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.pair import Pair
 from sim2cam.dataset.channels import FLOW_HIDDEN, FLOW_SEEN
-from sim2cam.images import decode_jpeg, encode_jpeg
+from sim2cam.images import decode_picture, encode_jpeg
 
 RIGHT, DOWN = 3, 2  # pixels from the earlier picture to this one
 
@@ -44,7 +44,7 @@ def curved(rgb):
 
 
 def compressed(rgb):
-    return decode_jpeg(encode_jpeg(np.ascontiguousarray(rgb), 90))
+    return decode_picture(encode_jpeg(np.ascontiguousarray(rgb), 90))
 
 
 def soft(rgb):

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.certificate.place import places
-from sim2cam.images import decode_jpeg, encode_jpeg
+from sim2cam.images import decode_picture, encode_jpeg
 
 
 def moved(rgb, right, down):
@@ -31,7 +31,7 @@ def test_one_object_that_moved_is_told_from_those_that_did_not(pair):
     [
         lambda rgb: rgb // 3,
         lambda rgb: cv2.GaussianBlur(rgb, (0, 0), 1.1),
-        lambda rgb: decode_jpeg(encode_jpeg(np.ascontiguousarray(rgb), 55)),
+        lambda rgb: decode_picture(encode_jpeg(np.ascontiguousarray(rgb), 55)),
         lambda rgb: (rgb + np.random.default_rng(0).normal(0, 8, rgb.shape)).clip(0, 255).astype(np.uint8),
     ],
     ids=["dark", "blurred", "JPEG", "noisy"],

@@ -28,7 +28,7 @@ def test_labels_are_those_of_the_rasterizer(pathtraced, tiny, make, small):
     assert frames[0].objects == frames[1].objects
     for name in ("depth", "ids"):
         assert np.array_equal(frames[0].channels[name], frames[1].channels[name])
-    assert frames[0].jpeg != frames[1].jpeg
+    assert frames[0].picture != frames[1].picture
 
 
 def test_it_says_what_it_is_and_gives(pathtraced, tiny):

@@ -186,9 +186,15 @@ def test_pictures_are_bytes_of_the_size_of_the_radiance(make):
 
 def test_equal_sensors_give_equal_bytes_and_other_noise_seeds_do_not(make):
     noisy = replace(make.neutral, full_well_e=500.0, noise_seed=4)
-    assert take(scenery(), noisy).jpeg == take(scenery(), noisy).jpeg
-    other = take(scenery(), replace(noisy, noise_seed=5)).jpeg
-    assert other != take(scenery(), noisy).jpeg
+    assert take(scenery(), noisy).file == take(scenery(), noisy).file
+    other = take(scenery(), replace(noisy, noise_seed=5)).file
+    assert other != take(scenery(), noisy).file
+
+
+def test_a_png_loses_nothing(make):
+    file = take(scenery(), replace(make.neutral, file_format="png", jpeg_quality=1)).file
+    assert file.startswith(b"\x89PNG")
+    assert np.array_equal(images.decode_picture(file), develop(scenery(), make.neutral))
 
 
 def test_jpeg_quality_decides_size_and_loss(make):
@@ -196,9 +202,9 @@ def test_jpeg_quality_decides_size_and_loss(make):
     plain = develop(radiance, make.neutral).astype(float)
     sizes, losses = [], []
     for quality in (30, 60, 95):
-        file = take(radiance, replace(make.neutral, jpeg_quality=quality)).jpeg
+        file = take(radiance, replace(make.neutral, jpeg_quality=quality)).file
         sizes.append(len(file))
-        losses.append(np.abs(images.decode_jpeg(file) - plain).mean())
+        losses.append(np.abs(images.decode_picture(file) - plain).mean())
     assert sizes == sorted(sizes)
     assert sizes[0] < 0.5 * sizes[2]
     assert losses == sorted(losses, reverse=True)
@@ -212,7 +218,7 @@ def test_processing_that_does_nothing_changes_no_byte(make, processing):
     noisy = replace(make.neutral, full_well_e=500.0, vignetting=0.3, denoise=0.4, sharpening=0.5)
     plain = take(scenery(), noisy)
     same = take(scenery(), replace(noisy, processing=processing, automatics=Automatics()))
-    assert same.jpeg == plain.jpeg
+    assert same.file == plain.file
     assert same.raw is None
 
 
@@ -262,7 +268,7 @@ def test_white_balance_takes_the_light_s_colour_out(make):
 def test_coarser_colour_makes_smaller_files(make):
     radiance = scenery() * np.array([1.5, 0.7, 0.4], np.float32)
     sizes = [
-        len(take(radiance, replace(make.neutral, processing=Processing(jpeg_subsampling=s))).jpeg)
+        len(take(radiance, replace(make.neutral, processing=Processing(jpeg_subsampling=s))).file)
         for s in ("444", "422", "420")
     ]
     assert sizes == sorted(sizes, reverse=True)
@@ -274,4 +280,4 @@ def test_a_picture_is_exposed_as_the_one_before_it_where_the_camera_lags(make):
     first = take(flat(1.0), lagging)
     later = take(flat(4.0), lagging, Earlier(first.settings, 0.01))
     assert later.settings.gain == pytest.approx(first.settings.gain, rel=0.02)
-    assert images.decode_jpeg(later.jpeg).min() > 240
+    assert images.decode_picture(later.file).min() > 240

@@ -134,7 +134,7 @@ def test_a_still_scene_is_the_same_to_the_byte(drawing, make, lens):
     plain = shoot(scene, of, drawing, channels)
     for timing in (Shutter(0.05), Shutter(0.01, 0.05)):
         found = shoot(scene, replace(of, shutter=timing), drawing, channels)
-        assert found.jpeg == plain.jpeg
+        assert found.picture == plain.picture
         assert found.objects == plain.objects
         for name in channels:
             assert np.array_equal(found.channels[name], plain.channels[name])
@@ -148,8 +148,8 @@ def test_a_moving_scene_stays_loaded(drawing, make):
     rolling = replace(of, shutter=Shutter(0.004, 0.012), twist=Twist((-0.2, 0.0, 0.0)))
     blurred = shoot(scene, rolling, drawing, ("depth", "ids"))
     after = shoot(scene, of, drawing, ("depth", "ids"))
-    assert after.jpeg == before.jpeg
-    assert blurred.jpeg != before.jpeg
+    assert after.picture == before.picture
+    assert blurred.picture != before.picture
     assert not np.array_equal(blurred.channels["ids"], before.channels["ids"])
 
 

@@ -110,9 +110,9 @@ def test_a_frame_holds_what_its_depth_camera_reads(egl, make, table):
 def test_the_scene_is_lit_again_as_it_was(egl, table):
     scene, of = table
     egl.load(scene)
-    before = shoot(scene, of, egl, ("depth",)).jpeg
+    before = shoot(scene, of, egl, ("depth",)).picture
     sensor_depth(scene, of, egl)
-    assert shoot(scene, of, egl, ("depth",)).jpeg == before
+    assert shoot(scene, of, egl, ("depth",)).picture == before
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_camera_without_one_is_refused(egl, table):
 def test_a_rasterizer_without_normals_is_refused_and_keeps_its_scene(tiny, table):
     scene, of = table
     tiny.load(scene)
-    before = shoot(scene, of, tiny, ("depth",)).jpeg
+    before = shoot(scene, of, tiny, ("depth",)).picture
     with pytest.raises(BackendError, match="has no channel normals"):
         shoot(scene, of, tiny, WANTED)
-    assert shoot(scene, of, tiny, ("depth",)).jpeg == before
+    assert shoot(scene, of, tiny, ("depth",)).picture == before

@@ -48,7 +48,7 @@ def picture(egl, make):
         scene = make.scene(body)
         egl.load(scene)
         frame = shoot(scene, camera, egl, ("ids", "keypoints"))
-        decoded = cv2.imdecode(np.frombuffer(frame.jpeg, np.uint8), cv2.IMREAD_GRAYSCALE)
+        decoded = cv2.imdecode(np.frombuffer(frame.picture, np.uint8), cv2.IMREAD_GRAYSCALE)
         (label,) = frame.objects
         return decoded, label
 
