@@ -296,6 +296,7 @@ def test_traits_are_fields_of_the_camera_and_of_what_is_calibrated():
         "sensor.noise_seed", "sensor.mosaic", "sensor.processing", "sensor.automatics",
         "sensor.read_noise_e", "sensor.red_response", "sensor.blue_response",  # of noise, with full_well_e
         "sensor.tone_shoulder",  # of tones, with tone_contrast
+        "sensor.file_format",  # of JPEGs, with jpeg_quality
     }  # fmt: skip
     assert told <= names
     assert {"glass.lateral_color.red", "sensor.processing.jpeg_subsampling"} <= names
