@@ -50,7 +50,7 @@ def close_up_square(box_xyxy: NDArray[np.float64]) -> tuple[NDArray[np.float64],
 def readable(picture: Picture, rules: CropRules) -> NDArray[np.bool_]:
     """Returns which objects (n,) of a picture are seen well enough for their category to be learned."""
     least = max(rules.min_visible, rules.min_read)
-    return np.asarray(~picture.ignored & (picture.visible >= least))
+    return np.asarray(~picture.ignored & (picture.visible * picture.inside >= least))
 
 
 def draw_close_up(

@@ -30,7 +30,8 @@ class CropRules:
         free_turns: images with instance ids are, half of the time, turned by any angle.
         flips: half of the crops are mirrored.
         min_visible: objects less visible than this are neither learned nor learned to be absent.
-        min_read: of objects of which less is visible in the crop, the category is not learned.
+        min_read: of objects of which less is visible in the crop, the category is not learned; what lies
+            beyond the picture's edge is not visible.
         balance: by what labelled pictures are drawn evenly; all alike without.
         cell_px: side of the cells of ``Segments``.
     """
@@ -102,7 +103,9 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
         segments=_segments(picture, matrix, cut, learned, rules),
         is_read=None
         if rules.min_read == 0
-        else (picture.visible * _area(cut) >= rules.min_read * _area(boxes))[learned],
+        else (picture.visible * picture.inside * _area(cut) >= rules.min_read * _area(boxes))[
+            learned
+        ],
     )
 
 

@@ -77,7 +77,8 @@ class Picture:
             map, (k, 2), pixels: the hull of its mask, or else the corners of its box.
         categories: class indices (n,).
         ignored: objects that are groups (n,).
-        visible: visible fractions, 1 where unknown (n,).
+        visible: visible fractions of what lies inside the picture, 1 where unknown (n,).
+        inside: shares that lie there, 1 where unknown (n,).
         turns_freely: every outline is a hull, so boxes stay tight at any angle.
         keypoints: of every object; None without keypoints.
         owners: what each pixel shows: 0 nothing that is labelled, the number of an object from 1, or
@@ -91,6 +92,7 @@ class Picture:
     categories: NDArray[np.int64]
     ignored: NDArray[np.bool_]
     visible: NDArray[np.float64]
+    inside: NDArray[np.float64]
     turns_freely: bool
     keypoints: Keypoints | None = None
     owners: NDArray[np.uint16] | None = None
@@ -136,6 +138,7 @@ def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES
         visible=np.array(
             [1.0 if o.visible_fraction is None else o.visible_fraction for o in objects], np.float64
         ),
+        inside=np.array([1.0 - (o.truncation or 0.0) for o in objects], np.float64),
         turns_freely=seen is not None and all(hull is not None for hull in hulls),
         keypoints=_keypoints(objects, tasks.keypoints) if tasks.keypoints else None,
         owners=_owners(sample) if tasks.masks or tasks.reaches_m is not None else None,

@@ -199,7 +199,7 @@ class DieColor:
     """Tones of one die: ``white``, ``black`` or ``color`` (then by hue, saturation, value).
 
     Attributes:
-        pip_contrast: least distance between body and pips in linear RGB; pips nearer than that are
+        pip_contrast: least distance between body and pips in sRGB, 0 to 1; pips nearer than that are
             moved towards white or black.
     """
 

@@ -73,3 +73,9 @@ def _linear(srgb: tuple[float, float, float]) -> Color:
     """Returns linear RGB of sRGB by IEC 61966-2-1."""
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in srgb)
     return r, g, b
+
+
+def shown_color(linear: Color) -> Color:
+    """Returns sRGB, 0 to 1, of linear RGB by IEC 61966-2-1."""
+    r, g, b = (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in linear)
+    return r, g, b

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
 from sim2cam.randomize.draw import Draw
-from sim2cam.randomize.materials import color_of, material_of, picture_of
+from sim2cam.randomize.materials import color_of, material_of, picture_of, shown_color
 from sim2cam.randomize.strands import cable_of, hand_of
 from sim2cam.scene.asset import (
     CARD_BACK,
@@ -512,17 +512,19 @@ def _leaning(drawn: Draw, path: str) -> Quaternion:
 
 
 def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
-    """Returns the linear colours of body and pips, at least ``pip_contrast`` apart."""
+    """Returns the linear colours of body and pips, at least ``pip_contrast`` apart as they are shown."""
     tones: dict[str, Color] = {"white": (0.8, 0.8, 0.76), "black": (0.02, 0.02, 0.02)}
     path = f"die_color/{i}"
     body = tones.get(drawn.text(f"{path}/body_tone")) or color_of(drawn, f"die_surface/{i}", "")
     pips = tones.get(drawn.text(f"{path}/pip_tone")) or color_of(drawn, path, "pip_")
     away = tones["black" if sum(body) > 0.9 else "white"]
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        mixed = tuple((1 - share) * p + share * a for p, a in zip(pips, away, strict=True))
-        if math.dist(mixed, body) >= drawn.number(f"{path}/pip_contrast"):
+        r, g, b = ((1 - share) * p + share * a for p, a in zip(pips, away, strict=True))
+        if math.dist(shown_color((r, g, b)), shown_color(body)) >= drawn.number(
+            f"{path}/pip_contrast"
+        ):
             break
-    return body, (mixed[0], mixed[1], mixed[2])
+    return body, (r, g, b)
 
 
 _IN_THE_WAY: dict[str, Callable[[Draw, int], Thing]] = {

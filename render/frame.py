@@ -27,6 +27,7 @@ from sim2cam.render.physics.settling import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
 from sim2cam.render.shapes.mesh import extent_of
 from sim2cam.render.stereo import right_eye, stereo_truth
+from sim2cam.render.truncation import truncation_of
 from sim2cam.render.truth import Shot, flow, object_points, track
 from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile
 from sim2cam.scene.camera import Camera
@@ -282,6 +283,7 @@ def _label(
         pose=camera.pose.inverse() @ body.pose,
         extent_m=extent_of(body.asset),
         twist=None if twist == STILL else twist.seen_from(camera.pose),
+        truncation=truncation_of(body, camera, box_amodal),
     )
 
 

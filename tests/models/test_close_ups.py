@@ -39,6 +39,7 @@ def picture_of(box):
         categories=np.array([0]),
         ignored=np.array([False]),
         visible=np.array([1.0]),
+        inside=np.array([1.0]),
         turns_freely=True,
     )
 
@@ -139,8 +140,11 @@ def test_close_ups_are_as_fine_as_the_picture_at_any_magnification_of_crops():
     assert looks[0][1] == pytest.approx(looks[1][1])
 
 
-def test_objects_that_are_hardly_seen_are_not_read():
-    picture = replace(picture_of((100, 60, 110, 70)), visible=np.array([0.7]))
+@pytest.mark.parametrize(("visible", "inside"), [(0.7, 1.0), (1.0, 0.7), (0.875, 0.8)])
+def test_objects_that_are_hardly_seen_are_not_read(visible, inside):
+    picture = replace(
+        picture_of((100, 60, 110, 70)), visible=np.array([visible]), inside=np.array([inside])
+    )
     for least, is_read in ((0.6, True), (0.8, False)):
         assert readable(picture, replace(RULES, min_read=least)).tolist() == [is_read]
     assert not readable(replace(picture, ignored=np.array([True])), RULES).any()

@@ -21,6 +21,7 @@ def picture_of(*boxes, size=(128, 160), visible=1.0, crowd=False):
         categories=np.arange(len(boxes)),
         ignored=np.full(len(boxes), crowd),
         visible=np.full(len(boxes), visible),
+        inside=np.ones(len(boxes)),
         turns_freely=False,
     )
 

@@ -11,6 +11,7 @@ from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
 from sim2cam.randomize.domain import Automatics, DepthFactors, Fisheye, Motion, NearLight, Shutter
 from sim2cam.randomize.draw import draw
+from sim2cam.randomize.materials import shown_color
 from sim2cam.render.lighting.beams import ground_irradiance
 from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.asset import Box, Cylinder, Die, Ground, Sphere
@@ -131,7 +132,8 @@ def test_marks_stand_out_from_the_body(domain):
         drawn = draw(replace(domain, die_color=contrast), 0, index, views=1)
         for body in compose(drawn, 64, 64).bodies:
             if body.is_target:
-                away = math.dist(body.asset.pips.color, body.material.texture.color_a)
+                colors = body.asset.pips.color, body.material.texture.color_a
+                away = math.dist(*map(shown_color, colors))
                 assert away >= 0.35
 
 

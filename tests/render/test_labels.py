@@ -39,6 +39,31 @@ def test_a_whole_mask_is_the_visible_one_without_what_hides_it(frame, make, lens
     assert alone.objects[0].amodal_mask == covered.amodal_mask
 
 
+@pytest.mark.parametrize("lens", LENSES)
+@pytest.mark.parametrize("to", [(0, 120), (320, 50), (60, 4), (316, 236)])
+def test_what_the_edge_cuts_off_is_what_a_moved_picture_shows(frame, make, lens, to):
+    scene = make.scene(make.body("die", make.die(0.06), (0.0, 0.0, 0.03)))
+    of = replace(make.camera((0.0, -0.1, 0.35)), lens=LENSES[lens])
+    (whole,) = frame(scene, of).objects
+    x0, y0, x1, y1 = whole.box_xyxy
+    right, down = to[0] - (x0 + x1) / 2, to[1] - (y0 + y1) / 2
+    moved = replace(of.lens, cx_px=of.lens.cx_px + right, cy_px=of.lens.cy_px + down)
+    (cut,) = frame(scene, replace(of, lens=moved)).objects
+    assert (whole.truncation, cut.visible_fraction) == (0.0, 1.0)
+    assert 0.2 < cut.truncation < 0.8
+    assert cut.truncation == pytest.approx(
+        1 - cut.area_px / whole.area_px, abs=0.015
+    )  # half a pixel
+
+
+def test_how_much_is_cut_off_is_not_known_of_what_the_lens_does_not_see(frame, make):
+    table = make.body(
+        "plank", make.box((0.05, 3.0, 0.01)), (0.0, 0.0, 0.005)
+    )  # and behind the camera
+    (label,) = frame(make.scene(table), make.camera((0.0, -0.3, 0.1))).objects
+    assert label.truncation is None
+
+
 def test_labels_have_only_what_was_asked_for(frame, make):
     of = make.camera()
     bare = frame(make.thrown(3), of, ("ids",))
