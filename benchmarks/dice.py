@@ -3,8 +3,8 @@
     python benchmarks/dice.py [--work DIR] [--at-once N] [--minutes M] [--arms NAME ...]
 
 Captures are found in ``$SIM2CAM_REAL/dice``. Data and trainings go to ``--work`` and are resumed;
-predictions, one file for each arm and seed, go to ``benchmarks/results/dice/`` and the scores to
-``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time, with
+predictions, one file for each arm and seed, go to ``benchmarks/results/dice/`` with a sheet of renders
+and what transfers make of them, and the scores to ``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time, with
 ``--arms`` none of another arm; with ``--minutes 0`` nothing is made, and what there is is scored.
 """
 
@@ -17,10 +17,15 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import numpy as np
 import tyro
+from numpy.typing import NDArray
+from rendering.sheet import contact_sheet
 from scoring_log import RESULTS, log_scoring, real_folder
 
+from sim2cam import images
 from sim2cam.dataset.captures import CaptureSets, read_captures
+from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
@@ -56,6 +61,10 @@ PLAN = Plan(
     recipe="dice",
     fixed="dice-fixed",
 )
+
+SHOWN = (RANDOMIZED, "reinhard", TRANSLATED)
+"""Data sets in columns of the sheet."""
+ROWS, SIDE_PX, SHEET_QUALITY = 4, 240, 88
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,7 @@ def main(arguments: Arguments) -> None:
     facts = {"environment": environment_facts(None, arguments.at_once), **scores}
     write_json(RESULTS / "dice.json", facts)
     log_scoring("core ladder", scores)
+    write_sheet(arguments.work, RESULTS / "dice" / "translations.jpg")
     page = write_ladder_page(
         read_ladder(RESULTS / "dice.json", [arm.name for arm in PLAN.arms]),
         arguments.work / "ladder.html",
@@ -101,6 +111,27 @@ def main(arguments: Arguments) -> None:
     for arm in scores["arms"]:
         print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
     print(f"page: {page}")
+
+
+def write_sheet(work: Path, path: Path) -> None:
+    """Writes some renders, each beside what transfers make of it, where all of them are there."""
+    if not all((work / name).is_dir() for name in SHOWN):
+        return
+    files = [{s.name: s.rgb for s in read_dataset(work / name).samples} for name in SHOWN]
+    passed = sorted(set.intersection(*map(set, files)))
+    chosen = [passed[i] for i in np.linspace(0, len(passed) - 1, ROWS).astype(int)]
+    tiles = [
+        (f"{of} {name}", middle(images.read_rgb(named[name])))
+        for name in chosen
+        for of, named in zip(SHOWN, files, strict=True)
+    ]
+    images.write_bytes(path, images.encode_jpeg(contact_sheet(tiles), SHEET_QUALITY))
+
+
+def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Returns the middle square (``SIDE_PX``, ``SIDE_PX``, 3) of a picture."""
+    top, left = ((side - SIDE_PX) // 2 for side in rgb.shape[:2])
+    return np.ascontiguousarray(rgb[top : top + SIDE_PX, left : left + SIDE_PX])
 
 
 def splits() -> CaptureSets:

@@ -151,7 +151,8 @@ class TrainConfig:
         batch: crops a step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest magnification of a crop.
-        quarter_turns, free_turns, flips: as ``CropRules`` has them.
+        quarter_turns, free_turns, flips: as ``CropRules`` has them. Turns are for objects that lie any way
+            round in pictures and are the same whichever way is up; renders lie as their cameras were held.
         min_visible: objects less visible than this are neither learned nor unlearned.
         min_read: of objects of which less is seen in a crop, the category is not learned, since what tells
             it may be hidden.
@@ -191,8 +192,8 @@ class TrainConfig:
     batch: int = 16
     crop_px: int = 128
     scale_range: tuple[float, float] = (0.75, 1.4)
-    quarter_turns: bool = True
-    free_turns: bool = True
+    quarter_turns: bool = False
+    free_turns: bool = False
     flips: bool = True
     min_visible: float = 0.5
     photometric: bool = True
