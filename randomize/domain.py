@@ -199,8 +199,8 @@ class DieColor:
     """Tones of one die: ``white``, ``black`` or ``color`` (then by hue, saturation, value).
 
     Attributes:
-        pip_contrast: least distance between body and pips in sRGB, 0 to 1; pips nearer than that are
-            moved towards white or black.
+        pip_contrast: least distance between pips and what they stand on in sRGB, 0 to 1; pips nearer than
+            that are moved towards white or black.
     """
 
     body_tone: Distribution

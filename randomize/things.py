@@ -512,19 +512,34 @@ def _leaning(drawn: Draw, path: str) -> Quaternion:
 
 
 def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
-    """Returns the linear colours of body and pips, at least ``pip_contrast`` apart as they are shown."""
-    tones: dict[str, Color] = {"white": (0.8, 0.8, 0.76), "black": (0.02, 0.02, 0.02)}
-    path = f"die_color/{i}"
-    body = tones.get(drawn.text(f"{path}/body_tone")) or color_of(drawn, f"die_surface/{i}", "")
+    """Returns the linear colours of body and pips.
+
+    Pips are moved towards white or black until they are ``pip_contrast`` from what they stand on, both
+    colours of a body that is mottled, or else as far as they can be.
+    """
+    white, black = (0.8, 0.8, 0.76), (0.02, 0.02, 0.02)
+    tones: dict[str, Color] = {"white": white, "black": black}
+    path, surface = f"die_color/{i}", f"die_surface/{i}"
+    body = tones.get(drawn.text(f"{path}/body_tone")) or color_of(drawn, surface, "")
     pips = tones.get(drawn.text(f"{path}/pip_tone")) or color_of(drawn, path, "pip_")
-    away = tones["black" if sum(body) > 0.9 else "white"]
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        r, g, b = ((1 - share) * p + share * a for p, a in zip(pips, away, strict=True))
-        if math.dist(shown_color((r, g, b)), shown_color(body)) >= drawn.number(
-            f"{path}/pip_contrast"
-        ):
-            break
-    return body, (r, g, b)
+    grounds = [body]
+    if drawn.text(f"{surface}/family") != "plain":
+        second = color_of(drawn, surface, "second_")
+        grounds.append(_mixed(body, second, drawn.number(f"{surface}/contrast")))
+
+    def contrast(color: Color) -> float:
+        return min(math.dist(shown_color(color), shown_color(ground)) for ground in grounds)
+
+    choices = [_mixed(pips, tone, n / 4) for n in range(5) for tone in (white, black)]
+    least = drawn.number(f"{path}/pip_contrast")
+    clear = (color for color in choices if contrast(color) >= least)
+    return body, next(clear, max(choices, key=contrast))
+
+
+def _mixed(first: Color, second: Color, share: float) -> Color:
+    """Returns a colour with a share of another one."""
+    r, g, b = ((1 - share) * a + share * b for a, b in zip(first, second, strict=True))
+    return r, g, b
 
 
 _IN_THE_WAY: dict[str, Callable[[Draw, int], Thing]] = {
