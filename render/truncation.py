@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.boxes import Box, keeps_off_edge
 from sim2cam.render.shapes.mesh import mesh_of
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body
@@ -22,8 +22,7 @@ def truncation_of(body: Body, camera: Camera, box_amodal: Box) -> float | None:
         camera: that sees some of it.
         box_amodal: of what of it lies in the picture, pixels.
     """
-    x0, y0, x1, y1 = box_amodal
-    if x0 > 0 and y0 > 0 and x1 < camera.width and y1 < camera.height:
+    if keeps_off_edge(box_amodal, camera.width, camera.height):
         return 0.0
     corners = (camera.pose.inverse() @ body.pose).apply(mesh_of(body.asset).vertices_m)
     if not camera.lens.sees(corners).all():

@@ -39,7 +39,7 @@ from sim2cam.dataset.writer import (
     digest_of,
 )
 from sim2cam.errors import InputError
-from sim2cam.geometry.boxes import Box, box_of_mask
+from sim2cam.geometry.boxes import Box, box_of_mask, keeps_off_edge
 
 _AGAIN = "Run its command again with --resume."
 _STEPS: dict[ChannelName, int] = {"flow_backward": -1, "flow_forward": 1}
@@ -315,7 +315,12 @@ def _label_problems(label: ObjectLabel, sample: Sample) -> Iterator[str]:
     fraction = label.visible_fraction
     if fraction is not None and not 0 < fraction <= 1:
         yield f"visible_fraction {fraction} is not above 0 and at most 1"
+    cut = label.truncation
+    if cut is not None and not 0 <= cut <= 1:
+        yield f"truncation {cut} is not 0 to 1"
     amodal = label.box_amodal_xyxy
+    if cut and amodal is not None and keeps_off_edge(amodal, sample.width, sample.height):
+        yield f"truncation {cut}, and its amodal box {amodal} lies within the image"
     if amodal is not None and not _holds(amodal, label.box_xyxy):
         yield f"box {label.box_xyxy} is not inside its amodal box {amodal}"
 

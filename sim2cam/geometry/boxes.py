@@ -63,3 +63,9 @@ def _shared(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray
 
 def _areas(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(boxes_xyxy[:, 2:] - boxes_xyxy[:, :2], 0, None).prod(axis=-1))
+
+
+def keeps_off_edge(box: Box, width: int, height: int) -> bool:
+    """Returns whether a box lies within a picture of a size and does not reach its edge."""
+    x0, y0, x1, y1 = box
+    return x0 > 0 and y0 > 0 and x1 < width and y1 < height

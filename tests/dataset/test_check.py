@@ -109,6 +109,16 @@ FAULTS = {
         first_object(visible_fraction=0.0),
         [f"{SQUARE}visible_fraction 0.0 is not above 0 and at most 1"],
     ),
+    "cut off by more than all": (
+        first_object(truncation=1.2, box_amodal_xyxy=(6.0, 0.0, 18.0, 16.0)),
+        [f"{SQUARE}truncation 1.2 is not 0 to 1"],
+    ),
+    "cut off within the picture": (
+        first_object(truncation=0.2),
+        [
+            f"{SQUARE}truncation 0.2, and its amodal box (6.0, 4.0, 18.0, 16.0) lies within the image"
+        ],
+    ),
     "more than all visible": (
         first_object(visible_fraction=1.01),
         [f"{SQUARE}visible_fraction 1.01 is not above 0 and at most 1"],

@@ -24,7 +24,7 @@ from sim2cam.dataset.formats.pictures import labels_of
 from sim2cam.dataset.formats.pinhole import Straightener
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.geometry.boxes import Box, box_of_mask
+from sim2cam.geometry.boxes import Box, box_of_mask, keeps_off_edge
 from sim2cam.geometry.triangles import covered_pixels, seen_triangles
 from sim2cam.scene.asset import Asset
 
@@ -99,9 +99,9 @@ def _lacks(parts: Mapping[str, Dataset], numbering: _Numbering) -> Iterator[str]
 
 def _may_go_on(numbering: _Numbering, sample: Sample, label: ObjectLabel) -> bool:
     """Returns whether an object reaches the picture's edge and nothing tells how it goes on."""
-    x0, y0, x1, y1 = label.box_amodal_xyxy or label.box_xyxy
-    is_inside = x0 > 0 and y0 > 0 and x1 < sample.width and y1 < sample.height
-    return not is_inside and numbering.shape_of(sample, label) is None
+    box = label.box_amodal_xyxy or label.box_xyxy
+    is_whole = keeps_off_edge(box, sample.width, sample.height)
+    return not is_whole and numbering.shape_of(sample, label) is None
 
 
 _Key = tuple[str, Asset | None]

@@ -19,7 +19,7 @@ from sim2cam.dataset.formats.pictures import each_a_scene, labels_of, upright_pn
 from sim2cam.dataset.parsing import read_text
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
-from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.boxes import Box, keeps_off_edge
 
 PICTURES, LABELS, NAMES = "image_2", "label_2", "categories.txt"
 _GROUP = "DontCare"
@@ -109,9 +109,8 @@ def _truncation(label: ObjectLabel, sample: Sample) -> float:
         return label.truncation
     if label.box_amodal_xyxy is None:
         return _UNKNOWN_TRUNCATION
-    x0, y0, x1, y1 = label.box_amodal_xyxy
-    is_inside = x0 > 0 and y0 > 0 and x1 < sample.width and y1 < sample.height
-    return 0 if is_inside else _UNKNOWN_TRUNCATION
+    is_whole = keeps_off_edge(label.box_amodal_xyxy, sample.width, sample.height)
+    return 0 if is_whole else _UNKNOWN_TRUNCATION
 
 
 def _occlusion(label: ObjectLabel) -> int:
