@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -79,6 +80,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
     # Threads that spin while they wait take the core from those that work; read when torch loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)  # a driver that crashes leaves no other trace
     warnings.formatwarning = _told
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -79,7 +81,12 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _prepare_worker() -> None:
-    """Keeps Mesa and OpenMP from starting a thread a core, and ends the process with its parent."""
+    """Keeps Mesa and OpenMP from starting a thread a core, and ends the process with its parent.
+
+    Where a driver crashes, it says in which call.
+    """
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)
     for variable in ("LP_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     parent = multiprocessing.parent_process()

@@ -73,6 +73,15 @@ def test_help_names_what_is_given(command, name, capsys):
     assert name in capsys.readouterr().out.splitlines()[0].split()
 
 
+def test_a_crash_of_a_library_says_where():
+    crash = "import os; from sim2cam.cli.main import main; main(['--version']); os.kill(os.getpid(), 11)"
+    found = subprocess.run(
+        [sys.executable, "-c", crash], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in found.stderr
+
+
 def test_version():
     assert run("--version").stdout.startswith("sim2cam 0.")
 

@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,11 @@ def die(n: int) -> int:
     os._exit(9)
 
 
+def crash(n: int) -> int:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return n
+
+
 def refuse(n: int) -> int:
     raise Sim2CamError(f"unit {n} is not for me")
 
@@ -36,6 +42,14 @@ def refuse(n: int) -> int:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_unit_gives_its_result(workers):
     assert sorted(map_units(square, [1, 2, 3], workers)) == [1, 4, 9]
+
+
+def test_a_worker_that_crashes_says_where(capfd):
+    with pytest.raises(Sim2CamError, match=r"^a worker process died"):
+        list(map_units(crash, [1, 2], 2))
+    said = capfd.readouterr().err
+    assert "Fatal Python error: Segmentation fault" in said
+    assert re.search(r"line \d+ in crash\n", said)
 
 
 def test_a_dead_worker_says_how_to_go_on():
