@@ -269,7 +269,7 @@ def _reason(measure: str, pair: Pair, needed: str) -> str:
 
 
 def _of_judges(opinions: Mapping[str, Opinion], limits: Limits) -> dict[str, Finding]:
-    """Returns what judges say; an object that one of them loses is kept where another that knew it keeps it."""
+    """Returns what judges say; an object that one of them loses is kept where another one speaks for it."""
     findings: dict[str, Finding] = {}
     for judge in JUDGES:
         opinion = opinions.get(judge)

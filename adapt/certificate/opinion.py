@@ -15,6 +15,9 @@ Judge = Callable[[NDArray[np.uint8]], Sequence[Detection]]
 """Finds objects in a picture (h, w, 3), unsure ones too."""
 
 CLEAR = 0.75  # only what is surer is held to: blur and noise move what a judge is half sure of
+HALF = (
+    0.3  # what a judge half believes, before and after, speaks for an object that another one lost
+)
 FAINT = 0.05  # surer detections keep an object that was found clearly; a little doubt loses none
 SAME_IOU = 0.5  # from which two boxes are of one object
 NEAR_IOU = 0.3  # a detection that overlaps an object so much is no hallucination
@@ -31,7 +34,8 @@ class Opinion:
         hallucinated: clear detections after, where nothing was labelled or found before.
         retained_by_others: objects that it does not retain, but another judge does that found them clearly, as
             the same category, before.
-        found_by_others: objects that vanished for it, but not for another judge that knew them so.
+        found_by_others: objects that vanished for it, where another judge half believes in one, whatever it
+            takes it for, before and after.
     """
 
     found: int
@@ -59,8 +63,8 @@ def opinions_of(
     found: dict[str, Opinion] = {}
     for name, view in views.items():
         others = [other for who, other in views.items() if who != name]
-        retained_there = _known_to(view, [(other.known, other.is_retained) for other in others])
-        again_there = _known_to(view, [(other.known, other.is_again) for other in others])
+        retained_there = _retained_by(view, others)
+        again_there = _met(view.known, [box for other in others for box in other.believed])
         found[name] = Opinion(
             found=len(view.known),
             retained=int(view.is_retained.sum()),
@@ -81,12 +85,14 @@ class _View:
         is_again: (n,) which of these are found again.
         is_retained: (n,) which of these as the same category.
         hallucinated: as ``Opinion`` has it.
+        believed: where something is half believed, before and after.
     """
 
     known: list[Detection]
     is_again: NDArray[np.bool_]
     is_retained: NDArray[np.bool_]
     hallucinated: int
+    believed: list[Box]
 
 
 def _view(
@@ -98,35 +104,35 @@ def _view(
     first, then = judge(before), judge(after)
     known = [d for d in first if d.score >= CLEAR]
     if labelled is not None:
-        covered = _overlaps(known, _boxes(labelled)).max(axis=1, initial=0.0) >= SAME_IOU
-        known = [d for d, is_one in zip(known, covered, strict=True) if is_one]
+        known = [d for d, is_one in zip(known, _met(known, labelled), strict=True) if is_one]
     faint = [d for d in then if d.score >= FAINT]
+    half, still = ([d for d in seen if d.score >= HALF] for seen in (first, then))
     clear = [d for d in then if d.score >= CLEAR]
     again = _overlaps(known, _boxes([d.box_xyxy for d in faint])) >= SAME_IOU
     there = _boxes([*(d.box_xyxy for d in first if d.score >= FAINT), *(labelled or ())])
     new = _overlaps(clear, there).max(axis=1, initial=0.0) < NEAR_IOU
+    is_still = _met(half, [d.box_xyxy for d in still])
     return _View(
         known,
         np.asarray(again.any(axis=1)),
         np.asarray((again & _alike(known, faint)).any(axis=1)),
         int(new.sum()),
+        [d.box_xyxy for d, is_one in zip(half, is_still, strict=True) if is_one],
     )
 
 
-def _known_to(
-    view: _View, others: Sequence[tuple[list[Detection], NDArray[np.bool_]]]
-) -> NDArray[np.bool_]:
-    """Returns which objects (n,) of a judge are among those that others knew as the same, and keep.
-
-    Args:
-        view: of the judge.
-        others: what each other judge knew, and which of it (m,) it keeps.
-    """
+def _retained_by(view: _View, others: Sequence[_View]) -> NDArray[np.bool_]:
+    """Returns which objects (n,) of a judge are among those that others knew as the same, and retain."""
     found = np.zeros(len(view.known), np.bool_)
-    for known, is_kept in others:
-        overlaps = _overlaps(view.known, _boxes([d.box_xyxy for d in known])) >= SAME_IOU
-        found |= (overlaps & _alike(view.known, known) & is_kept).any(axis=1)
+    for other in others:
+        overlaps = _overlaps(view.known, _boxes([d.box_xyxy for d in other.known])) >= SAME_IOU
+        found |= (overlaps & _alike(view.known, other.known) & other.is_retained).any(axis=1)
     return found
+
+
+def _met(found: Sequence[Detection], boxes: Sequence[Box]) -> NDArray[np.bool_]:
+    """Returns which detections (n,) lie where one of some boxes does."""
+    return np.asarray((_overlaps(found, _boxes(boxes)) >= SAME_IOU).any(axis=1))
 
 
 def _alike(some: Sequence[Detection], others: Sequence[Detection]) -> NDArray[np.bool_]:

@@ -45,9 +45,11 @@ def test_what_a_judge_finds_again(before, after, labelled, expected):
         (([("a", A, 0.9)], []), ([("a", A, 0.9)], []), Opinion(1, 0, 1, 0)),
         # the other never knew it, and keeps another one
         (([("a", A, 0.9)], []), ([("a", B, 0.9)], [("a", B, 0.9)]), Opinion(1, 0, 1, 0)),
-        # the other was not sure of it, or knew it as something else
-        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", A, 0.6)]), Opinion(1, 0, 1, 0)),
-        (([("a", A, 0.9)], []), ([("b", A, 0.9)], [("b", A, 0.9)]), Opinion(1, 0, 1, 0)),
+        # the other half believes in something there, as before; or does so no more, or only now
+        (([("a", A, 0.9)], []), ([("b", A, 0.4)], [("c", A, 0.3)]), Opinion(1, 0, 1, 0, 0, 1)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", A, 0.2)]), Opinion(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.2)], [("a", A, 0.6)]), Opinion(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", B, 0.6)]), Opinion(1, 0, 1, 0)),
         # one misreads it, the other reads it as before, or misreads it too
         (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("a", A, 0.9)]), Opinion(1, 0, 0, 0, 1, 0)),
         (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("b", A, 0.9)]), Opinion(1, 0, 0, 0)),
