@@ -282,7 +282,7 @@ BAD = {
         recipe("[render]\nwidth = 3"),
         read_recipe,
         "/mine.toml: 'render': width and height must be 16 to 4096, not 3x640 (found "
-        '{"width": 3}).',
+        '{"rest": {"grip": 0.2, "taps": 6}, "width": 3}).',
     ),
     "impossible training": (
         recipe("[train]\nsteps = -1"),

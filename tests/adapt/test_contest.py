@@ -79,7 +79,7 @@ def test_judges_have_a_say(contest):
         return [Detection("thing", (24, 20, 54, 50), 0.9)] if is_dark else []
 
     jury = Jury(Limits(), {"task": judge}, {"task": "0" * 64})
-    bright = Planted(lambda rgb, _: rgb + 60)
+    bright = Planted(lambda rgb, _: 0.7 * rgb + 70)
     assert contest.judge(1, bright).faults == ()
     blamed = Contest(contest.parts, jury, 0).judge(1, bright)
     assert blamed.passed < 10

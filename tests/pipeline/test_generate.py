@@ -18,12 +18,13 @@ from sim2cam.dataset.reader import read_header, read_lines
 from sim2cam.errors import OutputError, SceneError
 from sim2cam.pipeline import scenes as module
 from sim2cam.pipeline.generate import estimate, generate
-from sim2cam.pipeline.recipe import RenderOptions, load_recipe
+from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.distributions import Constant
 from sim2cam.render.frame import FLOWS
 
-RECIPE = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
+DICE = load_recipe("dice")
+RECIPE = replace(DICE, render=replace(DICE.render, width=96, height=80, views=2))
 COUNT = 20  # a whole shard and a short one
 
 
@@ -101,7 +102,7 @@ def test_another_seed_is_refused(plain):
 
 
 def test_another_recipe_is_refused_with_the_difference(plain):
-    other = replace(RECIPE, render=RenderOptions(width=96, height=96, views=2))
+    other = replace(RECIPE, render=replace(RECIPE.render, height=96))
     with pytest.raises(OutputError, match=r"recipe\.render\.height is 80, not 96"):
         generate(
             other, plain, count=4, seed=0, workers=1, resume=True, overwrite=False,

@@ -12,7 +12,7 @@ import pytest
 from sim2cam.cli.main import main
 from sim2cam.errors import InputError
 from sim2cam.pipeline.generate import generate
-from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
+from sim2cam.pipeline.recipe import FilmOptions, load_recipe
 from sim2cam.pipeline.records import read_settled
 from sim2cam.pipeline.scenes import settled_scene
 from sim2cam.randomize.change import Change
@@ -23,7 +23,7 @@ FEW = replace(PLAIN.domain.layout, die_count=Constant(3))
 RECIPE = replace(
     PLAIN,
     domain=replace(PLAIN.domain, layout=FEW),
-    render=RenderOptions(width=64, height=48, views=2),
+    render=replace(PLAIN.render, width=64, height=48, views=2),
 )
 FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, film=FilmOptions(2, 0.05)))
 LIT = Change({"light": 1})
