@@ -15,9 +15,7 @@ Judge = Callable[[NDArray[np.uint8]], Sequence[Detection]]
 """Finds objects in a picture (h, w, 3), unsure ones too."""
 
 CLEAR = 0.75  # only what is surer is held to: blur and noise move what a judge is half sure of
-HALF = (
-    0.3  # what a judge half believes, before and after, speaks for an object that another one lost
-)
+HALF = 0.3  # so sure before and after, a judge speaks for an object that another one lost
 FAINT = 0.05  # surer detections keep an object that was found clearly; a little doubt loses none
 SAME_IOU = 0.5  # from which two boxes are of one object
 NEAR_IOU = 0.3  # a detection that overlaps an object so much is no hallucination

@@ -163,7 +163,7 @@ class Sensor:
             those in green, at most 1; fewer are noisier once white is white.
         tone_shoulder: linear level above which the tone curve bends towards white, 0 to 1; saturated
             light is no full white then. 1 leaves the bend out, so that contrast 1 is plain sRGB.
-        file_format: ``png`` keeps every level as it is, and is some five times as large.
+        file_format: ``png`` keeps every level as it is, in larger files.
     """
 
     exposure_ev: float
