@@ -64,7 +64,7 @@ _GREY = "L"  # Pillow's mode of JPEGs without colour
 _BLACK = "the photos are black. Take them in light."
 _CLIPPED = "the photos are black or white all over. Take them as the camera exposes them."
 _SCENES = "as the renderer's meter sees the scenes"
-_NOT_JPEG = "the files are no JPEG, and their pixels show no trace of one. Take the files as the camera writes them."
+_NOT_JPEG = "the files are no JPEG, and their pixels show no trace of one. If the camera writes JPEG files, take those."
 _FROM_PIXELS = "told from the pixels, which were a JPEG once"
 _EVEN_COLORS = "the pixels' colours are too even to tell. Take the files as the camera writes them."
 _NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
@@ -240,6 +240,7 @@ def _sensor(
         Finding("sensor.tone_contrast", None, note=_TONE.format(*TONE_CONTRAST)),
         Finding("sensor.tone_shoulder", None, note=_SHOULDER.format(Sensor.tone_shoulder)),
         Finding("sensor.saturation", None, note=_STRENGTH.format(*SATURATION)),
+        Finding("sensor.file_format", "jpeg" if stored else "png", note=_past(stored)),
         _quality(stored),
         Finding(
             "sensor.processing.jpeg_subsampling",
@@ -320,7 +321,7 @@ def _quality(stored: Sequence[Jpeg]) -> Finding:
 
 
 def _past(stored: Sequence[Jpeg]) -> str:
-    return _FROM_PIXELS if stored[0].is_past else ""
+    return _FROM_PIXELS if stored and stored[0].is_past else ""
 
 
 def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:

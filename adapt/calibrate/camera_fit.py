@@ -14,7 +14,7 @@ from sim2cam.adapt.calibrate.lens import LENS_NUMBERS, FittedLens
 from sim2cam.dataset.parsing import PLAIN, first_problem, read_json
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, did_you_mean
-from sim2cam.scene.sensor import Subsampling
+from sim2cam.scene.sensor import FileFormat, Subsampling
 
 VERSION = 3
 
@@ -88,7 +88,11 @@ TOGETHER = tuple(
     )
 )  # fmt: skip
 """Numbers that sensors are fitted by and drawn with, one sensor at a time."""
-_SUBSAMPLING = "sensor.processing.jpeg_subsampling"
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "sensor.processing.jpeg_subsampling": get_args(Subsampling),
+    "sensor.file_format": get_args(FileFormat),
+}
+"""What each word of a camera may be."""
 
 
 @dataclass(frozen=True)
@@ -173,15 +177,15 @@ class CameraFit:
 def _check(finding: Finding) -> None:
     """Refuses what is no number of a camera, or cannot be one."""
     name, value = finding.name, finding.value
-    if name not in NUMBERS and name != _SUBSAMPLING:
+    if name not in NUMBERS and name not in WORDS:
         raise ValueError(
             f"findings: '{name}' is no number of a camera. {did_you_mean(name, NUMBERS)}"
         )
     if value is None:
         return
-    if name == _SUBSAMPLING:
-        if value not in get_args(Subsampling):
-            raise ValueError(f"findings: {name} is {', '.join(get_args(Subsampling))}, not {value}")
+    if name in WORDS:
+        if value not in WORDS[name]:
+            raise ValueError(f"findings: {name} is {', '.join(WORDS[name])}, not {value}")
         return
     least, most = NUMBERS[name]
     if isinstance(value, str) or not least <= value <= most:

@@ -21,6 +21,7 @@ _FACTORS = {
     "sensor.red_gain": ("exposure", "red_gain"),
     "sensor.blue_gain": ("exposure", "blue_gain"),
     "sensor.vignetting": ("sensor", "vignetting"),
+    "sensor.file_format": ("sensor", "file_format"),
     "sensor.jpeg_quality": ("sensor", "jpeg_quality"),
     "sensor.processing.jpeg_subsampling": ("processing", "jpeg_subsampling"),
     "glass.lateral_color.red": ("lateral_color", "red"),

@@ -155,6 +155,10 @@ BAD = [
         bad_finding({"name": "sensor.processing.jpeg_subsampling", "value": "411"}),
         "findings: sensor.processing.jpeg_subsampling is 444, 422, 420, not 411. Calibrate again.",
     ),
+    (
+        bad_finding({"name": "sensor.file_format", "value": "gif"}),
+        "findings: sensor.file_format is jpeg, png, not gif. Calibrate again.",
+    ),
     (bad_lens(names=[*NAMES, "k7"]), LENS_NAMES),
     (bad_lens(names=[*NAMES, "k1"]), LENS_NAMES),
     (bad_lens(names=[*NAMES[1:], "k2", "k3"]), LENS_NAMES),
@@ -418,7 +422,6 @@ def test_every_number_is_a_field_of_the_camera_and_none_is_left_out(tmp_path):
         assert field_at(name) is not None
     sensor = {f"sensor.{f.name}" for f in dataclasses.fields(Sensor)} - {
         "sensor.noise_seed", "sensor.mosaic", "sensor.processing", "sensor.automatics",
-        "sensor.file_format",  # nothing is drawn around it
     }  # fmt: skip
     color = {f"glass.lateral_color.{f.name}" for f in dataclasses.fields(LateralColor)}
     shutter = {f"shutter.{f.name}" for f in dataclasses.fields(Shutter)}
@@ -680,6 +683,29 @@ def test_grey_photos_say_that_they_have_no_colour(tmp_path):
         assert found.finding(name).value is None
         assert found.finding(name).note == "the photos have no colour. Take them in colour."
     assert found.finding("sensor.jpeg_quality").value == 90
+
+
+@pytest.mark.usefixtures("no_sensor_is_tried")
+@pytest.mark.parametrize("written", ["jpeg", "png", "png of a jpeg"])
+def test_recipes_draw_files_as_the_camera_writes_them(tmp_path, written):
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        light = cv2.resize(rng.integers(40, 200, (20, 24, 3)).astype(np.uint8), (192, 160))
+        data = images.encode_jpeg(light, 60)
+        if written == "png of a jpeg":
+            light = images.decode_picture(data)
+        suffix = "jpg" if written == "jpeg" else "png"
+        images.write_bytes(
+            tmp_path / f"{number}.{suffix}", data if suffix == "jpg" else images.encode_png(light)
+        )
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    told = found.finding("sensor.file_format")
+    assert told.value == ("png" if written == "png" else "jpeg")
+    assert ("pixels" in told.note) == (written == "png of a jpeg")
+    assert (found.finding("sensor.jpeg_quality").value is None) == (written == "png")
+    drawn = draw(recipe(tmp_path, found).domain, 0, 0, views=1)
+    camera = compose(drawn, 192, 160).cameras[0]
+    assert camera.sensor.file_format == told.value
 
 
 @pytest.mark.usefixtures("no_sensor_is_tried")
