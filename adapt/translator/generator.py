@@ -131,6 +131,7 @@ class Residual(nn.Module):
     def forward(self, rgb: Tensor, buffers: Tensor, noise: Tensor) -> Tensor:
         """Returns (n, 3, h, w), zero until trained."""
         full = torch.cat([2.0 * rgb - 1.0, buffers, noise], dim=1)
+        full = full.contiguous(memory_format=torch.channels_last)  # once for all convolutions
         half, _, quarter = self.encode(full)
         half = _relu(self.back_to_half(_double(quarter)) + half)
         up = torch.cat([_double(self.narrow(half)), full], dim=1)

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -47,6 +48,25 @@ def test_flat_regions_may_get_texture():
     flat = torch.full((1, 3, 32, 32), 0.5)
     noise = 0.1 * torch.randn(flat.shape, generator=torch.Generator().manual_seed(0))
     assert structure_loss(flat, flat + noise) == 0.0
+
+
+@pytest.mark.parametrize("window_px", [1, 4, 9])
+def test_structure_is_one_less_the_mean_correlation_of_windows(window_px):
+    before, after = torch.rand(2, 1, 3, 20, 24, generator=torch.Generator().manual_seed(0))
+    costs = []
+    for x, y in zip(before.flatten(0, 1).numpy(), after.flatten(0, 1).numpy(), strict=True):
+        pairs = (
+            np.lib.stride_tricks.sliding_window_view(v, (window_px, window_px)) for v in (x, y)
+        )
+        for row in zip(*pairs, strict=True):
+            costs += [
+                1 - np.corrcoef(one.ravel(), other.ravel())[0, 1]
+                for one, other in zip(*row, strict=True)
+                if one.std() > 0.02
+            ]
+    mean = np.mean(costs) if costs else 0.0
+    found = structure_loss(before.double(), after.double(), window_px=window_px)
+    assert found == pytest.approx(mean, abs=1e-5)
 
 
 def test_structure_has_a_finite_gradient_everywhere(image):
