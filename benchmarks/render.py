@@ -22,7 +22,6 @@ from rendering.commands import ONE_THREAD
 if __name__ == "__main__":
     os.environ.update(ONE_THREAD)  # before any library counts cores
 
-import platform
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -146,18 +145,9 @@ def write_sheet(folder: Path, renderers: list[dict[str, Any]], out: Path) -> Non
 def machine_facts(arguments: Arguments) -> dict[str, Any]:
     """Returns what this ran on, and how much of it."""
     counts = {key: value for key, value in asdict(arguments).items() if isinstance(value, int)}
-    facts = environment_facts(rasterizer().name, 1) | {"processor": processor(), "counts": counts}
+    facts = environment_facts(rasterizer().name, 1) | {"counts": counts}
     del facts["command"]  # names where the peers lie
     return facts
-
-
-def processor() -> str:
-    """Returns the name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":")[1].strip() for line in lines if "model name" in line), "unknown")
 
 
 def aims(results: dict[str, Any]) -> list[dict[str, str]]:

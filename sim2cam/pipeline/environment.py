@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,11 @@ _PACKAGES = (
 )
 
 
+_CPU_FACTS = Path("/proc/cpuinfo")
+_VECTORS = ("avx512_bf16", "avx512f", "avx2", "asimd")
+"""Instructions that decide how fast networks are, of which the first that there is tells of those after it."""
+
+
 def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
     """Returns machine, versions, command line and renderer; of absolute paths only the last part.
 
@@ -30,9 +36,22 @@ def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
         "sim2cam": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
         "cpus": os.cpu_count(),
         "packages": {name: version(name) for name in _PACKAGES},
         "command": " ".join(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]),
         "renderer": renderer,
         "workers": workers,
     }
+
+
+def _processor() -> str:
+    """Returns the name of the processor and, where Linux tells, its widest vectors."""
+    try:
+        told = _CPU_FACTS.read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor()
+    facts: dict[str, str] = dict(re.findall(r"^(\S[^:\t]*?)\s*: (.*)$", told, re.MULTILINE))
+    flags = facts.get("flags", facts.get("Features", "")).split()
+    named = facts.get("model name", platform.processor()), *(v for v in _VECTORS if v in flags)
+    return ", ".join(filter(None, named[:2]))

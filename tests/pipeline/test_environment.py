@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from sim2cam.pipeline.environment import environment_facts
 
 
@@ -9,3 +11,26 @@ def test_folders_of_whoever_ran_it_are_not_told(monkeypatch, tmp_path):
     facts = environment_facts("egl", 2)
     assert facts["command"] == "render dice --out sim --count 4"
     assert str(tmp_path) not in json.dumps(facts)
+
+
+INTEL = "processor\t: 0\nmodel name\t: Xeon: fast\nflags\t\t: sse2 avx2\nmodel name\t: Xeon: fast\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd\nCPU part\t: 0xd0c\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (INTEL, "Xeon: fast, avx2"),
+        (INTEL.replace("avx2", "avx2 avx512f"), "Xeon: fast, avx512f"),
+        (INTEL.replace("avx2", ""), "Xeon: fast"),
+        (ARM, "aarch64, asimd"),
+        (None, "aarch64"),
+    ],
+)
+def test_the_processor_is_told(monkeypatch, tmp_path, told, words):
+    path = tmp_path / "cpuinfo"
+    if told is not None:
+        path.write_text(told)
+    monkeypatch.setattr("sim2cam.pipeline.environment._CPU_FACTS", path)
+    monkeypatch.setattr("platform.processor", lambda: "aarch64")
+    assert environment_facts(None, 1)["processor"] == words
