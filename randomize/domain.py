@@ -480,11 +480,12 @@ class Distractor:
     """A thing that is not to be found.
 
     Attributes:
-        shape: ``box``, ``cylinder`` or ``sphere``.
+        shape: ``box``, ``cylinder``, ``sphere``, or ``asset``, which has a size of its own.
         size_m: its longest side.
         flatness: height over that.
         slimness: second side over the first.
         radius, angle_rad: where it is dropped, the radius over that of the objects.
+        asset: the name of one of the recipe's ``[assets.clutter]``; when left out all are alike.
     """
 
     shape: Distribution
@@ -494,6 +495,7 @@ class Distractor:
     radius: Distribution
     angle_rad: Distribution
     yaw_rad: Distribution
+    asset: Distribution | None = None
 
 
 @dataclass(frozen=True)

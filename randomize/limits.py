@@ -17,6 +17,7 @@ from sim2cam.randomize.domain import DepthFactors, Domain, Glare, Surface, facto
 from sim2cam.randomize.families import OWN, TRANSPARENT, families
 from sim2cam.randomize.materials import FINISH
 from sim2cam.randomize.references import check_path, check_references, extremes_of
+from sim2cam.randomize.things import ASSET
 from sim2cam.scene.asset import (
     CARD_BACK,
     CARD_FACES,
@@ -45,7 +46,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "pip_shape": get_args(PipShape),
     "body_tone": _TONES,
     "pip_tone": _TONES,
-    "shape": ("box", "cylinder", "sphere"),
+    "shape": ("box", "cylinder", "sphere", ASSET),
     "kind": tuple(DEPTH_CAMERAS),
     "arrangement": get_args(Arrangement),
     "board.pattern": get_args(BoardPattern),
@@ -345,6 +346,7 @@ def check_domain(
     _check_lamps(domain)
     _check_card_pictures(domain, pictures)
     _check_decals(domain)
+    _check_clutter(domain)
     for kind, shown in shown_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
@@ -487,6 +489,21 @@ def _check_decals(domain: Domain) -> None:
             raise ValueError(f"'domain.decal.on' can be '{place}', and no scene has any")
 
 
+def _check_clutter(domain: Domain) -> None:
+    """Refuses clutter that never comes, and none where it may come."""
+    can_come = ASSET in _all_of(domain, "distractor/0/shape")
+    if can_come and domain.distractor.asset is None:
+        raise ValueError(
+            f"'domain.distractor.shape' can be '{ASSET}', and there is none. Name a folder in "
+            "[assets.clutter]"
+        )
+    if domain.distractor.asset is not None and not can_come:
+        raise ValueError(
+            f"'domain.distractor.shape' cannot be '{ASSET}', and [assets.clutter] names some. Add it "
+            "to its options"
+        )
+
+
 def _check_lamps(domain: Domain) -> None:
     """Refuses more lamps than leave room for the sun in a window."""
     most = max(map(float, extremes_of(domain, domain.light.lamp_count, "domain.light.lamp_count")))
@@ -544,6 +561,7 @@ def _words_of(
     return _WORDS | {
         "object.asset": tuple(assets),
         "fixture.asset": tuple(assets),
+        "distractor.asset": tuple(assets),
         "category": tuple(categories),
         "sky.picture": (NO_PICTURE, *skies),
         "picture": (NO_PICTURE, *pictures),

@@ -36,6 +36,10 @@ from sim2cam.scene.picture import PictureFile
 from sim2cam.scene.scene import Body
 from sim2cam.scene.twisty import TwistyCube, scramble
 
+ASSET = "asset"
+"""The shape of a distractor from a file."""
+
+_SOLID_KG = 0.05  # of the others
 _MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
 _CABLE_KG_M3, _PAPER_KG_M3 = 1500.0, 800.0
 _ORIGIN: Vec3 = (0.0, 0.0, 0.0)
@@ -99,9 +103,14 @@ def things_of(drawn: Draw, assets: Sequence[AssetFacts]) -> Things:
         drawn: everything that chance decided.
         assets: the objects from files that were drawn from.
     """
-    counts = {name: int(drawn.number_or(f"layout/{name}_count", 0)) for name in _IN_THE_WAY}
+    makers: dict[str, Callable[[Draw, int], Thing]] = {
+        "distractor": lambda drawn, i: _distractor(drawn, i, assets),
+        "cable": _cable,
+        "paper": _paper,
+    }
     distractors, cables, papers = (
-        [make(drawn, i) for i in range(counts[name])] for name, make in _IN_THE_WAY.items()
+        [make(drawn, i) for i in range(int(drawn.number_or(f"layout/{name}_count", 0)))]
+        for name, make in makers.items()
     )
     targets, fixtures = _targets_of(drawn, assets), _fixtures_of(drawn, assets)
     return Things(targets, distractors, cables, papers, fixtures)
@@ -189,7 +198,7 @@ def _fixture(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
         is_fixed=True,
         friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
         restitution=1.0,  # what falls on it bounces by its own
-        is_target=drawn.flag(f"{path}/labelled"),
+        is_target=bool(facts.mesh.category) and drawn.flag(f"{path}/labelled"),
     )
     return Thing(
         body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m, facts.balls_of_links()
@@ -206,7 +215,7 @@ def _object(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
         mass_kg=facts.mass_kg.at(drawn.number(f"{path}/mass_share")),
         friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
         restitution=facts.restitution.at(drawn.number(f"{path}/restitution_share")),
-        is_target=True,
+        is_target=bool(facts.mesh.category),
         **_mechanics(drawn, path, facts.size_m, facts.mass_offset_m or _ORIGIN),
     )
     return Thing(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
@@ -398,9 +407,14 @@ def _mechanics(drawn: Draw, path: str, size_m: Vec3, found_off_m: Vec3 = _ORIGIN
     }
 
 
-def _distractor(drawn: Draw, i: int) -> Thing:
+def _distractor(drawn: Draw, i: int, assets: Sequence[AssetFacts]) -> Thing:
     path = f"distractor/{i}"
-    size = drawn.number(f"{path}/size_m")
+    shape, size = drawn.text(f"{path}/shape"), drawn.number(f"{path}/size_m")
+    if shape == ASSET:
+        facts = _facts(drawn, path, assets)
+        body = _in_the_way(drawn, i, facts.mesh, facts.mass_kg.at(0.5))
+        body = replace(body, mass_offset_m=facts.mass_offset_m or _ORIGIN)
+        return Thing(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
     tall = max(_MIN_HEIGHT_M, size * drawn.number(f"{path}/flatness"))
     wide = size * drawn.number(f"{path}/slimness")
     shapes: dict[str, tuple[_Shape, Vec3, float]] = {
@@ -408,18 +422,23 @@ def _distractor(drawn: Draw, i: int) -> Thing:
         "cylinder": (Cylinder(size / 2, tall), (size, size, tall), math.hypot(size / 2, tall / 2)),
         "sphere": (Sphere(size / 2), (size, size, size), size / 2),
     }
-    yaw = drawn.number(f"{path}/yaw_rad")
-    asset, sides, radius = shapes[drawn.text(f"{path}/shape")]
-    body = Body(
+    asset, sides, radius = shapes[shape]
+    return _centred(_in_the_way(drawn, i, asset, _SOLID_KG), sides, radius)
+
+
+def _in_the_way(drawn: Draw, i: int, asset: Asset, mass_kg: float) -> Body:
+    """Returns a distractor where it is let go, standing as its shape or file has it."""
+    path = f"distractor/{i}"
+    place = place_of(drawn, path, "radius", "angle_rad")
+    return Body(
         path,
         asset,
         material_of(drawn, f"distractor_surface/{i}"),
-        Pose(_turned(yaw), place_of(drawn, path, "radius", "angle_rad")),
-        mass_kg=0.05,
+        Pose(_turned(drawn.number(f"{path}/yaw_rad")), place),
+        mass_kg=mass_kg,
         friction=0.9,
         restitution=0.0,
     )
-    return _centred(body, sides, radius)
 
 
 def _cable(drawn: Draw, i: int) -> Thing:
@@ -540,10 +559,3 @@ def _mixed(first: Color, second: Color, share: float) -> Color:
     """Returns a colour with a share of another one."""
     r, g, b = ((1 - share) * a + share * b for a, b in zip(first, second, strict=True))
     return r, g, b
-
-
-_IN_THE_WAY: dict[str, Callable[[Draw, int], Thing]] = {
-    "distractor": _distractor,
-    "cable": _cable,
-    "paper": _paper,
-}

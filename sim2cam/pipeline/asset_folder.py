@@ -17,6 +17,25 @@ from sim2cam.render.assets.importer import import_assets
 from sim2cam.scene.asset import LengthUnit
 from sim2cam.scene.asset_facts import AssetFacts
 
+CLUTTER = "clutter/"
+"""Before the names of objects that are in the way, as a folder of that name beside the others would be."""
+
+
+@dataclass(frozen=True)
+class ClutterFolder:
+    """Where objects lie that are in the way and are not labelled, as ``[assets.clutter]`` says.
+
+    Attributes:
+        folder: as ``AssetFolder`` has it.
+        files: those that are used, by their names or by patterns of them as the shell has them; without
+            it all are.
+        unit: as ``AssetFolder`` has it.
+    """
+
+    folder: str
+    files: tuple[str, ...] = ()
+    unit: LengthUnit | None = None
+
 
 @dataclass(frozen=True)
 class AssetFolder:
@@ -24,27 +43,29 @@ class AssetFolder:
 
     Attributes:
         folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set; or
-            ``pybullet_data:``, what comes with the package of that name.
+            ``pybullet_data:``, what comes with the package of that name. None where there is clutter
+            alone.
         objects: categories of those that are used, by their names or by patterns of them as the
             shell has them; without it all are, by their own categories.
         unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
             them do; guessed from their size without it.
     """
 
-    folder: str
+    folder: str | None = None
     unit: LengthUnit | None = None
     objects: Mapping[str, str] = field(default_factory=dict)
+    clutter: ClutterFolder | None = None
 
 
-def assets_place(name: str, path: Path) -> str:
-    """Returns the folder of assets that a recipe names.
+def assets_place(name: str, path: Path, key: str) -> str:
+    """Returns the folder of assets that a recipe names below a key.
 
     Raises:
         RecipeError: it names a data set that is not there.
     """
     kind, _, data_set = name.partition(":")
     if kind == "pybullet_data":
-        return str(_package_folder(kind, path) / data_set)
+        return str(_package_folder(kind, path, key) / data_set)
     if kind != "bop" or not data_set:
         return str((path.parent / name).absolute())
     folder = data_folder() / data_set / "models"
@@ -52,31 +73,46 @@ def assets_place(name: str, path: Path) -> str:
         fetch = f"Run sim2cam fetch {data_set}, or unpack" if data_set in DATA_SETS else "Unpack"
         raise RecipeError(
             path,
-            f"'assets.folder': {name} is not there. {fetch} its models to {data_set}/models in a folder "
+            f"'{key}': {name} is not there. {fetch} its models to {data_set}/models in a folder "
             f"that {CAPTURES_VARIABLE} names.",
         )
     return str(folder)
 
 
-def _package_folder(name: str, path: Path) -> Path:
+def _package_folder(name: str, path: Path, key: str) -> Path:
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
-        raise RecipeError(
-            path, f"'assets.folder': {name} is not installed. Run pip install pybullet."
-        )
+        raise RecipeError(path, f"'{key}': {name} is not installed. Run pip install pybullet.")
     return Path(found.origin).parent
 
 
 def imported(options: AssetFolder, path: Path) -> tuple[AssetFacts, ...]:
-    """Returns what is known of the assets of a folder.
+    """Returns what is known of the assets of a folder and, with no category and named ``CLUTTER``, of clutter.
 
     Raises:
         RecipeError: there are none of those that are named.
         InputError: one of them cannot be used.
     """
-    folder = Path(options.folder)
-    categories = _chosen(asset_names(folder), options.objects, path)
-    found = list(import_assets(folder, list(categories), options.unit))
+    found: list[AssetFacts] = []
+    if options.folder is not None:
+        folder = Path(options.folder)
+        categories = _chosen(asset_names(folder), options.objects, path, "assets.objects")
+        for one in _imported(folder, list(categories), options.unit):
+            found.append(_labelled(one, categories[one.name] or one.mesh.category))
+    if options.clutter is not None:
+        folder, patterns = Path(options.clutter.folder), dict.fromkeys(options.clutter.files, "")
+        files = _chosen(asset_names(folder), patterns, path, "assets.clutter.files")
+        for one in _imported(folder, list(files), options.clutter.unit):
+            found.append(replace(_labelled(one, ""), name=CLUTTER + one.name))
+    return tuple(found)
+
+
+def _labelled(facts: AssetFacts, category: str) -> AssetFacts:
+    return replace(facts, mesh=replace(facts.mesh, category=category))
+
+
+def _imported(folder: Path, names: list[str], unit: LengthUnit | None) -> list[AssetFacts]:
+    found = list(import_assets(folder, names, unit))
     problems = [one.problem for one in found if one.problem]
     if problems:
         raise InputError(
@@ -84,14 +120,12 @@ def imported(options: AssetFolder, path: Path) -> tuple[AssetFacts, ...]:
             f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
             f"All of them: sim2cam assets {folder}",
         )
-    facts = [one.facts for one in found if one.facts is not None]
-    return tuple(
-        replace(one, mesh=replace(one.mesh, category=categories[one.name] or one.mesh.category))
-        for one in facts
-    )
+    return [one.facts for one in found if one.facts is not None]
 
 
-def _chosen(names: Sequence[str], objects: Mapping[str, str], path: Path) -> dict[str, str]:
+def _chosen(
+    names: Sequence[str], objects: Mapping[str, str], path: Path, key: str
+) -> dict[str, str]:
     """Returns the names of assets that are used, with their categories; empty for their own ones."""
     if not objects:
         return dict.fromkeys(names, "")
@@ -100,10 +134,16 @@ def _chosen(names: Sequence[str], objects: Mapping[str, str], path: Path) -> dic
         fitting = [pattern] if pattern in names else fnmatch.filter(names, pattern)
         if not fitting:
             raise RecipeError(
-                path, f"'assets.objects': there is no '{pattern}'. {did_you_mean(pattern, names)}"
+                path, f"'{key}': there is no '{pattern}'. {did_you_mean(pattern, names)}"
             )
         found |= dict.fromkeys(fitting, category)
     return dict(sorted(found.items()))
+
+
+def of_clutter(group: dict[str, Any], facts: Sequence[AssetFacts]) -> dict[str, Any]:
+    """Returns the group of distractors with what it leaves out: any of the clutter."""
+    names = [one.name for one in facts if not one.mesh.category]
+    return {"asset": {"kind": "choice", "options": names}} | group if names else group
 
 
 def of_files(
@@ -127,5 +167,5 @@ def of_files(
             raise RecipeError(
                 path, f"'domain.{name}.joints': no asset has a joint '{joint}'. {hint}"
             )
-    any_of = {"kind": "choice", "options": [one.name for one in facts]}
+    any_of = {"kind": "choice", "options": [one.name for one in facts if one.mesh.category]}
     return {"asset": any_of} | group | {"joints": joints | told}

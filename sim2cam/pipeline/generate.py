@@ -225,7 +225,8 @@ def _symmetries(recipe: Recipe) -> dict[str, Any]:
             "symmetries": kind.symmetries,
             "shape_symmetries": kind.shape_symmetries,
         }
-    for facts in recipe.assets:  # their cards tell one kind of symmetry, that of shape and colours
+    labelled = (one for one in recipe.assets if one.mesh.category)
+    for facts in labelled:  # their cards tell one kind of symmetry, that of shape and colours
         kinds[facts.name] = {
             "categories": [facts.mesh.category],
             "symmetries": facts.symmetries,

@@ -24,7 +24,7 @@ from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
-from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_files
+from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_clutter, of_files
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Constant, Distribution
@@ -170,7 +170,8 @@ class Recipe:
         name: of the recipe.
         categories: names, in order; those of the assets where a file leaves them out.
         domain: what is random, and how.
-        assets: the objects that can be thrown besides dice; a file names their folder alone.
+        assets: the objects that can be thrown besides dice, and clutter, which has no category; a file
+            names their folders alone.
         render: size, views and channels.
         adapt: how renders are brought toward captures.
         train: the detector's training.
@@ -196,7 +197,8 @@ class Recipe:
             raise ValueError(
                 f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
             )
-        missing = sorted({facts.mesh.category for facts in self.assets} - set(self.categories))
+        shown = {facts.mesh.category for facts in self.assets} - {""}  # which clutter has
+        missing = sorted(shown - set(self.categories))
         if missing:
             raise ValueError(f"categories lack {', '.join(missing)} of the assets")
         for channel in self.render.channels:
@@ -308,9 +310,11 @@ def _check_texels(recipe: Recipe) -> None:
     Raises:
         InputError: naming the file.
     """
-    surfaces = (recipe.domain.object_surface, recipe.domain.fixture_surface)
-    if any(name in FINISH for surface in surfaces for name, _ in factors_of(surface)):
-        for facts in recipe.assets:
+    domain = recipe.domain
+    thrown = (domain.object_surface, domain.fixture_surface)
+    for facts in recipe.assets:
+        surfaces = thrown if facts.mesh.category else (domain.distractor_surface,)
+        if any(name in FINISH for surface in surfaces for name, _ in factors_of(surface)):
             check_own_texels(facts.mesh)
 
 
@@ -355,8 +359,11 @@ def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
         tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(path, f"not TOML: {error}.") from error
-    if isinstance(tables.get("assets"), dict) and "folder" in tables["assets"]:
-        tables["assets"]["folder"] = assets_place(str(tables["assets"]["folder"]), path)
+    assets = tables.get("assets")
+    clutter = assets.get("clutter") if isinstance(assets, dict) else None
+    for key, table in (("assets.folder", assets), ("assets.clutter.folder", clutter)):
+        if isinstance(table, dict) and "folder" in table:
+            table["folder"] = assets_place(str(table["folder"]), path, key)
     for section in ("skies", "pictures"):
         table = tables.get(section)
         if isinstance(table, dict) and "folder" in table:
@@ -458,20 +465,20 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """
     domain = tables.get("domain")
     throws = isinstance(domain, dict) and not domain.keys().isdisjoint(("object", "fixture"))
+    options = _FOLDERS.validate_python({"assets": tables.get("assets", {})})["assets"]
+    if throws and options.folder is None:
+        raise RecipeError(path, "there is nothing to throw. Name a folder of meshes in [assets].")
     if "assets" not in tables:
-        if throws:
-            raise RecipeError(
-                path, "there is nothing to throw. Name a folder of meshes in [assets]."
-            )
         return tables
-    options = _FOLDERS.validate_python({"assets": tables["assets"]})["assets"]
     facts = imported(options, path)
-    categories = {one.mesh.category for one in facts}
+    categories = {one.mesh.category for one in facts} - {""}
     if domain and "die" in domain:
         categories |= DIE_FACES.keys()
     for group in ("object", "fixture"):
         if isinstance(domain, dict) and isinstance(domain.get(group), dict):
             domain = domain | {group: of_files(domain[group], facts, path, group)}
+    if isinstance(domain, dict) and isinstance(domain.get("distractor"), dict):
+        domain = domain | {"distractor": of_clutter(domain["distractor"], facts)}
     return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
 
 

@@ -50,7 +50,7 @@ drop_height_m = {{ kind = "uniform", {drop_height_m} }}
 surface_side_m = {{ kind = "uniform", {surface_side_m} }}  # of mat or tray
 wall_m = {{ kind = "uniform", {wall_m} }}
 
-[domain.distractor]  # other things on the table
+[domain.distractor]  # other things on the table; with shape = "asset" those of a folder in [assets.clutter]
 size_m = {{ kind = "log_uniform", {size_m} }}
 
 [domain.view]  # pixels that the middle object covers in a picture 640 pixels wide

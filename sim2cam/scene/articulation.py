@@ -100,8 +100,12 @@ class Articulation:
         return tuple((j.name, min(max(0.0, j.low), j.high)) for j in self.free_joints)
 
     def states_at(self, shares: Mapping[str, float]) -> JointStates:
-        """Returns the state of each free joint so far on its way from low (0) to high (1)."""
-        return tuple((j.name, j.low + shares[j.name] * (j.high - j.low)) for j in self.free_joints)
+        """Returns the state of each free joint so far on its way from low (0) to high (1); halfway where
+        nothing is said.
+        """
+        return tuple(
+            (j.name, j.low + shares.get(j.name, 0.5) * (j.high - j.low)) for j in self.free_joints
+        )
 
     def link_matrices(self, states: JointStates = ()) -> Floats:
         """Returns the pose (n, 4, 4) of each link in the thing's frame; joints not named stand at 0."""

@@ -292,7 +292,7 @@ class MeshFile:
 
     Attributes:
         path: of the file.
-        category: what it is labelled as.
+        category: what it is labelled as; empty of what never is.
         unit_m: metres that one unit of the file stands for.
         max_faces: a file with more triangles is refused.
         keypoints: named points of it, metres.

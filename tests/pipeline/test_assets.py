@@ -198,11 +198,73 @@ def test_dice_and_objects_are_thrown_together(place, tmp_path):
     assert sum(isinstance(body.asset, Die) for body in bodies) == drawn.count("layout/die_count")
 
 
+def test_clutter_is_in_the_way_and_is_not_labelled(place, tmp_path):
+    (place / "junk/tray").mkdir(parents=True)
+    for name in ("nail", "tray/lid", "tray/unused"):
+        trimesh.creation.box((30, 20, 10)).export(place / f"junk/{name}.stl")
+    path = place / "cluttered.toml"
+    path.write_text(
+        f"{TEXT}[assets.objects]\n'*/a.stl' = 'cup'\n"
+        "[assets.clutter]\nfolder = 'junk'\nfiles = ['n*', 'tray/lid.stl']\nunit = 'mm'\n"
+        "[domain.distractor]\nshape = 'asset'\n"
+    )
+    recipe = load_recipe(str(path))
+    assert recipe.categories == ("cup",)
+    assert recipe.domain.object.asset.options == ("cup/a.stl",)
+    clutter = ("clutter/nail.stl", "clutter/tray/lid.stl")
+    assert recipe.domain.distractor.asset.options == clutter
+    dataset = make(recipe, tmp_path / "d")
+    assert not check_dataset(tmp_path / "d").problems
+    assert {label.category for sample in dataset.samples for label in sample.objects} == {"cup"}
+    assert read_header(tmp_path / "d")["objects"].keys() == {"cup/a.stl"}
+    settled = settled_scene(recipe, 0, 0).scene
+    (thing,) = (body for body in settled.bodies if body.name == "distractor/0")
+    (facts,) = (one for one in recipe.assets if one.mesh == thing.asset)
+    assert facts.name in clutter
+    assert thing.mass_kg == facts.mass_kg.at(0.5)
+    assert (thing.asset.category, thing.is_target) == ("", False)
+
+
+def test_what_has_no_category_is_not_labelled_when_it_is_thrown(place):
+    (place / "junk.toml").write_text(
+        f"{TEXT}[assets.clutter]\nfolder = 'objects'\nfiles = ['block/*']\nunit = 'mm'\n"
+        "[domain.distractor]\nshape = 'asset'\n[domain.object]\nasset = 'clutter/block/red.ply'\n"
+    )
+    recipe = load_recipe(str(place / "junk.toml"))
+    bodies = compose(draw(recipe.domain, 0, 0, views=1), 64, 64, recipe.assets).bodies
+    thrown = [body for body in bodies if body.name.startswith("object/")]
+    assert thrown
+    assert not any(body.is_target for body in thrown)
+
+
+def test_dice_lie_among_clutter(place):
+    path = place / "among.toml"
+    path.write_text(
+        "base = 'dice'\nname = 'among'\n[assets.clutter]\nfolder = 'objects'\nunit = 'mm'\n"
+        "[domain.distractor]\nshape = { kind = 'choice', options = ['box', 'asset'] }\n"
+        "[domain.layout]\ndistractor_count = 12\n"
+    )
+    recipe = load_recipe(str(path))
+    assert recipe.categories == tuple("123456")
+    bodies = compose(draw(recipe.domain, 0, 0, views=1), 64, 64, recipe.assets).bodies
+    kinds = {body.asset.kind for body in bodies if body.name.startswith("distractor/")}
+    assert kinds == {"box", "mesh"}
+    assert {body.is_target for body in bodies if body.asset.kind == "mesh"} == {False}
+
+
+WHOLE = "[assets]\nfolder = 'objects'\nunit = 'mm'\n"
 BAD = [
     ("[assets]\nfolder = 'none'", "none: no such folder. Check the path."),
     ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
-    ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: folder, objects, unit"),
-    ("[assets]\nunit = 'mm'", "key 'assets.folder' is missing."),
+    ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: clutter, folder, objects, unit"),
+    ("[assets]\nunit = 'mm'", "there is nothing to throw. Name a folder of meshes in [assets]."),
+    ("[assets.clutter]\nfolder = 'objects'", "there is nothing to throw. Name a folder of meshes in [assets]."),
+    (WHOLE + "[assets.clutter]\nunit = 'mm'", "key 'assets.clutter.folder' is missing."),
+    (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, unit"),
+    (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
+    (WHOLE + "[assets.clutter]\nfolder = 'objects'\nfiles = ['mug/*']", "'assets.clutter.files': there is no 'mug/*'. Allowed: block/red.ply, cup/a.stl"),
+    (WHOLE + "[assets.clutter]\nfolder = 'objects'", "'domain.distractor.shape' cannot be 'asset', and [assets.clutter] names some. Add it to its options."),
+    (WHOLE + "[domain.distractor]\nshape = 'asset'", "'domain.distractor.shape' can be 'asset', and there is none. Name a folder in [assets.clutter]."),
     ("[assets]\nfolder = 'objects'\nunit = 'parsec'", "'assets.unit': Input should be 'm', 'cm', 'mm' or 'in' (found \"parsec\")."),
     ("assets = 'objects'", "'assets': "),
     ("", "there is nothing to throw. Name a folder of meshes in [assets]."),

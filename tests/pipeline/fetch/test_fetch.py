@@ -170,13 +170,15 @@ def test_data_sets_lie_in_the_cache_unless_a_folder_is_named(tmp_path, monkeypat
 def test_a_recipe_whose_meshes_are_missing_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path))
     with pytest.raises(RecipeError) as caught:
-        assets_place("bop:lmo", tmp_path / "mine.toml")
+        assets_place("bop:lmo", tmp_path / "mine.toml", "assets.folder")
     assert str(caught.value) == (
         f"{tmp_path}/mine.toml: 'assets.folder': bop:lmo is not there. Run sim2cam fetch lmo, or unpack "
         "its models to lmo/models in a folder that SIM2CAM_REAL names."
     )
     (tmp_path / "lmo/models").mkdir(parents=True)
-    assert assets_place("bop:lmo", tmp_path / "mine.toml") == str(tmp_path / "lmo/models")
+    assert assets_place("bop:lmo", tmp_path / "mine.toml", "assets.folder") == str(
+        tmp_path / "lmo/models"
+    )
 
 
 def field(number, value):
