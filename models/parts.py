@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sim2cam.adapt.card import digest_of_sample
 from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.dataset.keypoints import keypoint_names, mirrored
+from sim2cam.dataset.reader import licences_of
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
@@ -37,6 +38,7 @@ class PartRecord:
         origins: how many images of each origin.
         weight: its share of the crops, 0 to 1; once it does not change any more.
         digest: SHA-256 over all images and labels.
+        licences: of the files that its scenes are made of, as far as they are known.
     """
 
     name: str
@@ -44,6 +46,7 @@ class PartRecord:
     origins: dict[str, int]
     weight: float
     digest: str
+    licences: tuple[str, ...] = ()
 
 
 def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
@@ -155,9 +158,15 @@ def part_records(parts: Parts) -> tuple[PartRecord, ...]:
             origins=dict(sorted(Counter(s.origin for s in dataset.samples).items())),
             weight=round(weight / total, 6),
             digest=labelled_digest(dataset),
+            licences=_licences(dataset),
         )
         for dataset, weight in parts
     )
+
+
+def _licences(dataset: Dataset) -> tuple[str, ...]:
+    found = (licences_of(source.root).values() for source in dataset.origins())
+    return tuple(sorted(set().union(*found)))
 
 
 def lowest_digests(samples: Iterable[Sample]) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from sim2cam import images
-from sim2cam.dataset.reader import SceneRecord, first_parent, read_header, read_scenes
+from sim2cam.dataset.reader import SceneRecord, first_parent, licences_of, read_scenes
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.dataset.writer import CARD, HEADER
+from sim2cam.dataset.writer import CARD
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 BUILT_IN = "made by sim2cam"
@@ -117,7 +117,7 @@ def card_of(*datasets: Dataset) -> Card:
     record = _Record()
     for folder, kept in _kept_scenes(datasets).items():
         scenes = (scene for scene in read_scenes(folder) if scene.scene_index in kept)
-        record.add(scenes, _licences(folder))
+        record.add(scenes, licences_of(folder))
     counts = Counter(label.category for label in labels)
     return Card(
         pictures=len(samples),
@@ -213,14 +213,6 @@ class _Record:
                 self.assets[name] = licences.get(name) or made
             for name in scene.scene.pictures():
                 self.assets[name] = licences.get(name) or UNKNOWN_LICENCE
-
-
-def _licences(folder: Path) -> dict[str, str]:
-    """Returns those that a data set records of the files that its scenes are made of, by path."""
-    if not (folder / HEADER).is_file():
-        return {}
-    found: dict[str, str] = read_header(folder).get("licences", {})
-    return found
 
 
 def _files(samples: Iterable[Sample]) -> Iterator[Path]:

@@ -212,6 +212,19 @@ def line_of(root: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
+def licences_of(root: Path) -> dict[str, str]:
+    """Returns those that a data set records of the files that its scenes are made of, by their names.
+
+    Raises:
+        InputError: its header is broken, or that of one that it was translated from.
+    """
+    folder = first_parent(root)
+    if not (folder / HEADER).is_file():
+        return {}
+    found: dict[str, str] = read_header(folder).get("licences", {})
+    return found
+
+
 def read_scenes(root: Path) -> Iterator[SceneRecord]:
     """Yields what is recorded of each scene of a data set, in order; of captures nothing is.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,13 @@ class ClutterFolder:
         folder: as ``AssetFolder`` has it.
         files: those that are used, by their names or by patterns of them as the shell has them; without
             it all are.
-        unit: as ``AssetFolder`` has it.
+        unit, licence: as ``AssetFolder`` has them.
     """
 
     folder: str
     files: tuple[str, ...] = ()
     unit: LengthUnit | None = None
+    licence: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,13 @@ class AssetFolder:
             shell has them; without it all are, by their own categories.
         unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
             them do; guessed from their size without it.
+        licence: of files beside which none is written, as SPDX names it.
+        clutter: where what is in the way lies.
     """
 
     folder: str | None = None
     unit: LengthUnit | None = None
+    licence: str = ""
     objects: Mapping[str, str] = field(default_factory=dict)
     clutter: ClutterFolder | None = None
 
@@ -95,14 +99,14 @@ def imported(options: AssetFolder, path: Path) -> tuple[AssetFacts, ...]:
     """
     found: list[AssetFacts] = []
     if options.folder is not None:
-        folder = Path(options.folder)
-        categories = _chosen(asset_names(folder), options.objects, path, "assets.objects")
-        for one in _imported(folder, list(categories), options.unit):
+        names = asset_names(Path(options.folder))
+        categories = _chosen(names, options.objects, path, "assets.objects")
+        for one in _imported(options, options.folder, categories):
             found.append(_labelled(one, categories[one.name] or one.mesh.category))
-    if options.clutter is not None:
-        folder, patterns = Path(options.clutter.folder), dict.fromkeys(options.clutter.files, "")
-        files = _chosen(asset_names(folder), patterns, path, "assets.clutter.files")
-        for one in _imported(folder, list(files), options.clutter.unit):
+    if (clutter := options.clutter) is not None:
+        names, patterns = asset_names(Path(clutter.folder)), dict.fromkeys(clutter.files, "")
+        files = _chosen(names, patterns, path, "assets.clutter.files")
+        for one in _imported(clutter, clutter.folder, files):
             found.append(replace(_labelled(one, ""), name=CLUTTER + one.name))
     return tuple(found)
 
@@ -111,16 +115,19 @@ def _labelled(facts: AssetFacts, category: str) -> AssetFacts:
     return replace(facts, mesh=replace(facts.mesh, category=category))
 
 
-def _imported(folder: Path, names: list[str], unit: LengthUnit | None) -> list[AssetFacts]:
-    found = list(import_assets(folder, names, unit))
+def _imported(
+    options: AssetFolder | ClutterFolder, folder: str, names: Iterable[str]
+) -> list[AssetFacts]:
+    found = list(import_assets(Path(folder), list(names), options.unit))
     problems = [one.problem for one in found if one.problem]
     if problems:
         raise InputError(
-            folder,
+            Path(folder),
             f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
             f"All of them: sim2cam assets {folder}",
         )
-    return [one.facts for one in found if one.facts is not None]
+    every = [one.facts for one in found if one.facts is not None]
+    return [replace(one, licence=one.licence or options.licence) for one in every]
 
 
 def _chosen(

@@ -1,9 +1,11 @@
 import hashlib
+import json
 from dataclasses import replace
 
 import pytest
 
-from sim2cam.dataset.sample import Keypoint
+from sim2cam.dataset.sample import Keypoint, Source
+from sim2cam.dataset.writer import FORMAT_VERSION
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.parts import (
@@ -71,6 +73,25 @@ def test_digest_knows_pixels_labels_and_order_but_not_the_place(make_dataset):
     backwards = replace(data, samples=data.samples[::-1])
     for other in (replace(data, samples=(relabelled, *data.samples[1:])), backwards):
         assert part_records(((other, 1.0),))[0].digest != record.digest
+
+
+def test_licences_of_what_scenes_are_made_of_are_told(make_dataset, tmp_path):
+    data = make_dataset()
+    assert part_records(((data, 1.0),))[0].licences == ()
+    for name, licences in (
+        ("a", {"cup.ply": "MIT", "mug.ply": "CC0-1.0"}),
+        ("b", {"box.ply": "MIT"}),
+    ):
+        header = {
+            "format": FORMAT_VERSION,
+            "categories": list(data.categories),
+            "licences": licences,
+        }
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dataset.json").write_text(json.dumps(header))
+    sources = tuple(Source(tmp_path / name, {}) for name in "ab")
+    (record,) = part_records(((replace(data, sources=sources), 1.0),))
+    assert record.licences == ("CC0-1.0", "MIT")
 
 
 def test_missing_image_is_named(make_dataset):

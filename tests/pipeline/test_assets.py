@@ -29,6 +29,7 @@ name = "things"
 [assets]
 folder = "objects"
 unit = "mm"
+licence = "MIT"
 [render]
 width = 96
 height = 80
@@ -155,6 +156,7 @@ def test_a_data_set_records_its_assets(recipe, tmp_path):
     assert (block["name"], block["licence"], block["mass_kg"]["source"]) == (
         "block/red.ply", "CC0-1.0", "scale",
     )  # fmt: skip
+    assert cup["licence"] == "MIT"
     assert re.fullmatch("[0-9a-f]{64}", cup["mesh"]["digest"])
     assert header["objects"]["block/red.ply"]["symmetries"]["rotations_wxyz"] == [[0, 0, 0, 1]]
     labels = [label for sample in dataset.samples for label in sample.objects]
@@ -206,6 +208,7 @@ def test_clutter_is_in_the_way_and_is_not_labelled(place, tmp_path):
     path.write_text(
         f"{TEXT}[assets.objects]\n'*/a.stl' = 'cup'\n"
         "[assets.clutter]\nfolder = 'junk'\nfiles = ['n*', 'tray/lid.stl']\nunit = 'mm'\n"
+        "licence = 'CC-BY-4.0'\n"
         "[domain.distractor]\nshape = 'asset'\n"
     )
     recipe = load_recipe(str(path))
@@ -221,6 +224,7 @@ def test_clutter_is_in_the_way_and_is_not_labelled(place, tmp_path):
     (thing,) = (body for body in settled.bodies if body.name == "distractor/0")
     (facts,) = (one for one in recipe.assets if one.mesh == thing.asset)
     assert facts.name in clutter
+    assert facts.licence == "CC-BY-4.0"
     assert thing.mass_kg == facts.mass_kg.at(0.5)
     assert (thing.asset.category, thing.is_target) == ("", False)
 
@@ -256,11 +260,11 @@ WHOLE = "[assets]\nfolder = 'objects'\nunit = 'mm'\n"
 BAD = [
     ("[assets]\nfolder = 'none'", "none: no such folder. Check the path."),
     ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
-    ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: clutter, folder, objects, unit"),
+    ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: clutter, folder, licence, objects, unit"),
     ("[assets]\nunit = 'mm'", "there is nothing to throw. Name a folder of meshes in [assets]."),
     ("[assets.clutter]\nfolder = 'objects'", "there is nothing to throw. Name a folder of meshes in [assets]."),
     (WHOLE + "[assets.clutter]\nunit = 'mm'", "key 'assets.clutter.folder' is missing."),
-    (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, unit"),
+    (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, licence, unit"),
     (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'\nfiles = ['mug/*']", "'assets.clutter.files': there is no 'mug/*'. Allowed: block/red.ply, cup/a.stl"),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'", "'domain.distractor.shape' cannot be 'asset', and [assets.clutter] names some. Add it to its options."),
