@@ -10,8 +10,15 @@ from typing import Any, Literal
 from sim2cam import __version__
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError, UsageError, did_you_mean
+from sim2cam.models.close_ups import View, read_views
 from sim2cam.models.confidence import Scaling
-from sim2cam.models.config import ARCHITECTURES, LATER, MIN_CROP_PX, trained_magnification
+from sim2cam.models.config import (
+    ARCHITECTURES,
+    LATER,
+    MIN_CROP_PX,
+    TrainConfig,
+    trained_magnification,
+)
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.named import named_architectures
 from sim2cam.models.parts import PartRecord
@@ -134,6 +141,12 @@ class DetectorCard:
     def trained_magnification(self) -> float:
         """At which images are as the crops of its training were."""
         return trained_magnification(self.config.get("scale_range", (1.0, 1.0)))
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """How each object is looked at that is read."""
+        flips = bool(self.config.get("flips", TrainConfig.flips))
+        return read_views(poses=bool(self.objects), flips=flips)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the card as JSON values, without later keys that it does not use."""

@@ -7,6 +7,7 @@ equally large learns them from far fewer crops than maps that have to find objec
 from __future__ import annotations
 
 from math import sqrt
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -19,6 +20,10 @@ from sim2cam.models.reader import SURFACE_STRIDE_PX
 CATEGORY_PX, SURFACE_PX = 64, 96
 FILL = 0.72
 """Share of a close-up's side that the longer side of the box takes."""
+
+READ_FILLS = 0.65, 0.8
+"""The same of those that categories are read from, each also mirrored where crops were: the mean of what four
+views say is right more often than what one does (docs/decisions/0055-read-four-times.md)."""
 
 _FILLS = (0.6, 0.85)  # while it learns: boxes that are found are not exact
 _OFF_CENTRE = 0.07  # of the box's longer side
@@ -34,16 +39,50 @@ def close_ups_a_crop(*, categories: bool, poses: bool) -> int:
     return 4 if poses else 8 if categories else 0
 
 
-def close_up(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
+class View(NamedTuple):
+    """How an object is looked at.
+
+    Attributes:
+        fill: share of the close-up's side that the longer side of its box takes.
+        is_mirrored: left and right.
+    """
+
+    fill: float = FILL
+    is_mirrored: bool = False
+
+
+PLAIN = View()
+
+
+def read_views(*, poses: bool, flips: bool) -> tuple[View, ...]:
+    """Returns how each object is looked at: once for its pose, or more often for its category alone.
+
+    Args:
+        poses: whether points of the surface are read.
+        flips: whether close-ups were mirrored while it learned.
+    """
+    if poses:
+        return (PLAIN,)
+    return tuple(
+        View(fill, flip) for flip in ((False, True) if flips else (False,)) for fill in READ_FILLS
+    )
+
+
+def close_up(
+    rgb: NDArray[np.uint8], box_xyxy: NDArray[np.float64], side: int, view: View = PLAIN
+) -> NDArray[np.uint8]:
     """Returns the close-up (side, side, 3) of a box (4,) in an image."""
-    low, reach_px = close_up_square(box_xyxy)
+    low, reach_px = close_up_square(box_xyxy, view.fill)
     scale = side / reach_px
-    return warp(rgb, np.column_stack([scale * np.eye(2), -scale * low]), side)
+    shown = warp(rgb, np.column_stack([scale * np.eye(2), -scale * low]), side)
+    return np.ascontiguousarray(shown[:, ::-1]) if view.is_mirrored else shown
 
 
-def close_up_square(box_xyxy: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def close_up_square(
+    box_xyxy: NDArray[np.float64], fill: float = FILL
+) -> tuple[NDArray[np.float64], float]:
     """Returns the upper left corner (2,) and the side of what a close-up of a box (4,) shows, in its pixels."""
-    reach_px = max(float((box_xyxy[2:] - box_xyxy[:2]).max()), 1.0) / FILL
+    reach_px = max(float((box_xyxy[2:] - box_xyxy[:2]).max()), 1.0) / fill
     return (box_xyxy[:2] + box_xyxy[2:]) / 2 - reach_px / 2, reach_px
 
 

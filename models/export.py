@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.close_ups import FILL, side_px
+from sim2cam.models.close_ups import PLAIN, View, side_px
 from sim2cam.models.confidence import calibrated, slopes_and_offsets
 from sim2cam.models.crops import SMOOTH_BELOW
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
@@ -40,6 +40,7 @@ class DetectorGraph(nn.Module):
         self.network: Detector = copy.deepcopy(detector.network)
         self.network.keypoints = self.network.masks = None
         self.side = side_px(poses=bool(detector.card.objects))
+        self.views = detector.card.views
         if self.network.reader is not None:
             self.network.reader.surface = None  # poses are found by more than tensors
         self.scale = detector.card.magnification
@@ -72,10 +73,12 @@ class DetectorGraph(nn.Module):
         label = label.flatten()[where]
         if self.network.reader is not None and self.network.reader.category is not None:
             tight = torch.cat([low, high], 1) / self.scale
-            shown = close_ups(filled_up(self.network, picture), self.network.mean, tight, self.side)
-            logits = self.network.read_close_ups(shown).categories
+            whole, fill = filled_up(self.network, picture), self.network.mean
+            seen = [close_ups(whole, fill, tight, self.side, view) for view in self.views]
+            logits = self.network.read_close_ups(torch.cat(seen)).categories
             assert logits is not None
-            probability, label = logits.softmax(1).max(1)
+            shares = logits.softmax(1).reshape(len(self.views), SURE, -1).mean(0)
+            probability, label = shares.max(1)
             read = (heat.flatten()[where] * probability).sqrt()
             read = read if self.scaling is None else calibrated(read, self.scaling[label])
             best, order = torch.where(best > 0, read, best).topk(SURE)
@@ -91,7 +94,9 @@ class DetectorGraph(nn.Module):
         return boxes * (kept > 0)[:, None], kept, label * (kept > 0)
 
 
-def close_ups(picture: Tensor, fill: Tensor, boxes_xyxy: Tensor, side: int) -> Tensor:
+def close_ups(
+    picture: Tensor, fill: Tensor, boxes_xyxy: Tensor, side: int, view: View = PLAIN
+) -> Tensor:
     """Returns close-ups (n, 3, side, side) of boxes (n, 4), as ``close_up`` cuts them.
 
     Where that takes the mean of many pixels, here a pixel of a picture of half, a quarter, ... of the size is.
@@ -101,11 +106,13 @@ def close_ups(picture: Tensor, fill: Tensor, boxes_xyxy: Tensor, side: int) -> T
         fill: its colour outside (1, 3, 1, 1).
         boxes_xyxy: in its pixels.
         side: of a close-up.
+        view: how objects are looked at.
     """
     middle = (boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2
-    reach = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / FILL
+    reach = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / view.fill
     steps = (torch.arange(side) + 0.5) / side - 0.5
-    places = torch.stack([steps.expand(side, -1), steps[:, None].expand(-1, side)], 2)
+    across = -steps if view.is_mirrored else steps
+    places = torch.stack([across.expand(side, -1), steps[:, None].expand(-1, side)], 2)
     places = middle[:, None, None] + reach[:, None, None, None] * places
     size = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in picture.shape[:1:-1]])
     grid = (2 * places / size - 1).flatten(0, 1)[None]  # rows of all close-ups below one another

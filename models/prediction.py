@@ -278,14 +278,15 @@ def _read_again(
         scale: the magnification.
         score_floor: as for ``look``.
     """
-    side = side_px(poses=bool(detector.card.objects))
+    side, ways = side_px(poses=bool(detector.card.objects)), detector.card.views
     boxes = said.boxes.numpy().astype(np.float64) / scale
-    close_ups = np.stack([close_up(rgb, box, side) for box in boxes])
+    close_ups = np.stack([close_up(rgb, box, side, way) for way in ways for box in boxes])
     network, device = detector.folded, detector.folded.mean.device
     with autocast(device, on_cpu=True):
         reading = network.read_close_ups(torch.from_numpy(close_ups).permute(0, 3, 1, 2).to(device))
     if reading.categories is not None:
-        said = _recognized(detector, said, reading.categories.cpu())
+        shares = reading.categories.softmax(1).reshape(len(ways), len(boxes), -1).mean(0)
+        said = _recognized(detector, said, shares.cpu())
     if reading.features is not None:
         mine = network.read_surfaces(reading.features, said.categories.to(device))
         points, off = mine.points()
@@ -296,9 +297,15 @@ def _read_again(
     return said if score_floor is None else said.of(said.scores >= score_floor)
 
 
-def _recognized(detector: LoadedDetector, said: Decoded, logits: Tensor) -> Decoded:
-    """Returns what is said of objects with other categories and scores; their order is as it was."""
-    probability, category = logits.softmax(1).max(1)
+def _recognized(detector: LoadedDetector, said: Decoded, shares: Tensor) -> Decoded:
+    """Returns what is said of objects with other categories and scores; their order is as it was.
+
+    Args:
+        detector: from ``load_detector``.
+        said: what its maps say.
+        shares: probabilities of the categories (n, c).
+    """
+    probability, category = shares.max(1)
     scores = (said.heat * probability).sqrt()
     scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
     if scaling is not None:

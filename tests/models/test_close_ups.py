@@ -9,9 +9,11 @@ from sim2cam.models.close_ups import (
     CATEGORY_PX,
     FILL,
     SURFACE_PX,
+    View,
     close_up,
     close_up_square,
     draw_close_up,
+    read_views,
     readable,
     surface_in,
 )
@@ -63,6 +65,27 @@ def test_a_close_up_shows_the_box_in_its_middle_at_one_size(box, side):
     within = (np.abs(np.stack([rows, columns], -1) - side / 2) < sides / 2 + 2).all(-1)
     assert inside[within].sum() == pytest.approx(sides.prod(), rel=0.04)
     assert middle_of(inside.clip(0, 1) * within) == pytest.approx(side / 2, abs=0.3)
+
+
+@pytest.mark.parametrize("fill", [0.5, 0.8])
+def test_a_view_shows_the_box_at_its_size_and_the_other_way_round(fill):
+    box = (20, 30, 40, 50)
+    rgb = bright_on_grey(box)
+    rgb[30:40, 20:24] = 100
+    plain, mirrored = (
+        close_up(rgb, np.array(box, float), 64, View(fill, m)) for m in (False, True)
+    )
+    bright = (plain.astype(float).mean(axis=2) - 100) / 150
+    assert bright.sum() == pytest.approx((fill * 64) ** 2 * (1 - 40 / 400), rel=0.04)
+    assert np.array_equal(plain[:, ::-1], mirrored)
+    assert not np.array_equal(plain, mirrored)
+
+
+def test_poses_are_read_from_one_view_and_categories_from_those_that_were_learned():
+    assert read_views(poses=True, flips=True) == (View(FILL, is_mirrored=False),)
+    assert read_views(poses=False, flips=False) == (View(0.65), View(0.8))
+    both = {(view.fill, view.is_mirrored) for view in read_views(poses=False, flips=True)}
+    assert both == {(0.65, False), (0.8, False), (0.65, True), (0.8, True)}
 
 
 def test_a_close_up_of_something_large_does_not_alias():

@@ -256,6 +256,36 @@ def squares_on_grey(*squares, size=(80, 100)):
 RED, BLUE = (250, 60, 60), (60, 60, 250)
 
 
+@pytest.mark.parametrize(
+    ("config", "shares"), [({}, (0.9, 0.2, 0.4, 0.3)), ({"flips": False}, (0.9, 0.2))]
+)
+def test_a_category_is_the_mean_of_what_all_views_say(config, shares):
+    """The first is said with one share in each view of the first object, with its square in those of the other."""
+    seen = []
+
+    def reads(rgb):
+        seen.append(rgb.numpy())
+        said = torch.tensor([share**k for share in shares for k in (1, 2)])
+        return Reading(torch.stack([said, 1 - said], 1).log(), None)
+
+    maps = drawn_maps([(20, 20, 60, 60, 1, 6.0), (100, 30, 140, 78, 1, 4.0)])
+    rgb = np.random.default_rng(0).integers(0, 256, (160, 200, 3)).astype(np.uint8)
+    said = LoadedDetector(Says(maps, reads), replace(CARD, config=config))
+    found = predict(said, rgb, score_floor=0.0)
+    for detection, heat, power in zip(
+        sorted(found, key=lambda one: one.box_xyxy), (6.0, 4.0), (1, 2), strict=True
+    ):
+        mean = np.mean(np.array(shares) ** power)
+        assert detection.category == ("1" if mean > 0.5 else "2")
+        likely = max(mean, 1 - mean)
+        assert detection.score == pytest.approx(np.sqrt(likely / (1 + np.exp(-heat))), abs=1e-4)
+    (close_ups,) = seen
+    views = close_ups.reshape(len(shares), 2, *close_ups.shape[1:])
+    assert not np.array_equal(views[0], views[1])
+    if len(shares) == 4:
+        assert np.array_equal(views[2:], views[:2, ..., ::-1])
+
+
 @pytest.mark.parametrize("magnification", [0.5, 1.0, 2.0])
 def test_surfaces_come_in_the_pixels_of_the_image(magnification):
     """Where a square is, is said of the picture, whatever the close-up has to do with it."""
