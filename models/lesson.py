@@ -103,7 +103,10 @@ class Lesson:
             InputError: a capture cannot be read.
         """
         decisive = {n: v for n, v in self.config.to_json().items() if n != "cache_bytes"}
-        data = {f"part {number}": asdict(one) for number, one in enumerate(self.records, 1)}
+        records = [asdict(one) for one in self.records]
+        for record in records:
+            del record["licences"]
+        data = {f"part {number}": record for number, record in enumerate(records, 1)}
         start = None if self.start is None else self.start.record
         aids = {"from": start, "captures": self.captures_record, "dev": _record(self.dev)}
         digests = {name: one.digest for name, one in aids.items() if one is not None}
