@@ -4,7 +4,8 @@
 
 Each case runs in a process of its own, on one core and on two; on a GPU too where there is one. Weights
 are drawn, not trained, and all of the surest 300 peaks are kept, more than any picture has: the most that a
-prediction costs at one magnification; the halved ones that cards with sizes ask for are a third more. Others are our own export in onnxruntime and, where its compiled operators load,
+prediction costs at one magnification; the halved ones that cards with sizes ask for are a third more. What categories
+cost that are read from close-ups, the weights show that ship, on a picture with dice. Others are our own export in onnxruntime and, where its compiled operators load,
 torchvision's SSDlite320, which makes the picture a quarter as large before it looks at it. Writes
 ``predict.json`` to ``benchmarks/results``.
 """
@@ -28,13 +29,17 @@ import tyro
 from rendering.spread import Clock, spread
 from scoring_log import RESULTS
 
+from sim2cam import images
+from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.writer import write_json
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.compat import has_operators
 from sim2cam.models.detector import Detector
 from sim2cam.models.export import export_detector
-from sim2cam.models.prediction import LoadedDetector, look
+from sim2cam.models.prediction import LoadedDetector, load_detector, look, own_detector
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
 from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.training.device import use_threads
 
 SIDE_PX = 640
@@ -42,6 +47,8 @@ CORES = (1, 2)
 CATEGORIES = ("1", "2", "3", "4", "5", "6")
 AIM_CPU_MS = 150.0  # of `nano` on one core
 PEER = "torchvision SSDlite320-MobileNetV3"
+AS_SHIPPED = "`dice` as it ships, a picture of the stand-in camera"
+SURE = 0.5  # as ``sim2cam predict`` has it
 _WARM_UPS = 2
 
 Look = Callable[[], object]
@@ -86,6 +93,7 @@ def main(arguments: Arguments) -> None:
     places = [("cpu", cores) for cores in CORES]
     places += [("cuda", 1)] if torch.cuda.is_available() else []
     cases = [Case("sim2cam", size, *place) for size in arguments.sizes for place in places]
+    cases += [Case(AS_SHIPPED, "", *place) for place in places]
     cases += [Case("onnxruntime", size, "cpu", n) for size in arguments.sizes for n in CORES]
     not_run = []
     if has_operators():
@@ -109,7 +117,9 @@ def main(arguments: Arguments) -> None:
 def timed(case: Case, repeats: int) -> dict[str, Any]:
     """Returns what a prediction costs; runs in a process of its own."""
     use_threads(case.cores)
-    makers = {"sim2cam": _ours, "onnxruntime": _exported, PEER: _ssdlite}
+    makers = {
+        "sim2cam": _ours, AS_SHIPPED: _shipped, "onnxruntime": _exported, PEER: _ssdlite,
+    }  # fmt: skip
     predict, weights = makers[case.kind](case)
     clock = Clock()
     for number in range(_WARM_UPS + repeats):
@@ -134,6 +144,15 @@ def _detector(size: str, device: str = "cpu") -> LoadedDetector:
 def _ours(case: Case) -> tuple[Look, int]:
     detector, rgb = _detector(case.size, case.device), _picture()
     return lambda: look(detector, rgb, score_floor=0.0), _weights(detector.network)
+
+
+def _shipped(case: Case) -> tuple[Look, int]:
+    """Looks at a picture, and at each object in it four times."""
+    detector = own_detector(
+        load_detector(SHIPPED_WEIGHTS / "dice.safetensors", device=case.device), "times"
+    )
+    rgb = images.read_rgb(read_captures(SHIPPED / "standin" / "test.json").samples[0].rgb)
+    return lambda: look(detector, rgb, score_floor=SURE), _weights(detector.network)
 
 
 def _exported(case: Case) -> tuple[Look, int]:
