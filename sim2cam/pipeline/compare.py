@@ -188,7 +188,7 @@ def _compared(kinds: Mapping[str, _Sides]) -> Comparisons:
     """Returns all comparisons, with one correction."""
     pairs = {}
     for kind, (metrics, first, second) in kinds.items():
-        scores = resampled_scores([*first, *second], rng=stream(0, "compare"))
+        scores = resampled_scores([*first, *second], rng=stream(0, "bench"))  # as bench draws
         for metric in metrics:
             ours, theirs = np.split(scores[metric], [len(first)])
             pairs[kind, metric] = (
