@@ -92,9 +92,10 @@ class _Header:
     recipe: _Recipe = field(default_factory=_Recipe)
 
     def symmetries(self) -> Iterator[tuple[str, Symmetries]]:
-        """Yields categories with what is known of them; those of files always are."""
+        """Yields categories with what is known of them; those of files always are, but for clutter's."""
         for asset in self.recipe.assets:
-            yield asset.mesh.category, asset.symmetries
+            if asset.mesh.category:
+                yield asset.mesh.category, asset.symmetries
         for kind in self.objects.values():
             for category in kind.categories:
                 yield category, kind.symmetries

@@ -75,6 +75,14 @@ def test_photos_without_poses_and_translations_may_stand_beside(make):
     assert known_objects([photos, adapted]) == known_objects([sim]) != {}
 
 
+def test_clutter_may_look_the_same_after_different_turns(make):
+    turns = [[[0, 0, 1]], [[1, 0, 0]]]
+    clutter = [{"mesh": {"category": ""}, "symmetries": {"axes": axes}} for axes in turns]
+    brick = {"mesh": {"category": "brick"}, "symmetries": {}}
+    sim = make(label(), recipe={"assets": [brick, *clutter]})
+    assert set(known_objects([sim])) == {"brick"}
+
+
 BAD = [
     ("hidden", (label(pose=None),), {},
      "no object of category 'brick' has a pose and a size, so its pose cannot be learned. Add "
