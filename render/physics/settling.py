@@ -49,7 +49,8 @@ class Rest:
     """What is taken for rest.
 
     Attributes:
-        grip: share of their friction with which bodies, let go again, must stay where they are.
+        grip: share of their friction with which bodies, let go again, must stay where they are; so they must
+            with all of it.
         taps: how often bodies that move then may come to rest anew, from where they went, before
             the scene is rejected. Films, which show one way to rest, are not tapped.
     """
@@ -196,15 +197,26 @@ def _check_masses(scene: Scene) -> None:
 
 
 def _let_go(way: _Way, grip: float) -> _Drift:
-    """Returns what half a second does to bodies that are let go again, at rest, with less friction.
+    """Returns what half a second does to bodies that are let go again, at rest, with less friction, and
+    if nothing moves then, with all of it: what may slip a little otherwise tips over.
+
+    What cannot be used anyway is not let go.
+    """
+    if _complaint(way):
+        return _Drift(0.0, way.scene)
+    slipping = _let_go_with(grip, way.scene)
+    if grip == 1 or slipping.meters > MAX_DRIFT_M:
+        return slipping
+    return max(slipping, _let_go_with(1.0, way.scene), key=lambda drift: drift.meters)
+
+
+def _let_go_with(grip: float, scene: Scene) -> _Drift:
+    """Returns what half a second does to bodies that are let go again with a share of their friction.
 
     What leaned on its neighbours by forces that only built up as it came there falls then, what bodies
     that arrive last overlap is pushed away, what only its resistance to rolling held rolls, and what
-    was about to slip slips. What cannot be used anyway is not let go.
+    was about to slip slips.
     """
-    scene = way.scene
-    if _complaint(way):
-        return _Drift(0.0, scene)
     client, handles = world_of(scene.bodies)
     for body in scene.bodies:
         rubs = math.sqrt(grip) * body.friction  # frictions of two bodies multiply

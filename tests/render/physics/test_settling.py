@@ -20,6 +20,7 @@ from sim2cam.render.physics.settling import (
 )
 from sim2cam.render.physics.world import GRAVITY_M_S2
 from sim2cam.scene.scene import Scene
+from sim2cam.scene.tubes import Strand, Tubes
 
 # The 24 ways a cube can lie.
 ORIENTATIONS = list(Rotation.create_group("O"))
@@ -184,6 +185,17 @@ def test_a_rest_must_hold_with_less_friction(make, share, grip, holds):
     )
     assert bool(slipped) is not holds
     assert (certificate.drift_m <= physics.MAX_DRIFT_M) is holds
+
+
+def test_a_rest_must_hold_with_all_friction_too(make):
+    """What balances on a foot tips over with friction; without any, its foot slips away below it."""
+    foot, bar = ((0.0, 0.0, -0.02), (0.0, 0.0, 0.0)), ((-0.1, 0.0, 0.0), (0.1, 0.0, 0.0))
+    balancing = Tubes(tuple(Strand(points, (0.005, 0.005)) for points in (foot, bar)))
+    turn = Rotation.from_euler("y", 0.1, degrees=True)
+    body = make.body("balancing", balancing, (0.0, 0.0, 0.025), friction=0.9, is_target=False,
+                     rotation=posed(turn).rotation_wxyz)  # fmt: skip
+    _, certificate = settle(make.scene(body), rest=Rest(1e-6))
+    assert certificate.rejection == "a body moves by 0.7 mm when it is let go again"
 
 
 def test_what_slips_may_come_to_rest_where_it_goes(make):
