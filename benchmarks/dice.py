@@ -31,6 +31,7 @@ from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
     CAMERA,
     FIXED,
+    LABELLED,
     RANDOMIZED,
     REAL,
     RETRANSLATED,
@@ -49,6 +50,7 @@ PLAN = Plan(
         Arm("randomized", (RANDOMIZED,)),
         Arm("randomized + camera fit", (CAMERA,)),
         Arm("+ transfer", (RANDOMIZED, "reinhard")),
+        Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
         Arm("+ translated", (RANDOMIZED, TRANSLATED)),
         Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
         Arm("real only (200 labelled photos)", (REAL,)),

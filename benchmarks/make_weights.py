@@ -1,10 +1,12 @@
-"""Makes the weights that ship, from renders and renders in the colours of photos, without one real label.
+"""Makes the weights that ship, from renders and from photos that nobody labelled for it.
 
     python benchmarks/make_weights.py [--work DIR] [--threads N]
 
 The data are those of the ladder's arm "+ transfer" (``benchmarks/dice.py``), made in the same folder;
-the training begins with its renders without randomization. The development photos choose magnification
-and box margin, and tell when not to trust it; their scores go into the card.
+the training begins with its renders without randomization. What it then finds in the style photos is
+learned in a second one, beside the renders (``docs/decisions/0056-learning-from-own-labels.md``). The
+development photos choose magnification and box margin, and tell when not to trust it; their scores go
+into the card.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from scoring_log import real_folder
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.labelling import labelled
+from sim2cam.models.lesson import Aids
 from sim2cam.models.parts import Parts, begun_with
 from sim2cam.models.prediction import own_detector, save_detector
-from sim2cam.models.training import TrainProgress, train_detector
+from sim2cam.models.training import WEIGHTS, TrainProgress, train_detector
 from sim2cam.models.trust import training_crops, with_trust
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
@@ -34,6 +38,7 @@ from sim2cam.training.device import use_threads
 
 CONFIG = replace(PLAN.config, steps=10_000)
 SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # of the crops
+OWN_STEPS, OWN_SHARE = 1_000, 3.0  # of the second training, and of its crops of photos
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,19 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Renders, translates, trains, tunes and writes weights and card."""
+    """Renders, translates, trains, labels, trains again, tunes and writes weights and card."""
     parts, config = parts_of(arguments.work, arguments.threads, CONFIG)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
-    trained = own_detector(
-        train_detector(parts, config, run, resume=True, progress=tell), "features"
-    )
+    first = train_detector(parts, config, run, resume=True, progress=tell)
     dev = read_captures(real_folder("dice") / "dev.json")
+    sure = with_trust(tuned(first, dev), dev, "development captures", config.crop_px)
+    parts = (*parts[: len(SHARES)], (labelled(sure, splits().style), OWN_SHARE))
+    config, own = replace(CONFIG, steps=OWN_STEPS), run.with_name("shipped-own")
+    second = train_detector(
+        parts, config, own, aids=Aids(start=run / WEIGHTS), resume=True, progress=tell
+    )
+    trained = own_detector(second, "features")
     trained = replace(trained, familiar=training_crops(trained, parts, config))
     detector = with_trust(tuned(trained, dev), dev, "development captures", config.crop_px)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}

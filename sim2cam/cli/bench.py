@@ -42,8 +42,8 @@ class Bench:
     weights: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
     ]
-    """Weights file (.safetensors); detections (.json): those of --out, or results of COCO or BOP; or
-    poses as BOP has them since 2019 (.csv)."""
+    """Weights: a file (.safetensors) or the name of some that ship; detections (.json): those of --out, or
+    results of COCO or BOP; or poses as BOP has them since 2019 (.csv)."""
     captures: Path
     """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset. In one of
     BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too. Of
@@ -203,10 +203,11 @@ class Bench:
 
     def _detector(self) -> AnyDetector:
         from sim2cam.models.prediction import load_detector
+        from sim2cam.pipeline.judges import weights_file
         from sim2cam.training.device import use_threads
 
         use_threads(self.workers)
-        return load_detector(self.weights, device=self.device)
+        return load_detector(weights_file(self.weights), device=self.device)
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ class Ladder:
     """Comma-separated groups: core, transfers, translators (ours with two seeds; cyclegan, cut and
     fastcut as published), features (adapted to the style photos), curve (5 to 200 labelled photos),
     mixed (these and renders), tuned (renders, then these); or arms: fixed, randomized, camera (cameras
-    drawn around the one of the style photos), translated, real, real-25, mixed-25, tuned-25, coral, or
-    a transfer."""
+    drawn around the one of the style photos), translated, self-labelled (fine-tuned on the style photos
+    and what it found in them), real, real-25, mixed-25, tuned-25, coral, or a transfer."""
     seeds: int = 3
     """Trainings of each arm."""
     steps: int | None = None

@@ -303,7 +303,8 @@ class Train:
     limit: int | None = None
     """Read only so many samples of each data set."""
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="WEIGHTS")] = None
-    """Begin with these weights, as the recipe's [train.fine_tuning] says: for few labelled captures."""
+    """Begin with these weights, a file or the name of some that ship, as the recipe's [train.fine_tuning]
+    says: for few labelled captures, or what label writes."""
     captures: Path | None = None
     """Captures whose labels are not read, to which the recipe's [train.adapt] brings the detector."""
     dev: Path | None = None
@@ -325,13 +326,14 @@ class Train:
 
     def execute(self) -> None:
         """Trains."""
-        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.captures import check_labels_are_true, read_captures
         from sim2cam.dataset.duplicates import check_apart
         from sim2cam.models.lesson import Aids
         from sim2cam.models.named import check_operators
         from sim2cam.models.training import WEIGHTS, train_detector
         from sim2cam.models.trust import measure_trust
         from sim2cam.models.tuning import tune_weights
+        from sim2cam.pipeline.judges import weights_file
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.training.board import Board
 
@@ -356,12 +358,14 @@ class Train:
         )
         config = replace(load_recipe(self.recipe).train, **given)
         check_operators(config.architecture)
+        start = None if self.start is None else weights_file(self.start)
         shares = self.weights or (1.0,) * len(self.data)
         sets = [read_captures(path).take(self.limit) for path in self.data]
         captures, dev = (
             None if path is None else read_captures(path) for path in (self.captures, self.dev)
         )
-        if dev is not None:
+        if dev is not None and self.dev is not None:
+            check_labels_are_true(dev, self.dev)
             check_apart((sample for one in sets for sample in one.samples), dev)
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
@@ -371,7 +375,7 @@ class Train:
             parts,
             config,
             self.out,
-            aids=Aids(self.start, captures, dev),
+            aids=Aids(start, captures, dev),
             resume=self.folder.resume,
             device=self.device,
             progress=_steps(console, "detector", board),

@@ -26,7 +26,7 @@ from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.fetch import Fetch
 from sim2cam.cli.ladder import Ladder
 from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
-from sim2cam.cli.predict import Predict
+from sim2cam.cli.predict import Label, Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.errors import RepairWarning, Sim2CamError, UsageError
@@ -64,6 +64,7 @@ _Command = (
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Ladder, tyro.conf.subcommand("ladder")]
     | Annotated[Predict, tyro.conf.subcommand("predict")]
+    | Annotated[Label, tyro.conf.subcommand("label")]
     | Annotated[
         _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
     ]

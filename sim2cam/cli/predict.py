@@ -1,4 +1,4 @@
-"""The command that says what lies in pictures, videos and what a camera sees."""
+"""The commands that say what lies in pictures, and label captures by it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Predict:
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
-    """Weights file (.safetensors)."""
+    """Detector, by its file or the name of one that ships."""
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
     """A picture, a folder of them, a COCO file, a video, or the number of a camera: 0, 1, ..."""
     out: Path | None = None
@@ -63,6 +63,7 @@ class Predict:
         from sim2cam.models.poses import check_poses
         from sim2cam.models.prediction import load_detector, look
         from sim2cam.models.sizes import longer_side, size_fit
+        from sim2cam.pipeline.judges import weights_file
         from sim2cam.report.overlay import draw_detections
         from sim2cam.training.device import use_threads
 
@@ -72,7 +73,7 @@ class Predict:
         if self.out is not None:
             check_empty(self.out)
         use_threads(self.workers)
-        detector = load_detector(self.weights, device=self.device)
+        detector = load_detector(weights_file(self.weights), device=self.device)
         if self.abstain and detector.card.novelty is None:
             raise UsageError(
                 f"--abstain: {self.weights} does not hold what pictures it was trained on. Train again, "
@@ -113,6 +114,68 @@ class Predict:
         fit = size_fit(sides_px, detector.card.sizes_px)
         if fit is not None and fit.warning is not None:
             console.say(fit.warning)
+
+
+@dataclass(frozen=True)
+class Label:
+    """Label captures by what a detector finds in them, to train on them or to correct by hand.
+
+    Where nobody labels photos, a detector that was trained on renders learns from its own labels of them:
+    train --data RENDERS OUT/train.json --from WEIGHTS. What it is not sure of is labelled as a crowd,
+    which trainings leave out.
+    """
+
+    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
+    """Detector, by its file or the name of one that ships."""
+    captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
+    """Folder of photos, video, or captures whose labels are not read."""
+    out: Path
+    """Folder to write: train.json, a COCO file, and the pictures."""
+    score: float = 0.5
+    """What the detector is less sure of is no label, 0.1 to 1."""
+    limit: int | None = None
+    """Label only so many captures."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    workers: int = os.cpu_count() or 1
+    """Threads."""
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Labels, and writes the labels."""
+        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.formats.export import export
+        from sim2cam.models.labelling import UNSURE, labelled
+        from sim2cam.models.prediction import load_detector
+        from sim2cam.pipeline.judges import weights_file
+        from sim2cam.training.device import use_threads
+
+        check_numbers(workers=self.workers, limit=self.limit)
+        if not UNSURE <= self.score <= 1:
+            raise UsageError(f"--score must be {UNSURE} to 1, not {self.score}")
+        check_empty(self.out)
+        use_threads(self.workers)
+        detector = load_detector(weights_file(self.weights), device=self.device)
+        if detector.card.scaling is None:
+            self.talk.console().say(
+                f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
+                "Train with --dev or --held-out, or raise --score."
+            )
+        captures = read_captures(self.captures.resolve()).take(self.limit)
+        progress = self.talk.console().progress("labelling")
+        found = labelled(detector, captures, sure=self.score, progress=progress)
+        export({"train": found}, self.out, "coco", None)
+        labels = [label for sample in found.samples for label in sample.objects or ()]
+        unsure = sum(label.is_crowd for label in labels)
+        sure = len(labels) - unsure
+        file = self.out / "train.json"
+        self.talk.tell(
+            f"{file}: {len(found.samples)} pictures, {sure} labels, {unsure} left open",
+            labels=str(file),
+            pictures=len(found.samples),
+            sure=sure,
+            unsure=unsure,
+        )
 
 
 def _told(

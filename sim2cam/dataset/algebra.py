@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import compress, count
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sim2cam.dataset.sample import Dataset, Sample, Source
+from sim2cam.dataset.sample import SELF_LABELLED, Dataset, Sample, Source
 from sim2cam.errors import UsageError
 
 
@@ -50,7 +50,8 @@ def set_aside(
 ) -> tuple[tuple[Dataset, ...], Dataset]:
     """Returns the data sets without a share of their scenes, and these scenes as one data set.
 
-    A scene goes with its translations, so nothing of it stays behind.
+    A scene goes with its translations, so nothing of it stays behind. Pictures that a detector labelled
+    stay: nothing can be told from them.
 
     Args:
         datasets: whole, at least one.
@@ -63,9 +64,14 @@ def set_aside(
     scenes = _scenes(datasets)
     total = len(set(scenes))  # they are numbered from 0
     drawn = set(rng.permutation(total)[: int(share * total)].tolist())
-    is_aside = iter([scene in drawn for scene in scenes])
+    whole = merge(datasets)
+    is_aside = [
+        scene in drawn and sample.origin != SELF_LABELLED
+        for scene, sample in zip(scenes, whole.samples, strict=True)
+    ]
+    leaves = iter(is_aside)
     kept = tuple(
-        replace(dataset, samples=tuple(s for s in dataset.samples if not next(is_aside)))
+        replace(dataset, samples=tuple(s for s in dataset.samples if not next(leaves)))
         for dataset in datasets
     )
     for dataset, rest in zip(datasets, kept, strict=True):
@@ -74,9 +80,7 @@ def set_aside(
                 f"to set aside {share:g} of all scenes leaves nothing of {dataset.root}. Set aside "
                 "less, or add pictures."
             )
-    whole = merge(datasets)
-    aside = (s for s, scene in zip(whole.samples, scenes, strict=True) if scene in drawn)
-    return kept, replace(whole, samples=tuple(aside))
+    return kept, replace(whole, samples=tuple(compress(whole.samples, is_aside)))
 
 
 def whole_boxes(dataset: Dataset) -> Dataset:

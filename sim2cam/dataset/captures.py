@@ -17,7 +17,7 @@ from sim2cam.dataset.formats.voc import is_voc, read_voc
 from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
 from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset, Origin, Sample
+from sim2cam.dataset.sample import SELF_LABELLED, Dataset, Origin, Sample
 from sim2cam.dataset.sessions import with_sessions
 from sim2cam.dataset.writer import HEADER
 from sim2cam.errors import InputError
@@ -94,9 +94,11 @@ def read_scored(path: Path, *, sessions: str | None = None) -> Dataset:
 
     Raises:
         UsageError: there is no such rule.
-        InputError: as ``read_captures``, the list is broken, or the rule does not fit the captures.
+        InputError: as ``read_captures``, the list is broken, the rule does not fit the captures, or a
+            detector labelled them.
     """
     captures = read_captures(path)
+    check_labels_are_true(captures, path)
     captures = as_scored(path, captures) if is_bop(path) else captures
     return captures if sessions is None else with_sessions([captures], sessions)[0]
 
@@ -204,6 +206,22 @@ def _check_labelled(dataset: Dataset, path: Path) -> None:
             path,
             "its images have no labels, so nothing can be scored. Label them.",
         )
+    check_labels_are_true(dataset, path)
+
+
+def check_labels_are_true(dataset: Dataset, path: Path) -> None:
+    """Refuses labels that a detector gave where something is scored against them.
+
+    Raises:
+        InputError: naming an image.
+    """
+    for sample in dataset.samples:
+        if sample.origin == SELF_LABELLED:
+            raise InputError(
+                path,
+                f"a detector labelled image {sample.name}, so nothing can be scored against it. Name "
+                "captures that people labelled.",
+            )
 
 
 def _read_folder(root: Path, origin: Origin) -> Dataset:

@@ -18,7 +18,10 @@ from sim2cam.geometry.motion import STILL, Twist
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.sensor import BayerPattern
 
-Origin = Literal["sim", "adapted", "real", "stand-in"]
+Origin = Literal["sim", "adapted", "real", "stand-in", "self-labelled"]
+
+SELF_LABELLED: Origin = "self-labelled"
+"""Of captures that a detector labelled: to be trained on, never to be scored against."""
 
 
 @dataclass(frozen=True)

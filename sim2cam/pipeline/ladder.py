@@ -30,10 +30,12 @@ from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError
 from sim2cam.measure.detection import Detection
 from sim2cam.models.config import Adaptation, Alignment, TrainConfig
+from sim2cam.models.labelling import labelled
 from sim2cam.models.lesson import UNAIDED, Aids
 from sim2cam.models.parts import Parts, begun_with, labelled_digest
 from sim2cam.models.prediction import AnyDetector, predict_dataset
 from sim2cam.models.training import WEIGHTS, train_detector
+from sim2cam.models.trust import with_trust
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.cameras import recipe_around
 from sim2cam.pipeline.engines import map_units
@@ -53,12 +55,16 @@ RETRANSLATED = "translated-1"  # by the default network, trained with the next s
 PUBLISHED = get_args(ReferenceMethod)
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
+LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
 CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
 PREDICTIONS = "predictions"  # folder of a run's results
 RESULT, PAGE = "ladder.json", "ladder.html"
 
 TUNING_SHARE = 0.25
 """Of the steps of an arm that is fine-tuned: those that fine-tune it."""
+
+CALIBRATING = 100
+"""Renders that tell how sure an arm is, where there are no development photos."""
 
 _PLAN = "plan.json"
 _RUNS, _TRANSFERS, _CAMERA_FIT = "runs", "transfers", "camera-fit"
@@ -76,7 +82,8 @@ class Arm:
     Attributes:
         name: as tables show it.
         data: names of the data sets of its training, all with the same weight.
-        then: names of those that its last steps fine-tune it on; empty where none do.
+        then: names of those that its last steps fine-tune it on; empty where none do. ``LABELLED`` may
+            be among them.
         adapt: how it is brought to the style photos; None where it is not.
     """
 
@@ -195,10 +202,7 @@ def run_piece(piece: Piece) -> Path:
         Sim2CamError: the training failed.
     """
     use_threads(piece.threads)
-    detector = _trained(piece)
-    is_real = any(name.startswith(REAL) for name in piece.arm.learned)
-    if not is_real and piece.captures.dev is not None:
-        detector = tuned(detector, piece.captures.dev)
+    detector = _tuned(_trained(piece), piece)
     found = predict_dataset(detector, piece.captures.test)
     before = detector.card.start.data if detector.card.start else ()
     facts = {
@@ -230,7 +234,7 @@ def _trained(piece: Piece) -> AnyDetector:
         return detector
     config = replace(whole, steps=later, fine_tuning=piece.config.fine_tuning)
     return train_detector(
-        _parts(arm.then, piece),
+        tuple((_data(name, piece, detector), 1.0) for name in arm.then),
         config,
         run.with_name(f"{run.name}-tuned"),
         aids=Aids(start=run / WEIGHTS),
@@ -418,11 +422,33 @@ def _network(
     return trainings.get(name)
 
 
+def _tuned(detector: AnyDetector, piece: Piece) -> AnyDetector:
+    """Returns a detector tuned on the development split, where there is one; those that train on it are not."""
+    if piece.captures.dev is None or any(name.startswith(REAL) for name in piece.arm.learned):
+        return detector
+    return tuned(detector, piece.captures.dev)
+
+
+def _calibrated(detector: AnyDetector, piece: Piece) -> AnyDetector:
+    """Returns a detector whose confidences the development split told; or where there is none, renders
+    that it knows, which make it too sure.
+    """
+    crop_px = piece.config.crop_px
+    if piece.captures.dev is not None:
+        return with_trust(detector, piece.captures.dev, "development captures", crop_px)
+    renders = _data(piece.arm.data[0], piece).take(CALIBRATING)
+    return with_trust(detector, renders, "held-out pictures", crop_px)
+
+
 def _parts(names: tuple[str, ...], piece: Piece) -> Parts:
     return tuple((_data(name, piece), 1.0) for name in names)
 
 
-def _data(name: str, piece: Piece) -> Dataset:
+def _data(name: str, piece: Piece, detector: AnyDetector | None = None) -> Dataset:
+    """Returns a data set by its name; ``LABELLED`` by a detector."""
+    if name == LABELLED:
+        assert detector is not None  # nothing begins with it
+        return labelled(_calibrated(_tuned(detector, piece), piece), piece.captures.style)
     if not name.startswith(REAL):
         return read_dataset(piece.work / name)
     train = piece.captures.train

@@ -27,7 +27,15 @@ from sim2cam.measure.equivalents import real_equivalent
 from sim2cam.measure.power import DISCORDANT, planned_detectable
 from sim2cam.measure.units import over_runs, units_of
 from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.ladder import PREDICTIONS, REAL, Arm, Plan, read_piece, result_file
+from sim2cam.pipeline.ladder import (
+    LABELLED,
+    PREDICTIONS,
+    REAL,
+    Arm,
+    Plan,
+    read_piece,
+    result_file,
+)
 from sim2cam.seeds import stream
 
 METRICS = ("ap", "ap50", "agnostic_ap50")
@@ -181,9 +189,10 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
     found = [facts for facts in read if facts is not None]
     if not found:
         return None
-    # few photos are others for each seed, so that the luck of which they are is in the spread
-    is_same = any(name.startswith(f"{REAL}-") for name in arm.learned)
-    if not is_same and any(facts["data"] != found[0]["data"] for facts in found):
+    # few photos are others for each seed, so that the luck of which they are is in the spread, and so are
+    # labels that the arm itself found
+    differ = any(name == LABELLED or name.startswith(f"{REAL}-") for name in arm.learned)
+    if not differ and any(facts["data"] != found[0]["data"] for facts in found):
         raise InputError(
             results,
             f"the seeds of arm '{arm.name}' were trained on different data. Run them again.",

@@ -17,6 +17,7 @@ from sim2cam.models.config import Alignment
 from sim2cam.pipeline.ladder import (
     CAMERA,
     FIXED,
+    LABELLED,
     PREDICTIONS,
     PUBLISHED,
     RANDOMIZED,
@@ -67,6 +68,7 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
     """
     style = len(captures.style.samples)
     few = f"{style} style photos; a transfer needs at least {MIN_CAPTURES}"
+    no_style = "" if style else "no style photos"
     no_look = few if style < MIN_CAPTURES else ""
     no_camera = f"{style} style photos; a camera is told from at least {LEAST_CAPTURES}"
     no_twin = "" if fixed else "no recipe with this one's name and '-fixed' lies beside it"
@@ -103,6 +105,12 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
             Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
             no_look,
         ),
+        Rung(
+            LABELLED,
+            (_CORE,),
+            Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
+            no_style,
+        ),
         *(
             Rung(name, (_TRANSLATORS,), Arm(f"+ {name}", (RANDOMIZED, name)), no_look)
             for name in PUBLISHED
@@ -112,7 +120,7 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
                 method,
                 (_FEATURES,),
                 Arm(f"+ {method}", (RANDOMIZED,), adapt=method),
-                "" if style else "no style photos",
+                no_style,
             )
             for method in get_args(Alignment)
         ),

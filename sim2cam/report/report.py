@@ -21,6 +21,7 @@ CAPTURE_WORDS: dict[Origin, str] = {
     "adapted": "adapted images",
     "real": "real captures",
     "stand-in": "stand-in captures",
+    "self-labelled": "captures that a detector labelled",
 }
 
 

@@ -194,3 +194,24 @@ def test_bad_input(arguments, code, message, tmp_path, monkeypatch, capsys):
     (tmp_path / "broken.mp4").write_bytes(b"no film")
     assert predict(*arguments) == code
     assert message in capsys.readouterr().err
+
+
+def test_captures_are_labelled_by_weights_that_ship(photos, tmp_path, capsys):
+    out = tmp_path / "told"
+    command = ["label", "dice", str(photos), "--out", str(out), "--workers", "1"]
+    assert main([*command, "--score", "0.2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    file = json.loads((out / "train.json").read_text())
+    assert told["labels"] == str(out / "train.json")
+    assert told["pictures"] == len(file["images"]) == 3
+    assert {image["origin"] for image in file["images"]} == {"self-labelled"}
+    assert told["sure"] + told["unsure"] == len(file["annotations"])
+    assert told["unsure"] == sum(one["iscrowd"] for one in file["annotations"])
+    assert main([*command, "-q"]) == 1
+    assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
+
+
+def test_a_score_that_labels_nothing_is_refused(photos, tmp_path, capsys):
+    out = str(tmp_path / "told")
+    assert main(["label", "dice", str(photos), "--out", out, "--score", "0.05"]) == 2
+    assert "--score must be 0.1 to 1, not 0.05" in capsys.readouterr().err

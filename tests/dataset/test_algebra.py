@@ -131,6 +131,17 @@ def test_what_is_set_aside_is_a_share_of_whole_scenes(many):
     assert set_aside([many], 0.12, np.random.default_rng(1))[1] != aside
 
 
+def test_what_a_detector_labelled_is_not_set_aside(many):
+    told = replace(
+        many, samples=tuple(replace(s, origin="self-labelled", digest="") for s in many.samples)
+    )
+    (first, second), aside = set_aside([many, told], 0.5, rng())
+    assert aside.samples
+    assert {s.origin for s in aside.samples} == {"sim"}
+    assert second == told
+    assert len(first.samples) + len(aside.samples) == len(many.samples)
+
+
 def test_translations_are_set_aside_with_their_scene(many):
     translated = replace(
         many,

@@ -129,7 +129,7 @@ def without(key):
         ),
         (
             lambda line: line | {"origin": "dream"},
-            "sample 000000: origin: Input should be 'sim', 'adapted', 'real' or 'stand-in' "
+            "sample 000000: origin: Input should be 'sim', 'adapted', 'real', 'stand-in' or 'self-labelled' "
             f'(found "dream"). {AGAIN}',
         ),
         (

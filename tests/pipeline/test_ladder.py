@@ -1,5 +1,6 @@
 """A whole ladder on very small data: pieces, predictions, scores of every arm."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -10,12 +11,15 @@ from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.errors import InputError, OutputError
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.labelling import labelled
 from sim2cam.models.prediction import load_detector
 from sim2cam.pipeline import cameras, ladder
 from sim2cam.pipeline.ladder import (
     CAMERA,
+    LABELLED,
     REAL,
     Arm,
     Plan,
@@ -160,6 +164,33 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     assert [card.captures is not None for card in cards] == [False, False, True]
     assert tuned_arms == [("randomized",)]  # the other one has labels to learn from
     assert [arm.photos(24) for arm in arms] == [5, 0]
+
+
+def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
+    work, captures, tmp_path, tuned_arms, monkeypatch
+):
+    calls = itertools.count(1)
+
+    def found(detector, style):  # something else each time, unlike a detector of three steps
+        label = ObjectLabel("1", (0.0, 0.0, 9.0 + next(calls), 9.0), 90.0)
+        samples = labelled(detector, style).samples
+        return replace(style, samples=tuple(replace(s, objects=(label,)) for s in samples))
+
+    monkeypatch.setattr(ladder, "labelled", found)
+    arm = Arm("+ self-labelled photos", ("randomized",), ("randomized", LABELLED))
+    plan = replace(PLAN, arms=(arm,), config=replace(PLAN.config, steps=4))
+    results = tmp_path / "results"
+    first, second = run_pieces(plan, captures, work, results, workers=1, minutes=9)
+    data = json.loads(first.read_text())["data"]
+    assert data != json.loads(second.read_text())["data"]  # each seed finds other labels
+    style = len(captures.style.samples)
+    assert [(part["images"], part["origins"]) for part in data] == [
+        (24, {"sim": 24}), (24, {"sim": 24}), (style, {"self-labelled": style}),
+    ]  # fmt: skip
+    assert tuned_arms == 2 * [("randomized",), ("randomized", "coco")]  # to label, and in the end
+    scores = score_ladder(plan, captures, results, baseline=arm.name)
+    assert len(scores["arms"][0]["seeds"]) == 2
+    assert arm.photos(24) == 0
 
 
 def test_without_the_baseline_there_is_nothing_to_compare(captures, tmp_path):
