@@ -30,6 +30,7 @@ DICE_ARMS = (
     "randomized",
     "randomized + camera fit",
     "+ transfer",
+    "+ self-labelled photos",
     "+ translated",
     "+ translated, next seed",
     "real only (200 labelled photos)",

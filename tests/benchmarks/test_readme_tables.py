@@ -45,6 +45,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         f"| randomized | {cell} | {cell} | {cell} | 3 |",
         "| randomized + camera fit | not run | not run | not run | 0 |",
         "| + transfer | not run | not run | not run | 0 |",
+        "| + self-labelled photos | not run | not run | not run | 0 |",
         "| + translated | not run | not run | not run | 0 |",
         "| + translated, next seed | not run | not run | not run | 0 |",
         "| real only (200 labelled photos) | not run | not run | not run | 0 |",
@@ -55,7 +56,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert made("README.md", tmp_path).count("not run") == 21 + 6 + 6
+    assert made("README.md", tmp_path).count("not run") == 24 + 6 + 6
     assert (
         made("docs/results.md", tmp_path).count("not run")
         == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1 + 1 + 2
