@@ -3,7 +3,8 @@
     python benchmarks/make_judge.py [--work DIR] [--threads N]
 
 It learns from the same data as the weights that ship (``make_weights.py``), made in the same folder, so that
-both know renders and renders in the colours of photos, and no real label; the development photos choose
+both know renders and renders in the colours of photos, and no real label. Without a reader it learns faces from
+crops, which therefore stand upright, and begins with renders without randomization. The development photos choose
 magnification and box margin, and their scores go into the card. As a judge it is asked of pictures before
 and after their translation, never of how far it is to be trusted.
 """
@@ -17,14 +18,16 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from make_weights import CONFIG, parts_of, tell
+from make_weights import CONFIG, SHARES, parts_of, tell
 from scoring_log import real_folder
 
 from sim2cam.dataset.captures import read_captures
+from sim2cam.models.parts import begun_with
 from sim2cam.models.prediction import save_detector
 from sim2cam.models.training import train_detector
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
+from sim2cam.pipeline.ladder import FIXED
 from sim2cam.training.device import use_threads
 
 MOST_BYTES = 1_000_000
@@ -42,8 +45,9 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Renders, translates, trains, tunes and writes weights and card."""
-    config = replace(CONFIG, architecture="scout", reader=False)
-    parts, config = parts_of(arguments.work, arguments.threads, config)
+    config = replace(CONFIG, architecture="scout", reader=False, quarter_turns=False)
+    *mix, (plain, _) = parts_of({**SHARES, FIXED: 0.0}, arguments.work, arguments.threads)
+    parts, config = begun_with(plain, tuple(mix), config)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "judge"
     trained = train_detector(parts, config, run, resume=True, progress=tell)

@@ -2,9 +2,9 @@
 
     python benchmarks/make_weights.py [--work DIR] [--threads N]
 
-The data are those of the ladder's arm "+ transfer" (``benchmarks/dice.py``), made in the same folder;
-the training begins with its renders without randomization. What it then finds in the style photos is
-learned in a second one, beside the renders (``docs/decisions/0056-learning-from-own-labels.md``). The
+The data are those of the ladder's arm "+ transfer" (``benchmarks/dice.py``), made in the same folder.
+What the training then finds in the style photos is learned in a second one, beside the renders
+(``docs/decisions/0056-learning-from-own-labels.md``). The
 development photos choose magnification and box margin, and tell when not to trust it; their scores go
 into the card.
 """
@@ -24,16 +24,15 @@ from scoring_log import real_folder
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.models.config import TrainConfig
 from sim2cam.models.labelling import labelled
 from sim2cam.models.lesson import Aids
-from sim2cam.models.parts import Parts, begun_with
+from sim2cam.models.parts import Parts
 from sim2cam.models.prediction import own_detector, save_detector
 from sim2cam.models.training import WEIGHTS, TrainProgress, train_detector
 from sim2cam.models.trust import training_crops, with_trust
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
-from sim2cam.pipeline.ladder import FIXED, RANDOMIZED, Arm, prepare_data
+from sim2cam.pipeline.ladder import RANDOMIZED, Arm, prepare_data
 from sim2cam.training.device import use_threads
 
 CONFIG = replace(PLAN.config, steps=10_000)
@@ -53,13 +52,13 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Renders, translates, trains, labels, trains again, tunes and writes weights and card."""
-    parts, config = parts_of(arguments.work, arguments.threads, CONFIG)
+    parts = parts_of(SHARES, arguments.work, arguments.threads)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
-    first = train_detector(parts, config, run, resume=True, progress=tell)
+    first = train_detector(parts, CONFIG, run, resume=True, progress=tell)
     dev = read_captures(real_folder("dice") / "dev.json")
-    sure = with_trust(tuned(first, dev), dev, "development captures", config.crop_px)
-    parts = (*parts[: len(SHARES)], (labelled(sure, splits().style), OWN_SHARE))
+    sure = with_trust(tuned(first, dev), dev, "development captures", CONFIG.crop_px)
+    parts = (*parts, (labelled(sure, splits().style), OWN_SHARE))
     config, own = replace(CONFIG, steps=OWN_STEPS), run.with_name("shipped-own")
     second = train_detector(
         parts, config, own, aids=Aids(start=run / WEIGHTS), resume=True, progress=tell
@@ -74,12 +73,11 @@ def main(arguments: Arguments) -> None:
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
 
 
-def parts_of(work: Path, threads: int, config: TrainConfig) -> tuple[Parts, TrainConfig]:
-    """Returns the data sets, made where they are missing, and the training that begins with the plain one."""
-    arm = Arm("weights that ship", (*SHARES, FIXED))
+def parts_of(shares: dict[str, float], work: Path, threads: int) -> Parts:
+    """Returns data sets of the ladder with their shares, made where they are missing."""
+    arm = Arm("weights that ship", tuple(shares))
     prepare_data(replace(PLAN, arms=(arm,)), splits(), work, workers=threads)
-    mix = tuple((read_dataset(work / name), share) for name, share in SHARES.items())
-    return begun_with(read_dataset(work / FIXED), mix, config)
+    return tuple((read_dataset(work / name), share) for name, share in shares.items())
 
 
 def tell(line: TrainProgress) -> None:

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.models.crops import CropRules, draw_linear, warp
+from sim2cam.models.crops import CropRules, draw_upright, warp
 from sim2cam.models.pictures import Picture
 from sim2cam.models.reader import SURFACE_STRIDE_PX
 
@@ -97,8 +97,9 @@ def draw_close_up(
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Returns a close-up of an object, and the affine map (2, 3) to it from the picture's edge-based pixels.
 
-    It is turned and mirrored as crops are, off its centre, and finer or coarser than the picture as far as
-    crops are than one another.
+    It is mirrored as crops are, off its centre, and finer or coarser than the picture as far as crops are
+    than one another. It stands as the picture does: which way is up tells what is upper and what is beside it
+    (docs/decisions/0057-crops-are-turned-close-ups-stand.md).
 
     Args:
         picture: that shows it.
@@ -107,7 +108,7 @@ def draw_close_up(
         side: of the close-up.
         rng: source of chance.
     """
-    linear = draw_linear(picture, rules, rng) / sqrt(rules.scale_range[0] * rules.scale_range[1])
+    linear = draw_upright(rules, rng) / sqrt(rules.scale_range[0] * rules.scale_range[1])
     outline = picture.outlines[number] @ linear.T
     low, high = outline.min(axis=0), outline.max(axis=0)
     longer = float((high - low).max())

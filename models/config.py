@@ -152,7 +152,7 @@ class TrainConfig:
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest magnification of a crop.
         quarter_turns, free_turns, flips: as ``CropRules`` has them. Turns are for objects that lie any way
-            round in pictures and are the same whichever way is up; renders lie as their cameras were held.
+            round in pictures; a reader sees none of them turned.
         min_visible: objects less visible than this are neither learned nor unlearned.
         min_read: of objects of which less is seen in a crop, the category is not learned, since what tells
             it may be hidden.

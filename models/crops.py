@@ -26,7 +26,7 @@ class CropRules:
     Attributes:
         crop_px: side of a crop.
         scale_range: smallest and largest magnification; its logarithm is uniform.
-        quarter_turns: crops are turned by multiples of 90 degrees.
+        quarter_turns: crops are turned by multiples of 90 degrees. Close-ups are not.
         free_turns: images with instance ids are, half of the time, turned by any angle.
         flips: half of the crops are mirrored.
         min_visible: objects less visible than this are neither learned nor learned to be absent.
@@ -109,25 +109,28 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
     )
 
 
-def draw_linear(
-    picture: Picture, rules: CropRules, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Returns how a crop magnifies, turns and mirrors (2, 2)."""
+def draw_upright(rules: CropRules, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Returns how a crop magnifies and mirrors (2, 2), before it is turned."""
     low, high = rules.scale_range
     scale = exp(rng.uniform(log(low), log(high)))
+    mirror = -1.0 if rules.flips and rng.random() < 0.5 else 1.0
+    return np.diag([mirror * scale, scale])
+
+
+def _draw_turn(picture: Picture, rules: CropRules, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Returns how a crop is turned (2, 2)."""
     turn = float(rng.integers(4)) * pi / 2 if rules.quarter_turns else 0.0
     if rules.free_turns and picture.turns_freely and rng.random() < 0.5:
         turn = rng.uniform(0, 2 * pi)
-    mirror = -1.0 if rules.flips and rng.random() < 0.5 else 1.0
     c, s = round(cos(turn), 12), round(sin(turn), 12)  # exact for quarter turns
-    return scale * np.array([[c * mirror, -s], [s * mirror, c]])
+    return np.array([[c, -s], [s, c]])
 
 
 def _draw_matrix(
     picture: Picture, rules: CropRules, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Returns the affine map (2, 3) from edge-based pixels of the image to those of the crop."""
-    linear = draw_linear(picture, rules, rng)
+    linear = _draw_turn(picture, rules, rng) @ draw_upright(rules, rng)
     centre = _draw_centre(picture, rules.crop_px / _scale(linear), rng)
     return np.column_stack([linear, rules.crop_px / 2 - linear @ centre])
 

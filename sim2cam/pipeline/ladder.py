@@ -1,9 +1,7 @@
 """The ladder: equal trainings on ever more of the pipeline, scored on the same real captures.
 
 Every arm trains the same detector for the same number of steps; only the data and what is done with them
-differ. Where there are renders without randomization, arms with others begin with them
-(docs/decisions/0035-plain-scenes-first.md).
-Pieces are (arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
+differ. Pieces are (arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
 a ladder can be run in pieces and on several machines.
 """
 
@@ -32,7 +30,7 @@ from sim2cam.measure.detection import Detection
 from sim2cam.models.config import Adaptation, Alignment, TrainConfig
 from sim2cam.models.labelling import labelled
 from sim2cam.models.lesson import UNAIDED, Aids
-from sim2cam.models.parts import Parts, begun_with, labelled_digest
+from sim2cam.models.parts import Parts, labelled_digest
 from sim2cam.models.prediction import AnyDetector, predict_dataset
 from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.trust import with_trust
@@ -114,7 +112,7 @@ class Plan:
         pictures: size of each rendered data set.
         data_seed: of rendering and translating.
         recipe: name or path of the one that is rendered; its [adapt] configures translations.
-        fixed: of the one without randomization, with which arms of other renders begin; None without it.
+        fixed: of the one without randomization; None without it.
     """
 
     arms: tuple[Arm, ...]
@@ -124,10 +122,6 @@ class Plan:
     data_seed: int
     recipe: str
     fixed: str | None
-
-    def begins_plain(self, arm: Arm) -> bool:
-        """Returns whether the trainings of an arm begin with renders without randomization."""
-        return self.fixed is not None and not {RANDOMIZED, CAMERA}.isdisjoint(arm.data)
 
 
 @dataclass(frozen=True)
@@ -141,7 +135,6 @@ class Piece:
     captures: CaptureSets
     result: Path
     threads: int
-    begins_plain: bool
 
 
 def open_ladder(
@@ -177,7 +170,7 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
     """
     names = {name for arm in plan.arms for name in arm.data}
     translated = sorted(names & _TRANSLATIONS)
-    if plan.fixed is not None and (FIXED in names or any(map(plan.begins_plain, plan.arms))):
+    if FIXED in names and plan.fixed is not None:
         _render(plan, plan.fixed, work / FIXED, workers)
     if RANDOMIZED in names or translated:
         _render(plan, plan.recipe, work / RANDOMIZED, workers)
@@ -208,7 +201,6 @@ def run_piece(piece: Piece) -> Path:
     facts = {
         "arm": piece.arm.name,
         "seed": piece.seed,
-        "begins_plain": piece.begins_plain,
         "config": piece.config.to_json(),
         "data": [asdict(record) for record in (*before, *detector.card.data)],
         "magnification": detector.card.magnification,
@@ -226,8 +218,6 @@ def _trained(piece: Piece) -> AnyDetector:
     whole = replace(piece.config, seed=piece.seed, fine_tuning=None, adapt=adapt)
     later = max(1, round(TUNING_SHARE * whole.steps)) if arm.then else 0
     parts, config = _parts(arm.data, piece), replace(whole, steps=max(1, whole.steps - later))
-    if piece.begins_plain:
-        parts, config = begun_with(read_dataset(piece.work / FIXED), parts, config)
     aids = UNAIDED if adapt is None else Aids(captures=piece.captures.style)
     detector = train_detector(parts, config, run, aids=aids, resume=True)
     if not arm.then:
@@ -255,7 +245,6 @@ def pieces(
             captures,
             result_file(results, arm, seed),
             threads,
-            plan.begins_plain(arm),
         )
         for seed in plan.seeds
         for arm in plan.arms
@@ -315,13 +304,9 @@ def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     facts: dict[str, Any] = json.loads(path.read_text())
-    wanted = {
-        "arm": arm.name,
-        "begins_plain": plan.begins_plain(arm),
-        "config": json.loads(json.dumps(plan.config.to_json())),
-    }
+    wanted = {"arm": arm.name, "config": json.loads(json.dumps(plan.config.to_json()))}
     before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
-    found = {"begins_plain": False} | facts | {"config": before | facts.get("config", {})}
+    found = facts | {"config": before | facts.get("config", {})}
     for key, value in wanted.items():
         if found.get(key) != value:
             raise InputError(

@@ -126,24 +126,6 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
     assert len({header["transfer_digest"] for header in headers}) == len(names)
 
 
-def test_arms_of_renders_begin_with_plain_scenes_where_there_are_some(work, captures, tmp_path):
-    (work / "fixed").symlink_to(work / "randomized")
-    plan = replace(PLAN, arms=(PLAN.arms[0], PLAN.arms[2]), seeds=(0,), fixed="dice-fixed")
-    results = tmp_path / "results"
-    found = {}
-    for path in run_pieces(plan, captures, work, results, workers=1, minutes=9):
-        facts = json.loads(path.read_text())
-        found[facts["arm"]] = [(part["name"], part["weight"]) for part in facts["data"]]
-    assert found == {
-        "randomized": [("randomized", 1.0), ("fixed", 0.0)],
-        "real only": [("coco", 1.0)],
-    }
-    path = result_file(results, plan.arms[0], 0)
-    without = "begins_plain is True, not False. Remove it to run it again"
-    with pytest.raises(InputError, match=without):
-        ladder.read_piece(path, plan.arms[0], replace(plan, fixed=None))
-
-
 def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tmp_path, tuned_arms):
     arms = (
         Arm("then photos", ("randomized",), then=("real-5",)),
