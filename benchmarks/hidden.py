@@ -8,7 +8,7 @@ from a seed. They take path-traced pictures, so that there is a gap between thes
 data and trainings go to ``--work`` and are resumed; the scores go to ``benchmarks/results/hidden.json``. With
 ``--minutes`` no picture set, data set or training is started after that time; what there is is scored, and without any nothing is written.
 
-Each picture takes about 17 s of one core, so all 780 nearly four hours; each of eleven data sets about ten
+Each picture takes about 17 s of one core, so all 780 nearly four hours; each of ten data sets about ten
 minutes, each of three translators half an hour, and each of ten trainings ten minutes: renders with cameras
 as drawn are made and trained on once for all three. Needs ``pip install "sim2cam[reference]"``.
 """
@@ -41,7 +41,6 @@ from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.imprint import imprint, imprint_gaps
 from sim2cam.pipeline.ladder import (
     CAMERA,
-    FIXED,
     RANDOMIZED,
     TRANSLATED,
     Arm,
@@ -165,10 +164,10 @@ def run_arm(plan: Plan, arm: Arm, root: Path, arguments: Arguments, minutes: flo
     captures, own = captures_of(root), replace(plan, arms=(arm,))
     work = folder_of(arm, root, arguments.work)
     if work == root:
-        for name in (FIXED, RANDOMIZED):  # what no camera changes is made once
-            if not (root / name).exists():
-                place = (arguments.work / SHARED / name).absolute()
-                (root / name).symlink_to(place, target_is_directory=True)
+        renders = root / RANDOMIZED
+        if not renders.exists():  # what no camera changes is made once
+            place = (arguments.work / SHARED / RANDOMIZED).absolute()
+            renders.symlink_to(place, target_is_directory=True)
     empty = prepare_data(own, captures, work, workers=arguments.at_once)
     for reason in empty.values():
         print(f"{root.name}: {arm.name} is not run: {reason}", flush=True)
