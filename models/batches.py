@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.models.augment import Photometric
+from sim2cam.models.backdrops import Backdrops
 from sim2cam.models.balance import picture_chances
 from sim2cam.models.close_ups import draw_close_up, readable, side_px, surface_in
 from sim2cam.models.crops import Crop, CropRules, draw_crop
@@ -72,43 +73,45 @@ class BatchMaker:
 
     Args:
         parts: data sets; their weights do not count here.
+        store: their pictures, with what the tasks need to know of them.
         shares: returns the share of each of them in the crops of a step.
-        categories: names in the order of class indices.
         rules: how crops are drawn.
         batch: crops a step.
         photometric: whether looks are varied.
         seed: the run's seed.
-        cache_bytes: budget of decoded images.
         tasks: what is learned.
         close_ups: for each crop, of its picture.
+        backdrops: what objects are also seen before; None without any.
     """
 
     def __init__(
         self,
         parts: Parts,
-        categories: tuple[str, ...],
+        store: PictureStore,
         rules: CropRules,
         *,
         shares: Callable[[int], NDArray[np.float64]],
         batch: int,
         photometric: bool,
         seed: int,
-        cache_bytes: int,
         tasks: Tasks = BOXES,
         close_ups: int = 0,
+        backdrops: Backdrops | None = None,
     ) -> None:
         self._shares = shares
         self._sizes = [len(dataset.samples) for dataset, _ in parts]
-        samples = [dataset.samples for dataset, _ in parts]
         self._chances = [
-            picture_chances(part, rules.balance, rules.min_visible) if rules.balance else None
-            for part in samples
+            picture_chances(dataset.samples, rules.balance, rules.min_visible)
+            if rules.balance
+            else None
+            for dataset, _ in parts
         ]
-        self._store = PictureStore(samples, categories, cache_bytes, tasks)
+        self._store = store
         self._masks = tasks.masks
         self._rules = rules
         self._slots = range(batch)[share_of(batch)]
         self._close_ups = close_ups
+        self._backdrops = backdrops
         self._seed = seed
         self._photometric = Photometric() if photometric else None
 
@@ -124,6 +127,8 @@ class BatchMaker:
             rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
             part = int(rng.choice(len(self._sizes), p=self._shares(step)))
             picture = self._store.get(part, self._draw_picture(part, rng))
+            if self._backdrops is not None:
+                picture = self._backdrops.around(picture, rng)
             crops.append(self._make_crop(picture, rng))
             shown += [self._make_close_up(picture, rng) for _ in range(self._close_ups)]
         rgb, targets, plain = zip(*crops, strict=True)

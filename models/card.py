@@ -91,6 +91,7 @@ class DetectorCard:
         reader: whether categories are read again from close-ups.
         start: weights that its training began with; None where it began anew.
         captures: what its features were brought to, without labels; None without.
+        backdrops: pictures that its objects were also seen before; None without.
         looks: steps, and the AP50 of the weights after them on development captures, of which the best
             are here; empty of a training with a fixed number of steps.
         scaling: what calibrates confidences, measured on development images or held-out pictures; None
@@ -124,6 +125,7 @@ class DetectorCard:
     reader: bool = False
     start: StartRecord | None = None
     captures: PartRecord | None = None
+    backdrops: PartRecord | None = None
     looks: tuple[tuple[int, float], ...] = ()
     scaling: Scaling | None = None
     pictures: tuple[str, ...] = ()

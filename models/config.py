@@ -123,7 +123,7 @@ Balance = Literal["category", "size", "visible"]
 
 LATER = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
-    "start", "captures", "looks", "balance", "pretrained",
+    "start", "captures", "backdrops", "looks", "balance", "pretrained",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 

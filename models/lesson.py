@@ -38,12 +38,15 @@ class Aids:
     Attributes:
         start: file of the weights that it begins with.
         captures: what it is brought to; nothing but pixels of these is used.
+        backdrops: pictures of anything else, that objects are cut out and laid before; nothing but their
+            pixels is used.
         dev: labelled captures that choose after which step it ends, where it has ``patience``; they are
             not trained on.
     """
 
     start: Path | None = None
     captures: Dataset | None = None
+    backdrops: Dataset | None = None
     dev: Dataset | None = None
 
 
@@ -64,6 +67,7 @@ class Lesson:
         tasks: what is learned besides boxes.
         start: weights that it begins with; None where it begins anew.
         captures: pictures alone, that it is brought to; None without.
+        backdrops: pictures alone, that objects are also seen before; None without.
         dev: what chooses after which step it ends; None of a fixed number of steps.
     """
 
@@ -75,6 +79,7 @@ class Lesson:
     tasks: Tasks
     start: Start | None
     captures: Dataset | None
+    backdrops: Dataset | None
     dev: Dataset | None
 
     @property
@@ -96,11 +101,20 @@ class Lesson:
         """
         return _record(self.captures)
 
+    @functools.cached_property
+    def backdrops_record(self) -> PartRecord | None:
+        """What the card says of the backdrops; None without. It takes reading all of them.
+
+        Raises:
+            InputError: a backdrop cannot be read.
+        """
+        return _record(self.backdrops)
+
     def identity(self) -> dict[str, Any]:
         """Returns all that decides the result, as JSON values.
 
         Raises:
-            InputError: a capture cannot be read.
+            InputError: a capture or a backdrop cannot be read.
         """
         decisive = {n: v for n, v in self.config.to_json().items() if n != "cache_bytes"}
         records = [asdict(one) for one in self.records]
@@ -108,7 +122,12 @@ class Lesson:
             del record["licences"]
         data = {f"part {number}": record for number, record in enumerate(records, 1)}
         start = None if self.start is None else self.start.record
-        aids = {"from": start, "captures": self.captures_record, "dev": _record(self.dev)}
+        aids = {
+            "from": start,
+            "captures": self.captures_record,
+            "backdrops": self.backdrops_record,
+            "dev": _record(self.dev),
+        }
         digests = {name: one.digest for name, one in aids.items() if one is not None}
         return {"config": decisive, "categories": self.categories, "data": data, **digests}
 
@@ -116,7 +135,7 @@ class Lesson:
         """Returns the card of the detector before its first step.
 
         Raises:
-            InputError: a capture cannot be read.
+            InputError: a capture or a backdrop cannot be read.
         """
         return DetectorCard(
             self.config.architecture,
@@ -132,6 +151,7 @@ class Lesson:
             reader=self.config.reader,
             start=None if self.start is None else self.start.record,
             captures=self.captures_record,
+            backdrops=self.backdrops_record,
             pictures=self._pictures(),
             sizes_px=trained_sizes(self.parts, self.config),
         )
@@ -168,7 +188,14 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
     if start is not None:
         start.check_objects(objects, keypoints)
         categories, keypoints = start.card.categories, start.card.keypoints
-    tasks = Tasks(keypoints=keypoints, masks=config.masks, amodal=config.amodal)
+    tasks = Tasks(
+        keypoints=keypoints,
+        masks=config.masks,
+        amodal=config.amodal,
+        backdrops=aids.backdrops is not None,
+    )
+    if aids.backdrops is not None:
+        _check_backdrops(parts, aids.backdrops)
     if objects:
         _check_surfaces(parts)
         known = [objects[name] for name in categories]
@@ -184,6 +211,7 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
         tasks,
         start,
         captures=None if aids.captures is None else pictures_alone(aids.captures),
+        backdrops=None if aids.backdrops is None else pictures_alone(aids.backdrops),
         dev=as_learned(aids.dev, config) if aids.dev is not None and config.patience else None,
     )
 
@@ -196,6 +224,21 @@ def _check_surfaces(parts: Parts) -> None:
             parts[0][0].root,
             "has no channels ids and coordinates, from which poses are learned. Render it again with both "
             "among --channels, or train without poses.",
+        )
+
+
+def _check_backdrops(parts: Parts, backdrops: Dataset) -> None:
+    """Refuses no backdrops, and data of which no object can be laid before one."""
+    if not backdrops.samples:
+        raise InputError(backdrops.root, "no images to lay objects before.")
+    samples = [sample for dataset, _ in parts for sample in dataset.samples]
+    if not any(
+        "ids" in s.channels or any(o.mask is not None for o in s.objects or ()) for s in samples
+    ):
+        raise InputError(
+            parts[0][0].root,
+            "does not say which pixels show objects, so they cannot be laid before backdrops. Render it again "
+            "with ids among --channels, or train without --backdrops.",
         )
 
 

@@ -38,6 +38,7 @@ class Tasks:
         amodal: whether boxes are of whole objects.
         keypoints: names of the points of every category, by its name; empty without keypoints.
         masks: whether masks are.
+        backdrops: whether objects are seen before other backdrops, which takes knowing their pixels.
     """
 
     reaches_m: Floats | None = None
@@ -45,6 +46,12 @@ class Tasks:
     amodal: bool = False
     keypoints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     masks: bool = False
+    backdrops: bool = False
+
+    @property
+    def need_owners(self) -> bool:
+        """Whether it must be known which object each pixel shows."""
+        return self.masks or self.backdrops or self.reaches_m is not None
 
 
 BOXES = Tasks()
@@ -82,7 +89,7 @@ class Picture:
         turns_freely: every outline is a hull, so boxes stay tight at any angle.
         keypoints: of every object; None without keypoints.
         owners: what each pixel shows: 0 nothing that is labelled, the number of an object from 1, or
-            ``UNKNOWN`` in the box of one without a mask (h, w); None without masks and poses.
+            ``UNKNOWN`` in the box of one without a mask (h, w); None where no task needs them.
         points: which point of that object's surface, in its frame over its reach, NaN where it is not known
             (h, w, 3) float16; None without poses.
     """
@@ -141,7 +148,7 @@ def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES
         inside=np.array([1.0 - (o.truncation or 0.0) for o in objects], np.float64),
         turns_freely=seen is not None and all(hull is not None for hull in hulls),
         keypoints=_keypoints(objects, tasks.keypoints) if tasks.keypoints else None,
-        owners=_owners(sample) if tasks.masks or tasks.reaches_m is not None else None,
+        owners=_owners(sample) if tasks.need_owners else None,
         points=None
         if tasks.reaches_m is None
         else _points(sample, ids, dict(zip(categories, tasks.reaches_m, strict=True))),
@@ -242,14 +249,20 @@ def _owners(sample: Sample) -> NDArray[np.uint16]:
 
 
 def _hull(label: ObjectLabel, ids: NDArray[np.uint16]) -> NDArray[np.float64] | None:
-    """Returns the hull of the pixel squares that show the object; None when there are none."""
+    """Returns the hull of the pixels that show the object; None when there are none."""
     x0, y0 = (max(int(np.floor(v)), 0) for v in label.box_xyxy[:2])
     x1, y1 = (int(np.ceil(v)) for v in label.box_xyxy[2:])
     if label.instance_id is None:
         return None
-    rows, columns = np.nonzero(ids[y0:y1, x0:x1] == label.instance_id)
+    hull = hull_of(ids[y0:y1, x0:x1] == label.instance_id)
+    return None if hull is None else hull + np.array([x0, y0])
+
+
+def hull_of(mask: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+    """Returns the hull (k, 2) of the squares of the pixels of a mask (h, w); None when there are none."""
+    rows, columns = np.nonzero(mask)
     if not len(rows):
         return None
-    corner = np.stack([columns + x0, rows + y0], axis=1)
+    corner = np.stack([columns, rows], axis=1)
     squares = np.concatenate([corner + offset for offset in ((0, 0), (1, 0), (0, 1), (1, 1))])
     return np.asarray(cv2.convexHull(squares.astype(np.int32)), np.float64).reshape(-1, 2)

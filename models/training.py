@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from sim2cam.dataset.sample import Dataset
 from sim2cam.models.adaptation import (
     NORM_CROPS,
     Critic,
@@ -25,6 +26,7 @@ from sim2cam.models.adaptation import (
     adapted_norms,
     strength_at,
 )
+from sim2cam.models.backdrops import Backdrops
 from sim2cam.models.batches import Batch, BatchMaker, CloseUps, ViewMaker, Views, made_ahead
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import close_ups_a_crop
@@ -44,7 +46,7 @@ from sim2cam.models.named import check_operators
 from sim2cam.models.named_detector import NamedDetector
 from sim2cam.models.named_network import NamedNetwork, drawn_from, named_network
 from sim2cam.models.parts import Parts, shares_at
-from sim2cam.models.pictures import Tasks
+from sim2cam.models.pictures import PictureStore, Tasks
 from sim2cam.models.prediction import (
     AnyDetector,
     LoadedDetector,
@@ -77,6 +79,8 @@ from sim2cam.training.run import CHECKPOINT, WEIGHTS, Record, open_run, read_rec
 __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
 
 LOADER_THREADS_BESIDE_CUDA = 6
+BACKDROPS_PART = 8
+"""The part of the memory of decoded images that backdrops take is one in so many."""
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -170,7 +174,7 @@ def _train(
         run.restore(checkpoint)
     card = lesson.card()
     batches, views = (
-        batch_maker(lesson.parts, card.categories, lesson.tasks, config),
+        batch_maker(lesson.parts, card.categories, lesson.tasks, config, lesson.backdrops),
         _views(lesson),
     )
 
@@ -494,6 +498,7 @@ def batch_maker(
     categories: tuple[str, ...],
     tasks: Tasks,
     config: TrainConfig,
+    backdrops: Dataset | None = None,
 ) -> BatchMaker:
     """Returns what makes the batches of a training.
 
@@ -502,18 +507,24 @@ def batch_maker(
         categories: names in the order of class indices.
         tasks: what is learned.
         config: how crops are drawn.
+        backdrops: what objects are also seen before; None without any.
     """
+    behind, cache_bytes = None, config.cache_bytes
+    if backdrops is not None:
+        behind = Backdrops(backdrops, cache_bytes // BACKDROPS_PART, amodal=tasks.amodal)
+        cache_bytes -= cache_bytes // BACKDROPS_PART
+    samples = [dataset.samples for dataset, _ in parts]
     return BatchMaker(
         parts,
-        categories,
+        PictureStore(samples, categories, cache_bytes, tasks),
         _crop_rules(config),
         shares=lambda step: shares_at(step, parts, config),
         batch=config.batch,
         photometric=config.photometric,
         seed=config.seed,
-        cache_bytes=config.cache_bytes,
         tasks=tasks,
         close_ups=close_ups_a_crop(categories=config.reader, poses=tasks.turns is not None),
+        backdrops=behind,
     )
 
 

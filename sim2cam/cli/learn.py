@@ -307,6 +307,9 @@ class Train:
     says: for few labelled captures, or what label writes."""
     captures: Path | None = None
     """Captures whose labels are not read, to which the recipe's [train.adapt] brings the detector."""
+    backdrops: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="PICTURES [PICTURES ...]")] = ()
+    """Pictures of anything but what is learned: photos of where it will be used, or renders of other recipes.
+    Half of the time objects are cut out and laid before them, and pieces of them before objects."""
     dev: Path | None = None
     """Labelled captures that choose the magnification of images and the margin of boxes, and tell how
     far confidences are to be trusted; with patience in the recipe's [train], also when training ends.
@@ -326,6 +329,7 @@ class Train:
 
     def execute(self) -> None:
         """Trains."""
+        from sim2cam.dataset.algebra import merge
         from sim2cam.dataset.captures import check_labels_are_true, read_captures
         from sim2cam.dataset.duplicates import check_apart
         from sim2cam.models.lesson import Aids
@@ -364,6 +368,7 @@ class Train:
         captures, dev = (
             None if path is None else read_captures(path) for path in (self.captures, self.dev)
         )
+        backdrops = [read_captures(path) for path in self.backdrops]
         if dev is not None and self.dev is not None:
             check_labels_are_true(dev, self.dev)
             check_apart((sample for one in sets for sample in one.samples), dev)
@@ -375,7 +380,7 @@ class Train:
             parts,
             config,
             self.out,
-            aids=Aids(start, captures, dev),
+            aids=Aids(start, captures, merge(backdrops) if backdrops else None, dev),
             resume=self.folder.resume,
             device=self.device,
             progress=_steps(console, "detector", board),

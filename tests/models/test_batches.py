@@ -12,22 +12,22 @@ from sim2cam.models.close_ups import CATEGORY_PX, SURFACE_PX
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.parts import shares_at
-from sim2cam.models.pictures import BOXES, Tasks
+from sim2cam.models.pictures import BOXES, PictureStore, Tasks
 from sim2cam.models.training import batch_maker
 
 RULES = CropRules(crop_px=64)
 
 
 def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, tasks=BOXES, **config):
+    samples = [dataset.samples for dataset, _ in parts]
     return BatchMaker(
         parts,
-        parts[0][0].categories,
+        PictureStore(samples, parts[0][0].categories, 1 << 24, tasks),
         RULES,
         shares=lambda step: shares_at(step, parts, TrainConfig(**config)),
         batch=batch,
         photometric=photometric,
         seed=seed,
-        cache_bytes=1 << 24,
         tasks=tasks,
         close_ups=close_ups,
     )

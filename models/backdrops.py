@@ -1,0 +1,144 @@
+"""Other pictures behind the objects of a picture, and pieces of them before these.
+
+What renders show around objects is never as various as the world. Objects that are cut out and laid before
+anything at all teach a detector to look at them alone (Dwibedi et al. 2017, "Cut, Paste and Learn"), and pieces
+that hide them to make do with what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.dataset.sample import Dataset
+from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture, PictureStore, hull_of
+
+BEHIND_SHARE, BEFORE_SHARE = 0.5, 0.5
+"""Of the pictures that get another backdrop, and of those that get pieces."""
+
+_SCALES = (0.4, 2.0)  # by which backdrops shrink, from where they fill the picture
+_PIECE_CHANCE = 0.5  # of each object
+_OFF_CENTRE = 0.6  # at most, of a piece from the middle of the box, in its longer sides
+_REACHES = (0.2, 0.6)  # of a piece, in longer sides of the box
+_CORNERS = (3, 8)
+
+
+class Backdrops:
+    """Pictures that show nothing of what is learned; may be used by several threads.
+
+    Args:
+        pictures: without labels.
+        cache_bytes: budget of decoded images.
+        amodal: whether boxes are of whole objects, and stay as they are where pieces hide something.
+    """
+
+    def __init__(self, pictures: Dataset, cache_bytes: int, *, amodal: bool) -> None:
+        self._store = PictureStore([pictures.samples], (), cache_bytes)
+        self._count = len(pictures.samples)
+        self._amodal = amodal
+
+    def around(self, picture: Picture, rng: np.random.Generator) -> Picture:
+        """Returns a picture with or without another backdrop, with or without pieces before its objects.
+
+        One of which it is not known which pixels show objects is returned as it is.
+
+        Args:
+            picture: as it was rendered.
+            rng: source of chance.
+
+        Raises:
+            InputError: a backdrop cannot be read.
+        """
+        owners = picture.owners
+        if owners is None or UNKNOWN in owners:
+            return picture
+        if rng.random() < BEHIND_SHARE:
+            rgb = _laid(picture.rgb, self._window(owners.shape, rng), owners == 0)
+            picture = replace(picture, rgb=rgb)
+        if rng.random() < BEFORE_SHARE:
+            pieces = _draw_pieces(picture, rng)
+            rgb = _laid(picture.rgb, self._window(owners.shape, rng), pieces)
+            picture = self._hidden(replace(picture, rgb=rgb), owners, pieces)
+        return picture
+
+    def _window(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns a part of a backdrop (height, width, 3), larger or smaller than it is, mirrored half of the
+        time; where it is too small for all of the picture, it goes on as in a mirror.
+        """
+        rgb = self._store.get(0, int(rng.integers(self._count))).rgb
+        filling = max(shape[0] / rgb.shape[0], shape[1] / rgb.shape[1])
+        scale = filling / exp(rng.uniform(log(_SCALES[0]), log(_SCALES[1])))
+        size = [max(round(scale * side), 1) for side in rgb.shape[:2]]
+        way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+        shown = cv2.resize(rgb, size[::-1], interpolation=way)
+        down, across = (max(want - have, 0) for want, have in zip(shape, size, strict=True))
+        shown = cv2.copyMakeBorder(shown, down, down, across, across, cv2.BORDER_REFLECT)
+        top, left = (
+            int(rng.integers(have - want + 1))
+            for have, want in zip(shown.shape[:2], shape, strict=True)
+        )
+        part = shown[top : top + shape[0], left : left + shape[1]]
+        return np.ascontiguousarray(part[:, ::-1] if rng.random() < 0.5 else part, np.uint8)
+
+    def _hidden(
+        self, picture: Picture, owners: NDArray[np.uint16], pieces: NDArray[np.bool_]
+    ) -> Picture:
+        """Returns a picture whose labels know of the pieces."""
+        left = np.where(pieces, np.uint16(0), owners)
+        count = len(picture.categories) + 1
+        before, after = (np.bincount(o.ravel(), minlength=count)[1:] for o in (owners, left))
+        outlines = list(picture.outlines)
+        for index in np.flatnonzero((after < before) & (after > 0) & (not self._amodal)):
+            hull = hull_of(left == index + 1)
+            assert hull is not None
+            outlines[index] = hull
+        return replace(
+            picture,
+            owners=left,
+            outlines=tuple(outlines),
+            visible=picture.visible * after / np.maximum(before, 1),
+            ignored=picture.ignored | ((before > 0) & (after == 0)),
+            keypoints=_hidden_keypoints(picture.keypoints, pieces),
+        )
+
+
+def _laid(
+    rgb: NDArray[np.uint8], other: NDArray[np.uint8], where: NDArray[np.bool_]
+) -> NDArray[np.uint8]:
+    """Returns an image with another one where that is to be seen, with edges as soft as a lens makes them."""
+    weight = cv2.blur(where.astype(np.float32), (3, 3))
+    return np.asarray(cv2.blendLinear(other, rgb, weight, 1 - weight), np.uint8)
+
+
+def _draw_pieces(picture: Picture, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Returns where polygons lie, over and beside some of the objects (h, w)."""
+    pieces = np.zeros(picture.rgb.shape[:2], np.uint8)
+    for outline in picture.outlines:
+        if rng.random() >= _PIECE_CHANCE:
+            continue
+        low, high = outline.min(axis=0), outline.max(axis=0)
+        longer = float((high - low).max())
+        middle = (low + high) / 2 + longer * rng.uniform(-_OFF_CENTRE, _OFF_CENTRE, 2)
+        count = int(rng.integers(*_CORNERS, endpoint=True))
+        angles = 2 * np.pi * (np.arange(count) + rng.uniform(0, 1, count)) / count
+        reach = longer * rng.uniform(*_REACHES) * rng.uniform(0.5, 1, (count, 1))
+        corners = middle + reach * np.column_stack([np.cos(angles), np.sin(angles)])
+        cv2.fillPoly(pieces, [np.round(corners).astype(np.int32)], 1)
+    return pieces.astype(np.bool_)
+
+
+def _hidden_keypoints(keypoints: Keypoints | None, pieces: NDArray[np.bool_]) -> Keypoints | None:
+    """Returns keypoints of which those under pieces are not seen."""
+    if keypoints is None:
+        return None
+    height, width = pieces.shape
+    column, row = np.floor(np.nan_to_num(keypoints.places, nan=-1.0)).astype(np.int64).T
+    is_inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    is_under = is_inside & pieces[row.clip(0, height - 1), column.clip(0, width - 1)]
+    return replace(
+        keypoints, seen=np.where(is_under.T & (keypoints.seen == 1), 0.0, keypoints.seen)
+    )
