@@ -63,7 +63,7 @@ _LEAST_GRAIN = 0.05  # square levels, below which nothing is left of noise
 _NEAR = 3.0
 """Standard deviations by which the marks of the nearest sensor are off, as their root mean square: 1.2 to 2.2
 where hidden cameras were told rightly, 4.8 where one was not, 6.1 on phone photos of dice."""
-_END = 0.05  # of its range: a number whose interval lies so near an end may lie beyond it
+_END = 0.05  # of its range: a number so near an end is not told from one at the end, or from one beyond it
 _UNTOLD = 0.6  # of its range: a number whose interval is as wide the photos do not tell
 
 
@@ -282,12 +282,18 @@ def _agreeing(
 
 
 def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Floats]:
-    """Returns the numbers (n,) that are told, of places in their ranges (n, p)."""
-    return {
-        name: values
-        for name, column, values in zip(ranges, moved.T, _numbers(moved, ranges).T, strict=True)
-        if name in wanted and np.ptp(np.quantile(column, (0.025, 0.975))) < _UNTOLD
-    }
+    """Returns the numbers (n,) that are told, of places in their ranges (n, p).
+
+    Draws are never moved to an end of a range: where they come near to none of a thing, none is meant.
+    """
+    told = {}
+    for name, places, values in zip(ranges, moved.T, _numbers(moved, ranges).T, strict=True):
+        low, high = np.quantile(places, (0.025, 0.975))
+        if name not in wanted or high - low >= _UNTOLD:
+            continue
+        may_be_none = ranges[name][0] == 0 and high > _END
+        told[name] = np.where(places < _END, 0.0, values) if may_be_none else values
+    return told
 
 
 def _beyond(moved: Floats) -> frozenset[str]:
