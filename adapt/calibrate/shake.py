@@ -32,5 +32,7 @@ def shake_px(smears: Floats, rng: np.random.Generator, count: int) -> Floats:
         numbers[picks].mean(axis=1) for numbers in (np.abs(smears.T[0]), smears.T[1])
     )
     still = rng.uniform(0.0, _OF_STILL, count)
-    squares = sizes**2 - 2 / np.pi * (variances + still**2)  # of normal errors alone nothing is left
+    squares = sizes**2 - 2 / np.pi * (
+        variances + still**2
+    )  # of normal errors alone nothing is left
     return np.asarray(np.sqrt(_TO_SQUARED_PX * np.sqrt(np.maximum(squares, 0.0))))

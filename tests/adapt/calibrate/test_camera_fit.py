@@ -22,7 +22,7 @@ from sim2cam.adapt.calibrate.camera_fit import (
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.photo import boards_of, list_captures, look, usual_orientation
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
-from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond
+from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond, _told
 from sim2cam.adapt.calibrate.shutter import readout, shutter_findings, spin
 from sim2cam.cli.calibrate import _remarks
 from sim2cam.errors import InputError, RecipeError
@@ -652,6 +652,27 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_w
     assert found.domain.sensor.read_noise_e.values == tried["sensor.read_noise_e"]
     alone = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors={}))
     assert alone.domain.sensor == load_recipe("dice").domain.sensor
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [
+        (
+            0.01,
+            0.5,
+            {"sharpening": (0, 1.0), "full_well_e": (211.7, 3464)},
+        ),  # electrons are never none
+        (0.2, 0.5, {"sharpening": (0.4, 1.0), "full_well_e": (626, 3464)}),
+        (0.01, 0.04, {"sharpening": (0.02, 0.08), "full_well_e": (211.7, 251.2)}),
+        (0.1, 0.9, {}),
+    ],
+)
+def test_draws_near_none_of_a_thing_mean_none(low, high, ends):
+    places = np.repeat(np.linspace(low, high, 401)[:, None], len(RANGES), axis=1)
+    found = _told(places, RANGES, ("sharpening", "full_well_e"))
+    assert {name: (values.min(), values.max()) for name, values in found.items()} == {
+        name: pytest.approx(both, rel=0.01) for name, both in ends.items()
+    }
 
 
 @pytest.mark.parametrize(("photos", "words"), [(1, "1 photo tells it"), (2, "2 photos tell it")])

@@ -53,3 +53,12 @@ def test_the_shake_of_many_photos_is_found_again(still):
     low, high = np.quantile(draws, (0.025, 0.975))
     assert low <= still <= high
     assert np.median(draws) == pytest.approx(still, rel=0.15, abs=0.8)
+
+
+def test_still_cameras_whose_blur_differs_by_the_way_may_be_still():
+    rng = np.random.default_rng(2)
+    for of_still in (0.05, 0.15):
+        smears = np.column_stack([rng.normal(0, of_still, 16), np.full(16, 0.04**2)])
+        low, high = np.quantile(shake_px(smears, rng, 500), (0.025, 0.975))
+        assert low == 0
+        assert 0.5 < high < 2.5
