@@ -1,20 +1,23 @@
 """What fitting a camera and translating are worth on hidden cameras: equal trainings, scored on each.
 
-    python benchmarks/hidden.py [--work DIR] [--at-once N] [--minutes M]
+    python benchmarks/hidden.py [--cameras N ...] [--work DIR] [--at-once N] [--minutes M]
 
 Three cameras, none of them the stand-in that ships: lens, sensor, tone, table and light of each are drawn
 from a seed. They take path-traced pictures, so that there is a gap between these and what is trained on:
 60 without labels, from which each camera is told and looks are learned, and 200 that are scored. Pictures,
-data and trainings go to ``--work`` and are resumed; the scores go to ``benchmarks/results/hidden.json``. With
-``--minutes`` no picture set, data set or training is started after that time; what there is is scored, and without any nothing is written.
+data and trainings go to ``--work`` and are resumed; the scores go to ``benchmarks/results/hidden.json``, in
+which cameras that are not measured now stay as they were. With ``--minutes`` no picture set, data set or
+training is started after that time; what there is is scored.
 
-Each picture takes about 17 s of one core, so all 780 nearly four hours; each of ten data sets about ten
-minutes, each of three translators half an hour, and each of ten trainings ten minutes: renders with cameras
-as drawn are made and trained on once for all three. Needs ``pip install "sim2cam[reference]"``.
+Each picture takes about 17 s of one core, and 4 s where ``DRJIT_LIBLLVM_PATH`` names a library of LLVM 19 or
+later; each of ten data sets about ten minutes, each of three translators half an hour, and each of ten
+trainings ten minutes: renders with cameras as drawn are made and trained on once for all three. Needs
+``pip install "sim2cam[reference]"``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -65,6 +68,8 @@ HIDDEN = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.data in COMPAR
 class Arguments:
     """What is made now."""
 
+    cameras: tuple[int, ...] = tuple(range(CAMERAS))
+    """Of which cameras, by their numbers."""
     work: Path = Path("runs/hidden")
     """Pictures, data sets and trainings."""
     at_once: int = 2
@@ -76,14 +81,15 @@ class Arguments:
 
 
 def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
-    """Makes what is missing, camera by camera, and writes the scores of what is there."""
+    """Makes what is missing, camera by camera, and writes the scores of what there is of each."""
+    if strangers := set(arguments.cameras).difference(range(CAMERAS)):
+        raise SystemExit(f"--cameras: there is no {', '.join(map(str, sorted(strangers)))}")
     start = time.monotonic()
 
     def left() -> float:
         return arguments.minutes - (time.monotonic() - start) / 60
 
-    found: list[dict[str, Any]] = []
-    for number in range(CAMERAS):
+    for number in arguments.cameras:
         root = arguments.work / f"camera-{number}"
         if left() > 0:
             make_pictures(number, root / "photos", arguments.at_once)
@@ -91,17 +97,22 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
             if left() > 0:
                 run_arm(plan, arm, root, arguments, left())
         if not any((root / "predictions").glob("*.json")):
-            continue
-        found.append({"camera": number, **scored(plan, number, root, arguments.work)})
-        print(f"camera {number}: {_words(found[-1])}", flush=True)
-    if not found:
-        return  # nothing is scored yet: what was measured before stays
-    facts = {
-        "environment": environment_facts(None, arguments.at_once),
-        "protocol": {"pictures": PICTURES, "size_px": SIZE_PX, "paths": SAMPLES},
-        "cameras": found,
-    }
-    write_json(arguments.out / "hidden.json", facts)
+            continue  # nothing is scored yet: what was measured before stays
+        made = {
+            "camera": number,
+            "environment": environment_facts(None, arguments.at_once),
+            **scored(plan, number, root, arguments.work),
+        }
+        write_measured(arguments.out / "hidden.json", made)
+        print(f"camera {number}: {_words(made)}", flush=True)
+
+
+def write_measured(path: Path, made: dict[str, Any]) -> None:
+    """Writes what was measured of a camera beside what is known of the others."""
+    before = json.loads(path.read_text(encoding="utf-8"))["cameras"] if path.is_file() else []
+    found = {one["camera"]: one for one in (*before, made)}
+    protocol = {"pictures": PICTURES, "size_px": SIZE_PX, "paths": SAMPLES}
+    write_json(path, {"protocol": protocol, "cameras": [found[one] for one in sorted(found)]})
 
 
 def make_pictures(number: int, folder: Path, at_once: int) -> None:
@@ -181,14 +192,16 @@ def run_arm(plan: Plan, arm: Arm, root: Path, arguments: Arguments, minutes: flo
 
 def folder_of(arm: Arm, root: Path, work: Path) -> Path:
     """Returns where data and training of an arm are: with the camera, or where no camera has a part in them."""
-    return work / SHARED if arm.data == (RANDOMIZED,) else root
+    return work / SHARED if arm.learned == (RANDOMIZED,) else root
 
 
 def scored(plan: Plan, number: int, root: Path, work: Path) -> dict[str, Any]:
     """Returns the scores of a camera's arms, and how well the looks of their renders are told from its own."""
     captures = captures_of(root)
     own = imprints_of(captures.style)
-    places = {arm.name: folder_of(arm, root, work) / arm.data[-1] for arm in plan.arms}
+    places = {
+        arm.name: folder_of(arm, root, work) / arm.data[-1] for arm in plan.arms if not arm.then
+    }
     made = {name: read_dataset(place) for name, place in places.items() if place.is_dir()}
     gaps = {
         name: imprint_gaps(own, imprints_of(pictures), number)

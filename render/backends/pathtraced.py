@@ -29,7 +29,8 @@ class PathTracedRasterizer:
     """
 
     def __init__(self, labels: Rasterizer, *, paths: int = PATHS) -> None:
-        self._version = mitsuba().__version__
+        module = mitsuba()
+        self._version = f"{module.__version__} {module.variant()}"
         self._labels = labels
         self._paths = paths
 

@@ -6,7 +6,16 @@ from dataclasses import replace
 import hidden
 import numpy as np
 import pytest
-from hidden import CAMERAS, HIDDEN, STANDIN, Arguments, hidden_recipe, main
+from hidden import (
+    CAMERAS,
+    HIDDEN,
+    STANDIN,
+    Arguments,
+    folder_of,
+    hidden_recipe,
+    main,
+    write_measured,
+)
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
@@ -35,8 +44,29 @@ def test_each_hidden_camera_is_one_camera_and_another_than_the_others(tmp_path):
 
 def test_without_time_and_pictures_what_was_measured_before_stays(tmp_path):
     (tmp_path / "hidden.json").write_text("before")
-    main(Arguments(tmp_path / "work", minutes=0.0, out=tmp_path))
+    main(Arguments(work=tmp_path / "work", minutes=0.0, out=tmp_path))
     assert (tmp_path / "hidden.json").read_text() == "before"
+
+
+def test_cameras_that_are_not_measured_now_stay_as_they_were(tmp_path):
+    path = tmp_path / "hidden.json"
+    for number, ap50 in ((2, 0.5), (0, 0.6), (2, 0.7)):
+        write_measured(path, {"camera": number, "ap50": ap50})
+    assert json.loads(path.read_text())["cameras"] == [
+        {"camera": 0, "ap50": 0.6},
+        {"camera": 2, "ap50": 0.7},
+    ]
+
+
+def test_a_camera_that_is_none_is_told(tmp_path):
+    with pytest.raises(SystemExit, match=r"^--cameras: there is no 3, 7$"):
+        main(Arguments((0, 7, 3), tmp_path, out=tmp_path))
+
+
+def test_what_learns_from_photos_of_a_camera_stays_with_it(tmp_path):
+    root = tmp_path / "camera-1"
+    shared = [arm.name for arm in HIDDEN.arms if folder_of(arm, root, tmp_path) != root]
+    assert shared == ["randomized"]
 
 
 @pytest.mark.slow
@@ -44,7 +74,6 @@ def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
     pytest.importorskip("mitsuba")
     import make_standin
 
-    monkeypatch.setattr(hidden, "CAMERAS", 1)
     monkeypatch.setattr(hidden, "PICTURES", {"style": 20, "test": 3})
     monkeypatch.setattr(hidden, "SIZE_PX", (96, 96))
     monkeypatch.setattr(make_standin, "SAMPLES", 1)
@@ -54,12 +83,16 @@ def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
         'base = "dice"\n[adapt.translator]\npreset = "demo"\nsteps = 2\npatch_px = 64\n'
     )
     plan = replace(HIDDEN, pictures=10, config=config, recipe=str(recipe))
-    arguments = Arguments(tmp_path / "work", at_once=1, out=tmp_path)
+    arguments = Arguments((0,), tmp_path / "work", at_once=1, out=tmp_path)
     main(arguments, plan)
     found = json.loads((tmp_path / "hidden.json").read_text())
     (camera,) = found["cameras"]
     names = ["randomized", "randomized + camera fit", "+ transfer", "+ translated"]
-    assert [arm["name"] for arm in camera["arms"]] == names
+    assert [arm["name"] for arm in camera["arms"]] == [
+        *names[:3],
+        "+ self-labelled photos",
+        names[3],
+    ]
     assert camera["protocol"]["test_images"] == 3
     assert set(camera["imprints"]) == set(names)
     values = [gap["value"] for gap in camera["imprints"]["randomized"].values()]

@@ -32,7 +32,10 @@ def test_labels_are_those_of_the_rasterizer(pathtraced, tiny, make, small):
 
 
 def test_it_says_what_it_is_and_gives(pathtraced, tiny):
-    assert re.match(r"mitsuba: 3\.\d+\.\d+, 16 paths a pixel; labels by tiny: ", pathtraced.name)
+    assert re.match(
+        r"mitsuba: 3\.\d+\.\d+ (scalar|llvm_ad)_rgb, 16 paths a pixel; labels by tiny: ",
+        pathtraced.name,
+    )
     assert pathtraced.channels == tiny.channels
     with pytest.raises(BackendError, match=r"has no channel normals\. It gives bodies, cover, "):
         pathtraced.draw(None, ("normals",))

@@ -8,7 +8,7 @@ import pytest
 
 from sim2cam.errors import BackendError
 from sim2cam.render.backends.emitters import sky_map
-from sim2cam.render.backends.tracer import Tracer
+from sim2cam.render.backends.tracer import LLVM_PATH, Tracer
 from sim2cam.render.lighting.beams import ground_irradiance
 from sim2cam.render.physics.settling import settle
 from sim2cam.scene.light import Environment, Lamp
@@ -47,6 +47,30 @@ def test_the_sky_map_is_brightest_at_the_lamp():
 def test_without_mitsuba_the_extra_is_named(monkeypatch, make):
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     message = 'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
+    with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
+        Tracer(make.scene())
+
+
+@pytest.mark.usefixtures("mitsuba")
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [(None, "'llvm.so', which is no library of LLVM"), (15, "LLVM 15, which is too old")],
+)
+def test_an_llvm_that_does_not_serve_is_told(monkeypatch, make, version, problem):
+    import mitsuba
+
+    def set_variant(name):
+        if version is None:
+            raise ImportError(f"{name} is not there")
+
+    monkeypatch.setenv(LLVM_PATH, "llvm.so")
+    monkeypatch.setattr(mitsuba, "variant", lambda: None)
+    monkeypatch.setattr(mitsuba, "set_variant", set_variant)
+    monkeypatch.setattr("sim2cam.render.backends.tracer._llvm_version", lambda: version)
+    message = (
+        f"{LLVM_PATH} names {problem}. Name that of version 19 or later, or unset it: light is traced "
+        "without, four times slower."
+    )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
         Tracer(make.scene())
 
