@@ -34,34 +34,25 @@ from calibrate import hidden_numbers, recipe_text
 from dice import PLAN
 from make_standin import SAMPLES, make_sets
 from scoring_log import RESULTS
+from sites import ADAPTED, Site, run_arm
 
 from sim2cam import images
-from sim2cam.dataset.captures import CaptureSets, split_captures
+from sim2cam.dataset.captures import split_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.imprint import imprint, imprint_gaps
-from sim2cam.pipeline.ladder import (
-    CAMERA,
-    RANDOMIZED,
-    TRANSLATED,
-    Arm,
-    Plan,
-    prepare_data,
-    run_pieces,
-)
+from sim2cam.pipeline.ladder import PREDICTIONS, Plan
 from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.seeds import stream
 
 CAMERAS = 3
-SHARED = "shared"
 PICTURES = {"style": 60, "test": 200}
 SIZE_PX = (384, 384)
 STANDIN = Path(__file__).with_name("standin.toml")
-COMPARED = ((RANDOMIZED,), (CAMERA,), (RANDOMIZED, "reinhard"), (RANDOMIZED, TRANSLATED))
-HIDDEN = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.data in COMPARED), seeds=(0,))
+HIDDEN = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.data in ADAPTED), seeds=(0,))
 
 
 @dataclass(frozen=True)
@@ -93,15 +84,16 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
         root = arguments.work / f"camera-{number}"
         if left() > 0:
             make_pictures(number, root / "photos", arguments.at_once)
-        for arm in plan.arms:
-            if left() > 0:
-                run_arm(plan, arm, root, arguments, left())
-        if not any((root / "predictions").glob("*.json")):
+            site = site_of(root)
+            for arm in plan.arms:
+                if left() > 0:
+                    run_arm(plan, arm, site, at_once=arguments.at_once, minutes=left())
+        if not any((root / PREDICTIONS).glob("*.json")):
             continue  # nothing is scored yet: what was measured before stays
         made = {
             "camera": number,
             "environment": environment_facts(None, arguments.at_once),
-            **scored(plan, number, root, arguments.work),
+            **scored(plan, number, site_of(root)),
         }
         write_measured(arguments.out / "hidden.json", made)
         print(f"camera {number}: {_words(made)}", flush=True)
@@ -162,46 +154,16 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def run_arm(plan: Plan, arm: Arm, root: Path, arguments: Arguments, minutes: float) -> None:
-    """Trains an arm, unless it was, and writes what it finds in the pictures of a camera.
-
-    Args:
-        plan: of the trainings.
-        arm: one of its arms.
-        root: folder of the camera.
-        arguments: where all of them are.
-        minutes: after which no training is started.
-    """
-    captures, own = captures_of(root), replace(plan, arms=(arm,))
-    work = folder_of(arm, root, arguments.work)
-    if work == root:
-        renders = root / RANDOMIZED
-        if not renders.exists():  # what no camera changes is made once
-            place = (arguments.work / SHARED / RANDOMIZED).absolute()
-            renders.symlink_to(place, target_is_directory=True)
-    empty = prepare_data(own, captures, work, workers=arguments.at_once)
-    for reason in empty.values():
-        print(f"{root.name}: {arm.name} is not run: {reason}", flush=True)
-    if empty:
-        return
-    for done in run_pieces(
-        own, captures, work, root / "predictions", workers=arguments.at_once, minutes=minutes
-    ):
-        print(f"{root.name}: {done.stem}", flush=True)
+def site_of(root: Path) -> Site:
+    """Returns the site of a camera, whose captures are there, by the folder of all that is its own."""
+    captures = split_captures(root / "photos", origin="stand-in")
+    return Site(captures, root, root.with_name("shared"), root / PREDICTIONS)
 
 
-def folder_of(arm: Arm, root: Path, work: Path) -> Path:
-    """Returns where data and training of an arm are: with the camera, or where no camera has a part in them."""
-    return work / SHARED if arm.learned == (RANDOMIZED,) else root
-
-
-def scored(plan: Plan, number: int, root: Path, work: Path) -> dict[str, Any]:
+def scored(plan: Plan, number: int, site: Site) -> dict[str, Any]:
     """Returns the scores of a camera's arms, and how well the looks of their renders are told from its own."""
-    captures = captures_of(root)
-    own = imprints_of(captures.style)
-    places = {
-        arm.name: folder_of(arm, root, work) / arm.data[-1] for arm in plan.arms if not arm.then
-    }
+    own = imprints_of(site.captures.style)
+    places = {arm.name: site.folder_of(arm) / arm.data[-1] for arm in plan.arms if not arm.then}
     made = {name: read_dataset(place) for name, place in places.items() if place.is_dir()}
     gaps = {
         name: imprint_gaps(own, imprints_of(pictures), number)
@@ -209,16 +171,11 @@ def scored(plan: Plan, number: int, root: Path, work: Path) -> dict[str, Any]:
         if pictures.samples  # else a translator has passed none
     }
     return {
-        **score_ladder(plan, captures, root / "predictions", baseline=BASELINE),
+        **score_ladder(plan, site.captures, site.predictions, baseline=BASELINE),
         "imprints": {
             arm: {step: gap.to_json() for step, gap in found.items()} for arm, found in gaps.items()
         },
     }
-
-
-def captures_of(root: Path) -> CaptureSets:
-    """Returns the captures of a camera, by the folder of all that is its own."""
-    return split_captures(root / "photos", origin="stand-in")
 
 
 def imprints_of(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:

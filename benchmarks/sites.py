@@ -1,0 +1,68 @@
+"""Sites: where a camera is at work, and equal trainings brought to each from its own captures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sim2cam.dataset.captures import CaptureSets
+from sim2cam.pipeline.ladder import (
+    CAMERA,
+    RANDOMIZED,
+    TRANSLATED,
+    Arm,
+    Plan,
+    prepare_data,
+    run_pieces,
+)
+
+ADAPTED = ((RANDOMIZED,), (CAMERA,), (RANDOMIZED, "reinhard"), (RANDOMIZED, TRANSLATED))
+"""Data sets of the arms that are brought to sites."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A camera in its place.
+
+    Attributes:
+        captures: without labels, to be brought to, and labelled ones that are scored.
+        root: folder of the data and trainings of its own; its name is the site's.
+        shared: folder of those in which no site has a part, which are made once.
+        predictions: folder of what is found in its captures.
+    """
+
+    captures: CaptureSets
+    root: Path
+    shared: Path
+    predictions: Path
+
+    def folder_of(self, arm: Arm) -> Path:
+        """Returns where data and trainings of an arm are."""
+        return self.shared if arm.learned == (RANDOMIZED,) else self.root
+
+
+def run_arm(plan: Plan, arm: Arm, site: Site, *, at_once: int, minutes: float) -> None:
+    """Trains an arm, unless it was, and writes what it finds in the captures of a site.
+
+    Args:
+        plan: of the trainings.
+        arm: one of its arms.
+        site: whose captures it is brought to and scored on.
+        at_once: trainings and pictures side by side, one thread each.
+        minutes: after which no training is started.
+    """
+    own, work = replace(plan, arms=(arm,)), site.folder_of(arm)
+    if work == site.root:
+        renders = site.root / RANDOMIZED
+        if not renders.exists():  # what no site changes is made once
+            renders.parent.mkdir(parents=True, exist_ok=True)
+            renders.symlink_to((site.shared / RANDOMIZED).absolute(), target_is_directory=True)
+    empty = prepare_data(own, site.captures, work, workers=at_once)
+    for reason in empty.values():
+        print(f"{site.root.name}: {arm.name} is not run: {reason}", flush=True)
+    if empty:
+        return
+    for done in run_pieces(
+        own, site.captures, work, site.predictions, workers=at_once, minutes=minutes
+    ):
+        print(f"{site.root.name}: {done.stem}", flush=True)

@@ -1,0 +1,85 @@
+"""Both ways from one day's photos to the other's: no photo on both sides, each scored once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import days
+import pytest
+from days import BY_DAY, DAYS, scored, site_of
+from hidden import HIDDEN
+from sites import Site
+
+from sim2cam.dataset.captures import CaptureSets
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.writer import write_json
+from sim2cam.errors import InputError
+from sim2cam.pipeline.ladder import result_file
+
+BOX = (10.0, 10.0, 40.0, 40.0)
+
+
+def photos(part, numbers):
+    """Two photos of a part for each number, one of each day."""
+    label = ObjectLabel(category="1", box_xyxy=BOX, area_px=900.0)
+    names = [f"{part}/IMG_{day}_{number}.jpg" for number in numbers for day in DAYS]
+    samples = (Sample(name, Path(name), 64, 64, (label,), "real") for name in names)
+    return Dataset(Path("dice"), ("1",), tuple(samples))
+
+
+@pytest.fixture
+def captures():
+    return CaptureSets(photos("train", (1, 2, 3)), photos("test", (4,)), photos("train", (5,)))
+
+
+@pytest.fixture
+def sites(captures, tmp_path, monkeypatch):
+    monkeypatch.setattr(days, "RESULTS", tmp_path / "results")
+    return [site_of(day, captures, tmp_path / "work") for day in DAYS]
+
+
+def names(dataset):
+    return {sample.name for sample in dataset.samples}
+
+
+def write_found(plan, site, arm, seed, *, sure):
+    found = {name: [["1", *BOX, sure]] for name in names(site.captures.test)}
+    facts = {
+        "arm": arm.name,
+        "seed": seed,
+        "config": plan.config.to_json(),
+        "data": [site.root.name],
+    }
+    write_json(result_file(site.predictions, arm, seed), facts | {"found": found})
+
+
+def test_what_is_learned_from_is_of_one_day_and_what_is_scored_of_the_other(sites, captures):
+    for day, site in zip(DAYS, sites, strict=True):
+        own = names(site.captures.style) | names(site.captures.dev)
+        assert own == {n for n in names(captures.style) | names(captures.dev) if day in n}
+        assert len(names(site.captures.test)) == 4
+        assert not any(day in name for name in names(site.captures.test))
+    both = [name for site in sites for name in names(site.captures.test)]
+    assert sorted(both) == sorted(names(captures.style) | names(captures.test))
+
+
+def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
+    plan = replace(BY_DAY, arms=BY_DAY.arms[:3], seeds=(0,))
+    with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
+        scored(plan, sites)
+    first, second, third = plan.arms
+    for site, sure in zip(sites, (0.9, 0.4), strict=True):
+        write_found(plan, site, first, 0, sure=sure)
+        write_found(plan, site, second, 0, sure=sure)
+    write_found(plan, sites[0], third, 0, sure=0.9)
+    found = scored(plan, sites)
+    assert [arm["name"] for arm in found["arms"]] == [first.name, second.name]
+    assert found["protocol"]["test_images"] == 8
+    assert found["arms"][0]["ap50"]["value"] == 1.0
+
+
+def test_only_what_learns_from_no_photo_is_made_once(tmp_path, captures):
+    site = Site(captures, tmp_path / "site", tmp_path / "shared", tmp_path / "found")
+    for plan in (BY_DAY, HIDDEN):
+        shared = [arm.name for arm in plan.arms if site.folder_of(arm) == site.shared]
+        assert shared == ["randomized"]
+        assert "+ self-labelled photos" in [arm.name for arm in plan.arms]
