@@ -38,7 +38,6 @@ from sim2cam.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from sim2cam.training.device import full_memory_told
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import mean_over_all
 from sim2cam.training.run import BATCH, CHECKPOINT, Record, open_run, read_record
@@ -167,8 +166,7 @@ def play(
         show(0)
     saved_at = time.monotonic()
     while step < steps:
-        with full_memory_told():
-            record.add(mean_over_all(game.play(step)))
+        record.add(mean_over_all(game.play(step)))
         step += 1
         if step % LINE_STEPS and step < steps:
             continue

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import numpy as np
 
-from sim2cam.dataset.sample import Dataset
-from sim2cam.images import digest_of, file_size, read_header
+from sim2cam import images
+from sim2cam.dataset.duplicates import near_duplicates
+from sim2cam.dataset.sample import Dataset, Sample
 
-_GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")  # modes of Pillow that hold no colour
+_GREY_LEVELS = 2  # that rounding lets the colours of a grey pixel differ by in a JPEG
 
 
-def concerns(sim: Dataset, real: Dataset) -> tuple[str, ...]:
+def concerns(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str, ...]:
     """Returns what a translator would learn from captures that nobody wants of it, in words.
 
-    Captures are compared with renders by content, and asked whether their files hold colour.
+    Captures are compared with renders by what they show, and asked whether they hold colour.
+
+    Args:
+        sim: renders.
+        real: captures.
+        paired: whether captures are meant to show what the renders do.
 
     Raises:
         InputError: a picture cannot be read.
     """
     total = len(real.samples)
-    copies, grey = _copies(sim, real), _without_colour(real)
+    copies = 0 if paired else len(near_duplicates(sim.samples, real.samples))
+    grey = sum(map(_is_grey, real.samples))
     found = []
     if copies:
         found.append(
-            f"{copies} of {total} captures are files of --sim, from which nothing but --sim is learned. "
-            "Check --real."
+            f"{copies} of {total} captures show what a picture of --sim shows, as copies of it do: nothing but "
+            "--sim is learned from them. Check --real."
         )
     if 0 < grey < total:
         found.append(
@@ -34,17 +41,7 @@ def concerns(sim: Dataset, real: Dataset) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _copies(sim: Dataset, real: Dataset) -> int:
-    """Returns how many captures have the content of a render; only files of one size are compared."""
-    renders = defaultdict(list)
-    for sample in sim.samples:
-        renders[file_size(sample.rgb)].append(sample.rgb)
-    count = 0
-    for sample in real.samples:
-        alike = renders.get(file_size(sample.rgb), [])
-        count += bool(alike) and digest_of(sample.rgb) in map(digest_of, alike)
-    return count
-
-
-def _without_colour(real: Dataset) -> int:
-    return sum(read_header(sample.rgb).mode in _GREY for sample in real.samples)
+def _is_grey(sample: Sample) -> bool:
+    """Returns whether no pixel of a picture has colour, whatever its file could hold."""
+    spread = np.ptp(images.read_rgb(sample.rgb), axis=2)
+    return bool(spread.max() <= _GREY_LEVELS)

@@ -107,6 +107,7 @@ class TrainProgress:
     step_s: float
 
 
+@full_memory_told()
 def train_detector(
     parts: Parts,
     config: TrainConfig,
@@ -186,8 +187,7 @@ def _train(
     record = Record(run_dir, "Lower learning_rate")
     saved_at = time.monotonic()
     for batch, seen in made_ahead(make, run.steps_left, threads):
-        with full_memory_told():
-            record.add(mean_over_all(run.train_step(batch, seen)))
+        record.add(mean_over_all(run.train_step(batch, seen)))
         run.look(card)
         if run.step % line_steps == 0 or run.is_done:
             losses, step_s = record.take_means(run.step)

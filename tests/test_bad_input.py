@@ -233,7 +233,7 @@ BAD = {
     "category the detector does not know": (
         lambda folder: captures(folder, name="six"),
         bench,
-        ": category 'six' is not one of the detector's: 1, 2. Add --map six=NAME, or --ignore to "
+        ": category 'six' is not one of those told apart: 1, 2. Add --map six=NAME, or --ignore to "
         "leave such objects out.",
     ),
     "category that other training data lacks": (

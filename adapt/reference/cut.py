@@ -78,7 +78,7 @@ class Cut:
         }
         for name, network in self._networks.items():
             rng = torch.Generator().manual_seed(integer_seed(config.seed, f"reference/cut {name}"))
-            initialise(network, rng, xavier=name != "projector")
+            initialise(network, rng, xavier=True)
             network.to(device)
         self._optimisers = {name: adam(n.parameters()) for name, n in self._networks.items()}
 

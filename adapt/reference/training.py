@@ -17,12 +17,14 @@ from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.dataset.sample import Dataset
+from sim2cam.training.device import full_memory_told
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import joined, wait_for_all
 from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import save_weights
 
 
+@full_memory_told()
 def train_reference(
     method: ReferenceMethod,
     sim: Dataset,

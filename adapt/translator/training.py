@@ -50,6 +50,7 @@ from sim2cam.adapt.translator.translator import (
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.seeds import stream
+from sim2cam.training.device import full_memory_told
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import joined, share_of, wait_for_all
@@ -57,6 +58,7 @@ from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import as_stored
 
 
+@full_memory_told()
 def train_translator(
     sim: Dataset,
     real: Dataset,

@@ -108,6 +108,10 @@ class Bench:
         found = bench_poses(path, task, progress=console.progress("scoring"))
         if found.left_out:
             console.say(f"{found.left_out} poses are of nothing that is sought, or too many of it.")
+        if 0 < task.with_depth < len(task.views):
+            console.say(
+                f"VSD is not scored: {task.with_depth} of {len(task.views)} images have depth, and it takes all."
+            )
         return found
 
     def _find_poses(self, path: Path, console: Console) -> PoseBench:
@@ -127,7 +131,7 @@ class Bench:
     def _score_detections(self) -> None:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
-        from sim2cam.measure.verdicts import scores_warning
+        from sim2cam.measure.verdicts import empty_warning, repeats_warning, scores_warning
         from sim2cam.pipeline.bench import score_predictions, write_bench
         from sim2cam.pipeline.slices import slice_errors
 
@@ -136,7 +140,7 @@ class Bench:
         everything = read_scored(self.captures, sessions=self.sessions)
         captures = everything.take(self.limit)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
-        if self.weights.suffix == ".safetensors" and captures.samples and not is_labelled:
+        if self.weights.suffix != ".json" and captures.samples and not is_labelled:
             self._judge_unlabelled(captures, console)
             return
         if self.weights.suffix == ".json":
@@ -149,7 +153,13 @@ class Bench:
             write_bench(result, slices, self.out)
         sizes = result.trust.sizes
         of_sizes = None if sizes is None else sizes.warning
-        for warning in filter(None, (scores_warning(result.predictions), of_sizes)):
+        warnings = (
+            repeats_warning(result.captures),
+            empty_warning(result.predictions) if self.weights.suffix == ".json" else None,
+            scores_warning(result.predictions),
+            of_sizes,
+        )
+        for warning in filter(None, warnings):
             console.say(warning)
         if self.talk.json:
             facts = {"trust": result.trust.to_json(), "slices": [s.to_json() for s in slices]}

@@ -32,9 +32,9 @@ class AdaptTrain:
     """Learn the look of captures, from their pixels alone."""
 
     sim: Path
-    """Rendered data set, or a folder of pictures."""
+    """Rendered data set, or a folder of pictures, or one that holds them as trainA."""
     real: Path
-    """Captures: a COCO file (its labels are not read) or a folder of pictures."""
+    """Captures: a COCO file (its labels are not read) or a folder of pictures, or one with them as trainB."""
     out: Path
     """Run folder."""
     method: (
@@ -86,7 +86,6 @@ class AdaptTrain:
 
     def execute(self) -> None:
         """Trains, or fits."""
-        from sim2cam.adapt.concerns import concerns
         from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
         from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import read_captures
@@ -102,7 +101,8 @@ class AdaptTrain:
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         _use_threads(self.workers, console)
-        sim, real = read_captures(self.sim), read_captures(self.real).take(self.limit)
+        sim = read_captures(_side(self.sim, "trainA"))
+        real = read_captures(_side(self.real, "trainB")).take(self.limit)
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
         self._check_for(method)
@@ -118,12 +118,12 @@ class AdaptTrain:
         else:
             _check_fit(method, judges, board, given)
             plain = cast("PlainMethod", method)
+            self._tell_concerns(sim, real, console)
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
         check_training(sim, real, self.out, judges, paired=self.paired)
-        for concern in concerns(sim, real):
-            console.say(f"warning: {concern}")
+        self._tell_concerns(sim, real, console)
         if isinstance(training, TranslatorConfig):
             console.say(_memory_words(training, sim, real))
         perception = self._perception(training, judges, sim)
@@ -143,6 +143,12 @@ class AdaptTrain:
         if is_first():
             write_training_page(self.out, ending, real)
         self._tell(method, ending)
+
+    def _tell_concerns(self, sim: Dataset, real: Dataset, console: Console) -> None:
+        from sim2cam.adapt.concerns import concerns
+
+        for concern in concerns(sim, real, paired=self.paired):
+            console.say(f"warning: {concern}")
 
     def _check_for(self, method: str) -> None:
         """Refuses what only the learned translator knows.
@@ -473,16 +479,26 @@ def _use_threads(count: int, console: Console) -> None:
 
 
 def _steps(console: Console, what: str, board: Board | None) -> Callable[[Any], None]:
-    """Returns a callback for the training's lines; it shows steps and loss, also on a board."""
-    counter = console.progress(what)
+    """Returns a callback for the training's lines; it shows steps, loss and warnings, also on a board."""
+    counter, is_warned = console.progress(what), False
 
     def tell(line: Any) -> None:
+        nonlocal is_warned
         counter(line.step, line.steps)
+        warnings = getattr(line, "warnings", ())
+        if warnings and not is_warned:  # once, not at every line until it is mended
+            console.say(f"warning, at step {line.step}: {' '.join(warnings)}")
+        is_warned = bool(warnings)
         console.detail(f"{what}: step {line.step}, {line}")
         if board is not None:
             board.tell(line)
 
     return tell
+
+
+def _side(folder: Path, name: str) -> Path:
+    """Returns the folder of one side, where the given one has both as published translators take them."""
+    return folder / name if (folder / name).is_dir() else folder
 
 
 def _judges(task: Path | None, judge: Path | None) -> tuple[tuple[str, Path], ...]:

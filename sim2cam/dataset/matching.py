@@ -41,7 +41,7 @@ class Matching:
         if strangers and not self.ignores_others:
             raise InputError(
                 captures.root,
-                f"category '{strangers[0]}' is not one of the detector's: {', '.join(known)}. Add "
+                f"category '{strangers[0]}' is not one of those told apart: {', '.join(known)}. Add "
                 f"--map {strangers[0]}=NAME, or --ignore to leave such objects out.",
             )
         samples = tuple(_matched(sample, names) for sample in captures.samples)

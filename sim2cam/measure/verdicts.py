@@ -119,6 +119,33 @@ def scores_warning(predictions: Predictions) -> str | None:
     )
 
 
+def empty_warning(predictions: Predictions) -> str | None:
+    """Returns that results say nothing of some images, in words; None where they do of all."""
+    empty = [name for name, found in predictions.items() if not found]
+    if not empty:
+        return None
+    return (
+        f"there is no result of {len(empty)} of {len(predictions)} images, as {empty[0]}: what they show counts "
+        "as missed."
+    )
+
+
+def repeats_warning(dataset: LabelledImages) -> str | None:
+    """Returns that objects are labelled twice, in words; None where none is."""
+    repeats = {
+        sample.name: labels.total() - len(labels)
+        for sample in dataset.samples
+        for labels in [Counter((o.category, o.box_xyxy) for o in sample.objects or ())]
+        if labels.total() > len(labels)
+    }
+    if not repeats:
+        return None
+    return (
+        f"{sum(repeats.values())} labels are there twice, with the same category and box, as in "
+        f"{next(iter(repeats))}: no detector finds an object twice. Remove the repeats."
+    )
+
+
 def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[ImageErrors, ...]:
     """Returns what is wrong in every image, in order."""
     return tuple(

@@ -84,6 +84,11 @@ class PoseTask:
         """What intervals are over: BOP's scenes, where these are enough, or else pictures."""
         return grouped("scenes", [view.scene_id for view in self.views])
 
+    @property
+    def with_depth(self) -> int:
+        """How many pictures have depth, which VSD takes of all."""
+        return sum(bool(view.depth) for view in self.views)
+
 
 def read_task(captures: Path, *, limit: int | None = None) -> PoseTask:
     """Returns what poses are scored against.
@@ -149,7 +154,7 @@ def sought_in(
             results,
             f"has no pose of an object that is sought in {task.captures}. It is of another data set.",
         )
-    has_depth = all(view.depth for view in task.views)
+    has_depth = task.with_depth == len(task.views)
     sought = []
     for number, view in enumerate(task.views):
         for object_id, truths in view.truths.items():

@@ -52,7 +52,7 @@ from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import Judges, check_judges, load_judges
 from sim2cam.seeds import stream
-from sim2cam.training.device import use_threads
+from sim2cam.training.device import full_memory_told, use_threads
 from sim2cam.training.run import remove_run
 
 
@@ -288,6 +288,7 @@ def translation_paths(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
     }
 
 
+@full_memory_told()
 def translate_shard(unit: Unit) -> int:
     """Makes one shard and returns its number of samples, with rejected ones."""
     use_threads(1)  # the same bytes from any number of workers

@@ -107,7 +107,7 @@ def _ticks() -> tuple[int, int]:
 
 @contextmanager
 def full_memory_told() -> Iterator[None]:
-    """Says what to do when a GPU's memory does not hold a step.
+    """Says what to do when a GPU's memory is full; also a decorator.
 
     Raises:
         BackendError: it does not.
@@ -116,9 +116,9 @@ def full_memory_told() -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise BackendError(
-            "the GPU's memory is full. Set a smaller batch, or smaller crops or patches, in the recipe and "
-            "train again with --overwrite; or, where others fill it, free it and go on from the last "
-            "checkpoint with --resume."
+            "the GPU's memory is full. Where others fill it, free it and go on with --resume, which keeps all "
+            "that is whole; else name --device cpu or, to train, set a smaller batch, more parts of it, or "
+            "smaller crops or patches in the recipe and train again with --overwrite."
         ) from error
 
 

@@ -159,7 +159,8 @@ def write_whole(path: Path, data: bytes) -> None:
             part.unlink()
         raise OutputError(
             path,
-            f"cannot be written ({error.strerror}). Choose another --out or free some disk space.",
+            f"cannot be written ({error.strerror}). Free some disk space and go on with --resume, which "
+            "keeps all that is whole; or choose another --out.",
         ) from error
 
 

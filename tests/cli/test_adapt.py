@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.adapt.adversarial import TranslatorProgress
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
+from sim2cam.cli.console import Console
+from sim2cam.cli.learn import _steps
 from sim2cam.cli.main import main
 from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
 from sim2cam.pipeline.recipe import load_recipe
@@ -338,12 +341,48 @@ def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     assert told == [2]
     assert (
-        "warning: 20 of 20 captures are files of --sim, from which nothing but --sim is learned. Check "
-        "--real."
+        "warning: 20 of 20 captures show what a picture of --sim shows, as copies of it do: nothing but --sim "
+        "is learned from them. Check --real."
     ) in capsys.readouterr().err
     assert main(["adapt", "train", *flags, "--method", "mkl"]) == 2
     message = "--tensorboard: mkl is fitted, so there are no curves. Leave it out."
     assert message in capsys.readouterr().err
+
+
+def test_a_root_of_train_a_and_train_b_is_both_sides(photos, tmp_path, capsys):
+    for side in ("trainA", "trainB"):
+        (tmp_path / "root" / side).mkdir(parents=True)
+    for number, photo in enumerate(sorted(photos.iterdir())):
+        side = ("trainA", "trainB")[number % 2]
+        shutil.copy(photo, tmp_path / "root" / side / photo.name)
+    root = str(tmp_path / "root")
+    flags = ["--sim", root, "--real", root, "--out", str(tmp_path / "run"), "--method", "mkl"]
+    assert main(["adapt", "train", *flags]) == 1
+    assert f"{root}/trainB: 10 captures; a transfer needs at least 20." in capsys.readouterr().err
+
+
+def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_path, capsys):
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
+    assert (
+        "warning: 20 of 20 captures show what a picture of --sim shows" in capsys.readouterr().err
+    )
+
+
+def test_warnings_are_told_when_they_begin(capsys):
+    tell = _steps(Console(0), "training", None)
+    for step, warnings in (
+        (10, ()),
+        (20, ("it has won.",)),
+        (30, ("it has won.",)),
+        (40, ()),
+        (50, ("again.",)),
+    ):
+        tell(TranslatorProgress(step, 60, {}, 0.1, warnings))
+    said = capsys.readouterr().err
+    assert said.count("warning, at step ") == 2
+    assert "warning, at step 20: it has won." in said
+    assert "warning, at step 50: again." in said
 
 
 def test_a_judge_that_does_not_ship_is_told(run, photos, tmp_path, capsys):

@@ -180,6 +180,10 @@ REFUSED = {
         "annotations[1] is of image_id 99, which is not in the list of images. List the image or "
         "remove the annotation.",
     ),
+    "an annotation that repeats": (
+        doubled("annotations", id=1),
+        "annotations[2] has the id 1 of annotations[1]. Remove it, or give it its own.",
+    ),
     "an image id as text": (
         changed("annotations", 1, image_id="1"),
         'annotations[1] is of image_id "1", which is not in the list of images. List the image or '

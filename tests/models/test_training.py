@@ -299,7 +299,9 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
             train_detector(parts, config, run, resume=True, line_steps=2, checkpoint_s=0)
     with monkeypatch.context() as patch:
         patch.setattr("sim2cam.models.training.detector_losses", out_of_memory)
-        with pytest.raises(BackendError, match=r"the GPU's memory is full\. Set a smaller batch"):
+        with pytest.raises(
+            BackendError, match=r"the GPU's memory is full\. Where others fill it, free it"
+        ):
             train_detector(parts, config, run, resume=True)
     train_detector(parts, config, run, resume=True, line_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):

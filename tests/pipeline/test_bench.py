@@ -54,7 +54,7 @@ def test_categories_match_by_name(coco):
             for s in captures.samples
         ),
     )  # fmt: skip
-    with pytest.raises(InputError, match=r"category 'one' is not one of the detector's: 1, 2"):
+    with pytest.raises(InputError, match=r"category 'one' is not one of those told apart: 1, 2"):
         Matching(captures.categories).of(named)
     mapped = Matching(captures.categories, {"one": "1"}).of(named)
     assert mapped.samples == captures.samples

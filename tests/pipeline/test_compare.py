@@ -211,6 +211,30 @@ def test_scores_that_are_no_probabilities_are_told_of(coco, perfect, tmp_path, c
         assert "Found are objects by detections with a score of 0.5 or more." in said.out
 
 
+def test_images_without_results_and_labels_that_repeat_are_told_of(
+    coco, perfect, tmp_path, capsys, monkeypatch
+):
+    first = next(name for name, found in perfect.items() if found)
+    path = written(tmp_path / "found.json", perfect | {first: ()})
+    nothing = sum(not found for name, found in perfect.items() if name != first) + 1
+    assert main(["bench", str(path), "--captures", str(coco)]) == 0
+    told = f"there is no result of {nothing} of {len(perfect)} images, as "
+    said = capsys.readouterr().err
+    assert told in said
+    assert "are there twice" not in said
+    tables = json.loads(coco.read_text())
+    more = max(entry["id"] for entry in tables["annotations"]) + 1
+    tables["annotations"].append(tables["annotations"][0] | {"id": more})
+    repeated = coco.with_name("repeated.json")
+    repeated.write_text(json.dumps(tables))
+    assert main(["bench", str(path), "--captures", str(repeated)]) == 0
+    assert (
+        "1 labels are there twice, with the same category and box, as in "
+        in capsys.readouterr().err
+    )
+    repeated.unlink()
+
+
 def test_sessions_widen_what_intervals_say_and_are_told_apart(
     coco, captures, blind, tmp_path, capsys
 ):

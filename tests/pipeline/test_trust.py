@@ -255,6 +255,8 @@ def test_captures_without_labels_get_the_scores_that_need_none(
     assert ", of familiar ones at most 0.05" in said
     assert main(["bench", str(weights), *flags, "--map", "a=b"]) == 2
     assert "--map and --ignore are for labels, and" in capsys.readouterr().err
+    assert main(["bench", "dice", *flags, "--limit", "1"]) == 0
+    assert "has no labels: nothing tells" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("share", ["1", "-0.1", "nan"])

@@ -59,6 +59,7 @@ class _Annotation:
     image_id: int | str
     category_id: int
     bbox: list[float]
+    id: Any = None
     area: float | None = None
     iscrowd: bool = False
     segmentation: Any = None
@@ -344,8 +345,16 @@ def _turned(photos: list[_Photo]) -> list[bool]:
 def _by_image(path: Path, file: _File) -> dict[int | str, list[tuple[int, _Annotation]]]:
     """Returns the annotations, numbered as they stand in the file, by the id of their image."""
     known = {entry.id for entry in file.images}
+    numbers: dict[str, int] = {}
     found: dict[int | str, list[tuple[int, _Annotation]]] = defaultdict(list)
     for number, annotation in enumerate(file.annotations or ()):
+        own = json.dumps(annotation.id)
+        if annotation.id is not None and numbers.setdefault(own, number) != number:
+            raise InputError(
+                path,
+                f"annotations[{number}] has the id {own} of annotations[{numbers[own]}]. Remove it, or give it "
+                "its own.",
+            )
         if annotation.image_id not in known:
             raise InputError(
                 path,

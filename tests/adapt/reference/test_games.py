@@ -53,6 +53,16 @@ def test_the_generator_of_cut_has_the_published_loss(sim, real, tiny, method, we
     assert torch.isclose(found["generator"], found["adversarial"] + weight * mean)
 
 
+def test_every_network_of_cut_begins_as_the_published_code_has_it(sim, real, tiny):
+    """Deviations by the layer's size: 0.02 * sqrt(2 / (inputs + outputs)), the projector's too."""
+    game = Cut(tiny, VARIANTS["cut"], PatchPairs(sim, real, tiny), CPU)
+    for name, network in game._networks.items():
+        largest = max((p for p in network.parameters() if p.ndim > 1), key=torch.numel)
+        size = largest[0, 0].numel()
+        wanted = 0.02 * (2 / (size * (largest.shape[0] + largest.shape[1]))) ** 0.5
+        assert float(largest.detach().std()) == pytest.approx(wanted, rel=0.1), name
+
+
 def test_fastcut_mirrors_every_second_step_and_compares_upright(sim, real, tiny):
     """A generator that keeps a picture has perfect places, mirrored or not."""
     pairs = PatchPairs(sim, real, tiny)

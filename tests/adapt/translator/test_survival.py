@@ -61,8 +61,8 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         with pytest.raises(OutputError) as full:
             train_translator(sim, captures, config, run, resume=True, checkpoint_s=0.0)
     assert str(full.value) == (
-        f"{run / CHECKPOINT}: cannot be written (No space left on device). Choose another --out or free "
-        "some disk space."
+        f"{run / CHECKPOINT}: cannot be written (No space left on device). Free some disk space and go on "
+        "with --resume, which keeps all that is whole; or choose another --out."
     )
 
     with monkeypatch.context() as patch:
@@ -70,9 +70,9 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         with pytest.raises(BackendError) as told:
             train_translator(sim, captures, config, run, resume=True)
     assert str(told.value) == (
-        "the GPU's memory is full. Set a smaller batch, or smaller crops or patches, in the recipe and "
-        "train again with --overwrite; or, where others fill it, free it and go on from the last "
-        "checkpoint with --resume."
+        "the GPU's memory is full. Where others fill it, free it and go on with --resume, which keeps all that "
+        "is whole; else name --device cpu or, to train, set a smaller batch, more parts of it, or smaller "
+        "crops or patches in the recipe and train again with --overwrite."
     )
 
     train_translator(sim, captures, config, run, resume=True)
