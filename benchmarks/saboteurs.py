@@ -21,6 +21,7 @@ LEAST_PX = 12
 _SHIFT_PX = 3
 _CHROMA = 45.0
 _GRID_LEVELS = 6
+_MARK_LEVELS = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,56 @@ def checkerboard(subject: Subject, rng: np.random.Generator) -> Rgb:
     return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None])
 
 
+def wave(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture under a grid of waves of any period from 3 to 16 pixels."""
+    period, phase = rng.uniform(3, 16), rng.uniform(0, 2 * np.pi)
+    down, right = (
+        np.sin(2 * np.pi * np.arange(side) / period + phase) for side in subject.rgb.shape[:2]
+    )
+    return _rgb(subject.rgb + _GRID_LEVELS * np.outer(down, right)[:, :, None])
+
+
+def wipe(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture in which the mark that stands out most of an object is painted over."""
+    inside, place = _marked(subject, rng)
+    hole = np.zeros(inside.shape, np.uint8)
+    cv2.circle(hole, place, max(3, round(0.12 * float(np.sqrt(inside.sum())))), 1, -1)
+    made = subject.rgb.copy()
+    made[inside & (hole > 0)] = np.median(subject.rgb[inside], axis=0)
+    return made
+
+
+def slip(subject: Subject, rng: np.random.Generator) -> Rgb:
+    """Returns the picture in which what an object shows inside its outline moved by 3 pixels."""
+    inside, _ = _marked(subject, rng)
+    made = subject.rgb.copy()
+    made[inside] = shift(subject, rng)[inside]
+    return made
+
+
+def _marked(
+    subject: Subject, rng: np.random.Generator
+) -> tuple[NDArray[np.bool_], tuple[int, int]]:
+    """Returns the inside (h, w) of an object with a mark, and where (x, y) that stands out most.
+
+    Of objects without any, that with the clearest is taken.
+    """
+    luma = cv2.cvtColor(subject.rgb, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    smooth = cv2.GaussianBlur(luma, (0, 0), 1.5)
+    found = []
+    for label in subject.large:
+        mask = (subject.ids == label.instance_id).astype(np.uint8)
+        inside = cv2.erode(mask, np.ones((7, 7), np.uint8)) > 0
+        if inside.any():
+            off = np.where(inside, np.abs(smooth - np.median(luma[inside])), -1)
+            row, column = np.unravel_index(off.argmax(), off.shape)
+            found.append((float(off.max()), inside, (int(column), int(row))))
+    found.sort(key=lambda one: one[0], reverse=True)
+    clear = [one for one in found if one[0] >= _MARK_LEVELS] or found[:1]
+    _, inside, place = clear[int(rng.integers(len(clear)))]
+    return inside, place
+
+
 def seam(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Returns the picture of which one tile is brighter than the others."""
     middle = int(rng.integers(subject.rgb.shape[1] // 4, 3 * subject.rgb.shape[1] // 4))
@@ -174,6 +225,9 @@ SABOTEURS: dict[str, Change] = {
     "halves mirrored": mirror_half,
     "an object hallucinated": hallucinate,
     "checkerboard": checkerboard,
+    "grid of any period": wave,
+    "writing wiped off": wipe,
+    "inside of an object moved": slip,
     "seam of tiles": seam,
 }
 BENIGN: dict[str, Change] = {

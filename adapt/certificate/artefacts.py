@@ -1,14 +1,15 @@
-"""What a translation adds that no camera does: structure, grids, seams, clipped light."""
+"""What a translation does that no camera does: structure added or lost, grids, seams, clipped light."""
 
 from __future__ import annotations
 
 import cv2
 import numpy as np
 
-from sim2cam.adapt.certificate.pair import Floats, Pair, detail_of
+from sim2cam.adapt.certificate.pair import Floats, Pair, Region
 
-_WINDOW_PX = 11
-_TILE_PX = 8
+_RIM_PX = 3  # of an object's inside; its outline has measures of its own
+_LONGEST_PX = 24  # period of a grid
+_AROUND_BINS = 5  # of the spectrum, among which a peak stands out
 _STRIP_PX = 4
 _MOSTLY = 0.5  # share of a column that has to be flat for a step to be told
 _FLAT = 8.0  # levels a pixel up to which the picture before has no edge
@@ -21,23 +22,51 @@ def added_levels(pair: Pair) -> float:
     The standard deviation after in a window, times the share of it that the window before does not
     explain, whatever its tones, brightness and contrast became.
     """
-    before, after = detail_of(pair.expected), pair.detail[1]
-    of_before, of_after = (_box(detail * detail).clip(min=0.0) for detail in (before, after))
-    both = _box(before * after).clip(min=0.0)
-    explained = (both * both / (of_before * of_after + 1e-3)).clip(max=1.0)
-    return float((np.sqrt(of_after) * (1.0 - explained)).max())
+    _, of_after, explained = pair.agreement
+    return float((of_after * (1.0 - explained)).max())
+
+
+def lost_levels(pair: Pair) -> list[float | None]:
+    """Returns of each object the contrast of the strongest structure within it that is gone, in levels.
+
+    The mirror image of ``added_levels``: the standard deviation before in a window, as the picture's
+    tones became, times the share of it that the window after does not explain. Writing that was wiped
+    off or moved is told so. None of an object too small to have an inside.
+    """
+    of_before, _, explained = pair.agreement
+    lost = of_before * (1.0 - explained)
+    return [_most_inside(lost, region) for region in pair.regions or ()]
+
+
+def _most_inside(values: Floats, region: Region) -> float | None:
+    """Returns the most of values (h, w) within an object, away from its outline."""
+    within = np.pad(region.mask.astype(np.uint8), 1)  # beyond its window is not the object
+    inside = cv2.erode(within, np.ones((2 * _RIM_PX + 1,) * 2, np.uint8))[1:-1, 1:-1] > 0
+    return float(values[region.window][inside].max()) if inside.any() else None
 
 
 def grid_levels(pair: Pair) -> float:
-    """Returns the contrast of a grid that repeats every 2, 4 or 8 pixels, in levels.
+    """Returns the amplitude of the strongest wave that a grid has brought, in levels.
 
-    It is what the mean of all tiles of 8x8 pixels shows more of after than before, so it is the
-    height of the spectrum's peaks at these fractions of the sampling rate.
+    A grid of any period up to ``_LONGEST_PX`` is a peak of the spectrum: by how much the amplitude of a
+    frequency is higher after than before, as tones became, above the median around it. Noise, edges and
+    the blocks of a JPEG have no such peaks.
     """
-    if min(pair.before.shape[:2]) < _TILE_PX:
-        return 0.0  # nothing can repeat
-    before, after = (_mean_tile(luma) for luma in pair.luma)
-    return float((after - before).std())
+    rows, columns = pair.before.shape[:2]
+    if min(rows, columns) < 2 * _LONGEST_PX:
+        return 0.0  # nothing can be said to repeat
+    more = _amplitudes(pair.luma[1]) - _amplitudes(pair.expected)
+    peaks = more - cv2.medianBlur(more.clip(min=0.0), _AROUND_BINS)
+    down, right = np.fft.fftshift(np.fft.fftfreq(rows)), np.fft.rfftfreq(columns)
+    return float(peaks[np.hypot(down[:, None], right) >= 1 / _LONGEST_PX].max())
+
+
+def _amplitudes(luma: Floats) -> Floats:
+    """Returns the amplitude of each wave of a picture (h, w // 2 + 1), its mean in the middle of a side."""
+    fine = luma - cv2.GaussianBlur(luma, (0, 0), _LONGEST_PX / 3)
+    window = np.outer(*(np.hanning(side) for side in luma.shape))
+    waves = 2 * np.abs(np.fft.rfft2(fine * window)) / window.sum()
+    return np.asarray(np.fft.fftshift(waves, axes=0), np.float32)
 
 
 def seam_levels(pair: Pair) -> float:
@@ -59,18 +88,6 @@ def clipped_share(pair: Pair) -> float:
     if pair.objects.any():
         shares.append(float(more[pair.objects].mean()))
     return max(0.0, *shares)
-
-
-def _box(values: Floats) -> Floats:
-    # differences of running sums may fall below zero
-    return np.asarray(cv2.boxFilter(values, -1, (_WINDOW_PX, _WINDOW_PX)), np.float32)
-
-
-def _mean_tile(luma: Floats) -> Floats:
-    fine = luma - cv2.GaussianBlur(luma, (0, 0), _TILE_PX / 2)
-    rows, columns = (side // _TILE_PX for side in luma.shape)
-    cut = fine[: rows * _TILE_PX, : columns * _TILE_PX]
-    return np.asarray(cut.reshape(rows, _TILE_PX, columns, _TILE_PX).mean(axis=(0, 2)))
 
 
 def _steps(before: Floats, change: Floats) -> float:

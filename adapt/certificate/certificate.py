@@ -14,6 +14,7 @@ from sim2cam.adapt.certificate.artefacts import (
     added_levels,
     clipped_share,
     grid_levels,
+    lost_levels,
     seam_levels,
 )
 from sim2cam.adapt.certificate.colours import colour_shifts
@@ -35,6 +36,7 @@ OBJECT_MEASURES = (
     "correlation",
     "outline_recall",
     "colour_shift",
+    "lost_levels",
     *(f"{judge}_{name}" for judge in JUDGES for name in OPINIONS),
 )
 _OF_NEW_OBJECTS = tuple(f"{judge}_hallucinated" for judge in JUDGES)  # none that were there
@@ -249,6 +251,7 @@ def _of_objects(pair: Pair, limits: Limits) -> dict[str, Finding]:
         ("correlation", min, [place.correlation for place in placed], "has contrast"),
         ("outline_recall", min, outline_recalls(pair), "has an outline that is seen"),
         ("colour_shift", max, colour_shifts(pair), "shows enough of its colour"),
+        ("lost_levels", max, lost_levels(pair), "is large enough to have an inside"),
     )
     findings = {}
     for name, worst, values, needed in measured:

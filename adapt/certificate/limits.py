@@ -17,7 +17,8 @@ class Limits:
         colour_shift: most that an object's colour may move against its surroundings, in logarithms
             of red over green and blue over green.
         added_levels: most contrast of structure that was not there, of 255 levels.
-        grid_levels: most contrast of a grid of 2, 4 or 8 pixels.
+        lost_levels: most contrast of structure within an object that is gone, of 255 levels.
+        grid_levels: most amplitude of a wave of a grid that was not there.
         seam_levels: most step along a whole row or column that was not there.
         clipped_share: most pixels, of the picture or of its objects, that lost their light.
         warp_levels: most flicker of a film, from one picture to the next, of 255 levels.
@@ -35,7 +36,8 @@ class Limits:
     outline_recall: float = 0.5
     colour_shift: float = 0.4
     added_levels: float = 8.0
-    grid_levels: float = 1.0
+    lost_levels: float = 6.0
+    grid_levels: float = 0.5
     seam_levels: float = 3.0
     clipped_share: float = 0.8
     warp_levels: float = 4.0

@@ -18,6 +18,7 @@ Window = tuple[slice, slice]
 
 FINE_PX, _COARSE_PX = 1.0, 6.0  # finer than this is noise, coarser is light
 
+_WINDOW_PX = 11
 _TONE_LEVELS = 13  # over which a curve of tones is smoothed, so that it does not fit single objects
 
 
@@ -85,6 +86,17 @@ class Pair:
         return np.asarray(tone_curve(levels, after)[levels])
 
     @cached_property
+    def agreement(self) -> tuple[Floats, Floats, Floats]:
+        """Contrast before, as tones became, and after, in levels, in a window around each pixel (h, w), and
+        the share of either that the other explains, whatever its brightness and contrast.
+        """
+        before, after = detail_of(self.expected), self.detail[1]
+        of_before, of_after = (_box(detail * detail).clip(min=0.0) for detail in (before, after))
+        both = _box(before * after).clip(min=0.0)
+        explained = (both * both / (of_before * of_after + 1e-3)).clip(max=1.0)
+        return np.sqrt(of_before), np.sqrt(of_after), explained
+
+    @cached_property
     def objects(self) -> NDArray[np.bool_]:
         """Pixels (h, w) of any labelled object."""
         found = np.zeros(self.before.shape[:2], np.bool_)
@@ -145,6 +157,11 @@ def tone_curve(levels: NDArray[np.uint8], after: Floats) -> Floats:
         for weights in (after.ravel(), None)
     )
     return np.asarray(sums / np.maximum(counts, 1e-9), np.float32)
+
+
+def _box(values: Floats) -> Floats:
+    # differences of running sums may fall below zero
+    return np.asarray(cv2.boxFilter(values, -1, (_WINDOW_PX, _WINDOW_PX)), np.float32)
 
 
 def detail_of(luma: Floats) -> Floats:

@@ -143,7 +143,7 @@ def test_curves_that_are_gone_do_not_change_what_ships(parts, tmp_path):
 def test_other_limits_or_judges_do_not_go_on(parts, tmp_path):
     played(tmp_path, parts)
     other = Jury(Limits(grid_levels=2.0))
-    message = r"certificate\.limits\.grid_levels was 1\.0 and is now 2\.0"
+    message = r"certificate\.limits\.grid_levels was 0\.5 and is now 2\.0"
     with pytest.raises(CheckpointError, match=message):
         played(tmp_path, parts, jury=other, resume=True)
     judged = Jury(Limits(), {"task": lambda _rgb: []}, {"task": "abc"})

@@ -37,7 +37,7 @@ def test_the_page_shows_measures_and_both_kinds_of_pictures(tmp_path, read_page,
     text = " ".join(page.text.split())
     assert "Certificate: failed" in text
     assert "1 of 2 translated pictures were kept, 1 rejected (50.0 %" in text
-    assert "grid of 2, 4 or 8 pixels, levels: 7.25, at most 1" in text
+    assert "waves of a grid, levels: 7.25, at most 0.5" in text
     assert "not measured in 2: <i>no labels</i>" in text
     assert "task (0123456789ab): 75.0 %" in text
     assert len(page.all("img")) == 4
