@@ -11,8 +11,10 @@ from sim2cam.training.settings import check_least
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 
-LATER = ("perception_weight", "nce_weight", "flow_weight")
+LATER = ("perception_weight", "nce_weight", "flow_weight", "scales")
 """Left out of files where they are the usual ones: cards and checkpoints of before have none."""
+
+_LEAST_SCALED_PX = 16  # of a patch at the coarsest scale that is judged
 
 _LEAST = {
     "steps": 1,
@@ -20,6 +22,7 @@ _LEAST = {
     "batch": 1,
     "parts": 1,
     "blocks": 1,
+    "scales": 1,
     "adversarial_weight": 0,
     "identity_weight": 0,
     "structure_weight": 0,
@@ -46,6 +49,7 @@ class TranslatorConfig:
         patch_px: side of the patches, cut at native scale; a multiple of 4.
         width: channels of the generator at half size.
         blocks: residual blocks of the generator.
+        scales: of the discriminator: pictures, their halves, and so on, each with as much to say.
         use_buffers: give the generator depth, normals, masks of objects and categories, and places on
             objects, of these what every render has.
         colour_bound: most that an entry of the colour matrix may leave the identity.
@@ -72,6 +76,7 @@ class TranslatorConfig:
     patch_px: int = 128
     width: int = 32
     blocks: int = 4
+    scales: int = 2
     use_buffers: bool = True
     colour_bound: float = 0.3
     local_bound: float = 0.2
@@ -101,6 +106,11 @@ class TranslatorConfig:
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
         check_least(self, _LEAST)
+        if self.patch_px >> (self.scales - 1) < _LEAST_SCALED_PX:
+            raise UsageError(
+                f"scales must leave {_LEAST_SCALED_PX} pixels or more of a patch of {self.patch_px}, which "
+                f"{self.scales} do not"
+            )
         if self.batch % self.parts:
             raise UsageError(f"parts must divide the batch of {self.batch}, not {self.parts}")
         for name in ("learning_rate_generator", "learning_rate_discriminator"):

@@ -1,4 +1,4 @@
-"""The discriminator: says of every small neighbourhood whether a camera took it."""
+"""The discriminator: says of every neighbourhood, small and larger, whether a camera took it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,29 @@ class PatchDiscriminator(nn.Module):
         return verdict
 
 
-def initialise_discriminator(discriminator: PatchDiscriminator, rng: torch.Generator) -> None:
+class ScaledDiscriminator(nn.Module):
+    """Patch discriminators of a picture and of its halved copies (Wang et al., 2018, "High-Resolution Image
+    Synthesis and Semantic Manipulation with Conditional GANs", section 3.2).
+
+    Args:
+        width: of each.
+        scales: how many; each sees twice as far as the one before.
+    """
+
+    def __init__(self, width: int, scales: int) -> None:
+        super().__init__()
+        self.scales = nn.ModuleList(PatchDiscriminator(width) for _ in range(scales))
+
+    def forward(self, rgb: Tensor) -> tuple[Tensor, ...]:
+        """Returns the verdicts (n, 1, h', w') of each scale, of images (n, 3, h, w)."""
+        verdicts = []
+        for number, judge in enumerate(self.scales):
+            rgb = functional.avg_pool2d(rgb, 2) if number else rgb
+            verdicts.append(judge(rgb))
+        return tuple(verdicts)
+
+
+def initialise_discriminator(discriminator: nn.Module, rng: torch.Generator) -> None:
     """Draws the weights (He et al., 2015)."""
     for module in discriminator.modules():
         if isinstance(module, SpectralConv2d):

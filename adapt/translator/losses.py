@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sim2cam.adapt.translator.discriminator import PatchDiscriminator
+from sim2cam.adapt.translator.discriminator import ScaledDiscriminator
 from sim2cam.training.processes import divisor
 
 UNDECIDED_HINGE = 2.0
@@ -15,21 +17,27 @@ UNDECIDED_HINGE = 2.0
 _SMALL = 1 / 255  # a difference up to which the penalty is a parabola: one level of 8 bits
 
 
-def discriminator_hinge(real: Tensor, fake: Tensor) -> Tensor:
-    """Returns the hinge loss of verdicts (n, 1, h, w) about captures and translations."""
-    return functional.relu(1.0 - real).mean() + functional.relu(1.0 + fake).mean()
+def discriminator_hinge(real: Sequence[Tensor], fake: Sequence[Tensor]) -> Tensor:
+    """Returns the hinge loss of verdicts (n, 1, h, w) about captures and translations, the mean of scales."""
+    of_scales = [
+        functional.relu(1.0 - captured).mean() + functional.relu(1.0 + made).mean()
+        for captured, made in zip(real, fake, strict=True)
+    ]
+    return torch.stack(of_scales).mean()
 
 
-def generator_hinge(fake: Tensor) -> Tensor:
-    """Returns how little the translations, by their verdicts (n, 1, h, w), pass as captures."""
-    return -fake.mean()
+def generator_hinge(fake: Sequence[Tensor]) -> Tensor:
+    """Returns how little the translations pass as captures, by their verdicts (n, 1, h, w) at each scale."""
+    return -torch.stack([made.mean() for made in fake]).mean()
 
 
-def gradient_penalty(discriminator: PatchDiscriminator, real: Tensor) -> Tensor:
-    """Returns R1 (Mescheder et al., 2018): the squared gradient at captures (n, 3, h, w)."""
+def gradient_penalty(discriminator: ScaledDiscriminator, real: Tensor) -> Tensor:
+    """Returns R1 (Mescheder et al., 2018): the squared gradient at captures (n, 3, h, w), of the mean
+    verdict of all scales.
+    """
     watched = real.detach().requires_grad_(True)
-    verdict = discriminator(watched).mean(dim=(1, 2, 3)).sum()
-    (gradient,) = torch.autograd.grad(verdict, watched, create_graph=True)
+    verdicts = [one.mean(dim=(1, 2, 3)).sum() for one in discriminator(watched)]
+    (gradient,) = torch.autograd.grad(torch.stack(verdicts).mean(), watched, create_graph=True)
     return gradient.square().sum(dim=(1, 2, 3)).mean()
 
 

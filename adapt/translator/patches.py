@@ -30,7 +30,9 @@ TILE_PX = 32
 MOST_PLACES = 256
 """Pixels of a layer that are looked for again, as CUT has it."""
 
-_CANDIDATES = 4  # places compared before a patch is cut
+_CANDIDATES = 4  # places compared before a patch is cut, and patches before one is taken
+_CELLS = 4  # a side, in which a patch's layout is told
+_GRAIN_LEVELS = 2.0  # contrast of a cell that shows nothing
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,16 @@ class PatchSource:
         """Returns a square patch and the thumbnail of its image."""
         return self.cut(self.place(rng, side), side)
 
+    def draw_like(self, other: Decoded, rng: np.random.Generator) -> Decoded:
+        """Returns, of some patches, the one that is laid out most like one of another source.
+
+        The discriminator then cannot tell them by where they show things, so it learns how they show them
+        (as Richter et al., 2021, "Enhancing Photorealism Enhancement", match crops, section 3.4).
+        """
+        drawn = [self.draw(rng, other.rgb.shape[0]) for _ in range(_CANDIDATES)]
+        wanted = layout_of(other.rgb)
+        return min(drawn, key=lambda one: float(np.square(layout_of(one.rgb) - wanted).sum()))
+
     def place(self, rng: np.random.Generator, side: int) -> Place:
         """Returns where a square patch is cut.
 
@@ -211,9 +223,10 @@ def draw_batch(
     """Returns the batch of a step; it depends on nothing that happened before."""
     rng = stream(config.seed, "translator/batch", scene_index=step)
     side = config.patch_px
+    renders = [sim.draw(rng, side) for _ in range(config.batch)]
     return Batch(
-        _patches([sim.draw(rng, side) for _ in range(config.batch)], rng, channels),
-        _patches([real.draw(rng, side) for _ in range(config.batch)], rng, channels),
+        _patches(renders, rng, channels),
+        _patches([real.draw_like(render, rng) for render in renders], rng, channels),
         draw_augmentation(rng, config.batch, side),
     )
 
@@ -245,6 +258,16 @@ def draw_paired_batch(
         draw_augmentation(rng, config.batch, side),
         torch.from_numpy(np.stack(masks)[:, None].astype(np.float32)),
     )
+
+
+def layout_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Returns where a patch (side, side, 3) shows things: the logarithms of the contrast in 4x4 cells (16,),
+    less their mean, so that light, tones and noise hardly matter.
+    """
+    cell = rgb.shape[0] // _CELLS
+    cells = rgb[: _CELLS * cell, : _CELLS * cell, 1].reshape(_CELLS, cell, _CELLS, cell)
+    contrast = np.log(cells.std(axis=(1, 3), dtype=np.float32) + _GRAIN_LEVELS).ravel()
+    return np.asarray(contrast - contrast.mean())
 
 
 def thumbnail_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ from sim2cam.adapt.reference.losses import patch_nce
 from sim2cam.adapt.reference.networks import PatchProjector, initialise
 from sim2cam.adapt.translator.augment import augment
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.discriminator import PatchDiscriminator, initialise_discriminator
+from sim2cam.adapt.translator.discriminator import ScaledDiscriminator, initialise_discriminator
 from sim2cam.adapt.translator.film import flow_loss
 from sim2cam.adapt.translator.generator import Generator, Translation, initialise_generator
 from sim2cam.adapt.translator.losses import (
@@ -46,7 +46,7 @@ class Players:
     """
 
     generator: Generator
-    discriminator: PatchDiscriminator
+    discriminator: ScaledDiscriminator
     generator_optimiser: torch.optim.Adam
     discriminator_optimiser: torch.optim.Adam
     projector: PatchProjector | None = None
@@ -68,7 +68,7 @@ def build_players(
         look: as ``Players`` has it.
     """
     generator = build_generator(config, buffers)
-    discriminator = PatchDiscriminator(config.width)
+    discriminator = ScaledDiscriminator(config.width, config.scales)
     initialise_generator(generator, _rng(config, "translator/generator"))
     initialise_discriminator(discriminator, _rng(config, "translator/discriminator"))
     # torch's types do not know that Module.to takes a memory format alone
@@ -106,11 +106,11 @@ def translate(generator: Generator, patches: Patches) -> Translation:
     return translation
 
 
-def judge(discriminator: PatchDiscriminator, rgb: Tensor) -> Tensor:
-    """Returns the verdicts (n, 1, h, w) of pictures (n, 3, h, w), in single precision."""
+def judge(discriminator: ScaledDiscriminator, rgb: Tensor) -> tuple[Tensor, ...]:
+    """Returns the verdicts (n, 1, h, w) of pictures (n, 3, h, w) at each scale, in single precision."""
     with autocast(rgb.device):
-        verdicts: Tensor = discriminator(rgb)
-    return verdicts.float()
+        verdicts: tuple[Tensor, ...] = discriminator(rgb)
+    return tuple(one.float() for one in verdicts)
 
 
 def update(
@@ -152,7 +152,7 @@ def update_discriminator(
 
 
 def _discriminator_loss(
-    discriminator: PatchDiscriminator,
+    discriminator: ScaledDiscriminator,
     fake_rgb: Tensor,
     batch: Batch,
     config: TranslatorConfig,
@@ -161,11 +161,15 @@ def _discriminator_loss(
     """Returns the loss of the discriminator, and its scalars."""
     real = augment(batch.real.rgb, batch.augmentation)
     verdicts = judge(discriminator, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
-    on_real, on_fake = verdicts.chunk(2)
+    on_real, on_fake = zip(*(one.chunk(2) for one in verdicts), strict=True)
     loss = discriminator_hinge(on_real, on_fake)
+    right = [
+        torch.cat([captured > 0, made < 0]).float().mean()
+        for captured, made in zip(on_real, on_fake, strict=True)
+    ]
     scalars = {
         "discriminator": loss.detach(),
-        "discriminator_accuracy": torch.cat([on_real > 0, on_fake < 0]).float().mean(),
+        "discriminator_accuracy": torch.stack(right).mean(),
     }
     if step % config.gradient_penalty_every == 0:
         penalty = gradient_penalty(discriminator, real)

@@ -220,7 +220,8 @@ class ResidualGame:
         """Returns the discriminator's mean verdict of a picture (h, w, 3)."""
         discriminator = self._players.discriminator.eval()  # looking must not change it
         picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(255.0))
-        found = float(discriminator(picture.to(self._device)).mean())
+        verdicts = discriminator(picture.to(self._device))
+        found = float(torch.stack([one.mean() for one in verdicts]).mean())
         discriminator.train()
         return found
 
@@ -285,7 +286,7 @@ def _draw_of(
 def _identity(card: TranslatorCard) -> dict[str, Any]:
     decisive = {n: v for n, v in card.config.to_json().items() if n != "cache_bytes"}
     return {
-        "config": decisive,
+        "config": decisive | {"scales": card.config.scales},  # before, there was one
         "buffers": list(card.buffers),
         "sim": card.sim.digest,
         "real": card.real.digest,

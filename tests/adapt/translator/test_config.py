@@ -11,6 +11,11 @@ from sim2cam.errors import UsageError
     ("changes", "message"),
     [
         ({"patch_px": 30}, "patch_px must be a multiple of 4 from 32, not 30"),
+        (
+            {"patch_px": 64, "scales": 4},
+            "scales must leave 16 pixels or more of a patch of 64, which 4 do not",
+        ),
+        ({"scales": 0}, "scales must be 1 or more, not 0"),
         ({"patch_px": 28}, "patch_px must be a multiple of 4 from 32, not 28"),
         ({"width": 5}, "width must be even and 2 or more, not 5"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),

@@ -2,6 +2,7 @@ import torch
 
 from sim2cam.adapt.translator.discriminator import (
     PatchDiscriminator,
+    ScaledDiscriminator,
     SpectralConv2d,
     initialise_discriminator,
 )
@@ -49,3 +50,14 @@ def test_power_iteration_rests_in_evaluation():
     after = dict(discriminator.named_buffers())
     assert not any(torch.equal(before[name], after[name]) for name in before if "head" not in name)
     assert set(before) <= set(discriminator.state_dict())
+
+
+def test_each_scale_sees_a_picture_of_half_the_size_and_has_weights_of_its_own():
+    scaled = ScaledDiscriminator(8, scales=3).eval()
+    initialise_discriminator(scaled, torch.Generator().manual_seed(0))
+    image = torch.rand((2, 3, 64, 96), generator=torch.Generator().manual_seed(1))
+    verdicts = scaled(image)
+    assert [tuple(one.shape) for one in verdicts] == [(2, 1, 8, 12), (2, 1, 4, 6), (2, 1, 2, 3)]
+    halved = torch.nn.functional.avg_pool2d(image, 2)
+    assert torch.equal(verdicts[1], scaled.scales[1](halved))
+    assert not torch.allclose(verdicts[1], scaled.scales[0](halved))

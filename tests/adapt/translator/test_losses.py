@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.translator.discriminator import PatchDiscriminator, initialise_discriminator
+from sim2cam.adapt.translator.discriminator import ScaledDiscriminator, initialise_discriminator
 from sim2cam.adapt.translator.losses import (
     discriminator_hinge,
     generator_hinge,
@@ -83,34 +83,47 @@ def test_range_counts_only_what_is_outside():
 
 def test_hinge_rests_beyond_the_margin():
     sure, unsure = torch.full((2, 1, 3, 3), 1.5), torch.zeros(2, 1, 3, 3)
-    assert discriminator_hinge(sure, -sure) == 0.0
-    assert discriminator_hinge(unsure, unsure) == 2.0
-    assert generator_hinge(sure) == -1.5
+    assert discriminator_hinge([sure], [-sure]) == 0.0
+    assert discriminator_hinge([unsure], [unsure]) == 2.0
+    assert generator_hinge([sure]) == -1.5
+
+
+def test_scales_have_as_much_to_say_as_each_other():
+    sure, unsure = torch.full((2, 1, 8, 8), 1.5), torch.zeros(2, 1, 4, 4)
+    assert discriminator_hinge([sure, unsure], [-sure, unsure]) == 1.0
+    assert generator_hinge([sure, unsure]) == -0.75
 
 
 def test_gradient_penalty_is_that_of_finite_differences():
-    discriminator = PatchDiscriminator(4).eval().double()
+    discriminator = ScaledDiscriminator(4, scales=2).eval().double()
     initialise_discriminator(discriminator, torch.Generator().manual_seed(0))
-    real = torch.rand((1, 3, 8, 8), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    real = torch.rand(
+        (1, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     step = 1e-6
     squares = 0.0
     for index in range(real.numel()):
         bump = torch.zeros(real.numel(), dtype=torch.float64)
         bump[index] = step
         with torch.no_grad():
-            above = discriminator(real + bump.view_as(real)).mean()
-            below = discriminator(real - bump.view_as(real)).mean()
+            above, below = (
+                torch.stack(
+                    [one.mean() for one in discriminator(real + sign * bump.view_as(real))]
+                ).mean()
+                for sign in (1, -1)
+            )
         squares += float((above - below) / (2 * step)) ** 2
     assert float(gradient_penalty(discriminator, real).detach()) == pytest.approx(squares, rel=1e-3)
 
 
 def test_gradient_penalty_reaches_the_weights():
-    discriminator = PatchDiscriminator(4)
+    discriminator = ScaledDiscriminator(4, scales=2)
     initialise_discriminator(discriminator, torch.Generator().manual_seed(0))
     gradient_penalty(discriminator, torch.full((1, 3, 16, 16), 0.3)).backward()
-    first = discriminator.layers[0]
-    assert first.weight.grad is not None
-    assert first.weight.grad.abs().sum() > 0
+    for scale in discriminator.scales:
+        first = scale.layers[0].weight.grad
+        assert first is not None
+        assert first.abs().sum() > 0
 
 
 def test_pairs_are_compared_where_they_show_the_same(image):

@@ -12,6 +12,7 @@ from sim2cam.adapt.translator.patches import (
     Place,
     draw_batch,
     draw_paired_batch,
+    layout_of,
     pixels_of,
     thumbnail_of,
 )
@@ -46,6 +47,32 @@ def test_batch_depends_on_seed_and_step_alone(sim, real, sources, tiny):
         draw_batch(*sources, replace(tiny, seed=1), 3, 7),
     ):
         assert not torch.equal(first.sim.noise, other.sim.noise)
+
+
+def test_captures_are_laid_out_as_the_renders_are(sources):
+    """Nearer than captures that were drawn by themselves; here they are pictures of the same kind."""
+    sim, real = sources[1], sources[1]
+    near, far = [], []
+    for step in range(60):
+        render = sim.draw(np.random.default_rng(step), 32)
+        wanted = layout_of(render.rgb)
+        chosen = real.draw_like(render, np.random.default_rng(1000 + step))
+        others = [real.draw(np.random.default_rng(2000 + step + 100 * i), 32) for i in range(4)]
+        assert chosen.rgb.shape == render.rgb.shape
+        near.append(np.square(layout_of(chosen.rgb) - wanted).mean())
+        far += [np.square(layout_of(one.rgb) - wanted).mean() for one in others]
+    assert np.mean(near) < 0.8 * np.mean(far)
+
+
+def test_a_layout_is_of_places_and_not_of_light():
+    rng = np.random.default_rng(0)
+    patch = np.full((32, 32, 3), 100, np.uint8)
+    patch[:8, 16:24] += rng.integers(0, 100, (8, 8, 3), np.uint8)
+    layout = layout_of(patch)
+    assert layout.argmax() == 2
+    assert layout.mean() == pytest.approx(0, abs=1e-6)
+    assert np.allclose(layout_of(patch // 2 + 40), layout, atol=0.8)
+    assert layout_of(np.ascontiguousarray(patch[:, ::-1])).argmax() == 1
 
 
 def test_shapes_and_ranges(sources, tiny):
