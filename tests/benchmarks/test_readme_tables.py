@@ -91,6 +91,7 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
     ):
         assert row in text
     assert "2,000 renders, 5,000 steps of `small`, weights of 1.3 MB." in text
+    assert "| ours | LM-O, box found by itself | AP, box: 0.500 |" in text
 
 
 def test_a_readme_without_markers_is_refused(tmp_path):
