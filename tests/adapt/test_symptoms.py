@@ -69,7 +69,7 @@ class Trained:
         optimiser = torch.optim.Adam(self.network.parameters(), 3e-3)
         sides = [_stacked(side) for side in (parts.real, parts.sim)]
         for _ in range(steps):
-            loss = discriminator_hinge(*(self.network(side) for side in sides))
+            loss = discriminator_hinge(*([self.network(side)] for side in sides))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
