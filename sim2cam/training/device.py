@@ -110,7 +110,7 @@ def full_memory_told() -> Iterator[None]:
     """Says what to do when a GPU's memory is full; also a decorator.
 
     Raises:
-        BackendError: it does not.
+        BackendError: it is.
     """
     try:
         yield
