@@ -57,7 +57,7 @@ def main(arguments: Arguments) -> None:
     run = arguments.work / "runs" / "shipped"
     first = train_detector(parts, CONFIG, run, resume=True, progress=tell)
     dev = read_captures(real_folder("dice") / "dev.json")
-    sure = with_trust(tuned(first, dev), dev, "development captures", CONFIG.crop_px)
+    sure = with_trust(tuned(first, dev), dev, "development captures")
     parts = (*parts, (labelled(sure, splits().style), OWN_SHARE))
     config, own = replace(CONFIG, steps=OWN_STEPS), run.with_name("shipped-own")
     second = train_detector(
@@ -65,7 +65,7 @@ def main(arguments: Arguments) -> None:
     )
     trained = own_detector(second, "features")
     trained = replace(trained, familiar=training_crops(trained, parts, config))
-    detector = with_trust(tuned(trained, dev), dev, "development captures", config.crop_px)
+    detector = with_trust(tuned(trained, dev), dev, "development captures")
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"
     card = replace(detector.card, metrics=metrics)

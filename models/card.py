@@ -21,6 +21,7 @@ from sim2cam.models.config import (
 )
 from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.named import named_architectures
+from sim2cam.models.novelty import Strangeness
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
 
@@ -31,10 +32,13 @@ class NoveltyLimit:
 
     Attributes:
         distance: of ``novelty.distance``; further pictures are unlike.
-        false_alarms: share of familiar pictures, at most, that lie beyond it.
+        false_alarms: share of familiar pictures that show an object, at most, that lie beyond one of the
+            limits.
         pictures: how many it was measured on.
         measured_on: what these are: of the data trained on, but held out, or development captures.
         tile_px: side of the training crops.
+        doubt: of ``novelty.doubt``; pictures whose surest object is less sure are unlike. None where too
+            few of the pictures show an object.
     """
 
     distance: float
@@ -42,6 +46,7 @@ class NoveltyLimit:
     pictures: int
     measured_on: Literal["held-out pictures", "development captures"]
     tile_px: int
+    doubt: float | None = None
 
     def __post_init__(self) -> None:
         """Refuses limits that pictures cannot be held against.
@@ -49,9 +54,15 @@ class NoveltyLimit:
         Raises:
             UsageError: naming the value.
         """
-        for name in ("distance", "tile_px"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"novelty.{name} must be above 0, not {getattr(self, name)}")
+        for name in ("distance", "tile_px", "doubt"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"novelty.{name} must be above 0, not {value}")
+
+    def novelty(self, strangeness: Strangeness) -> float:
+        """Returns how unlike a picture is: the larger of what it has over the limit of that."""
+        of_doubt = 0.0 if self.doubt is None else strangeness.doubt / self.doubt
+        return max(strangeness.distance / self.distance, of_doubt)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class NamedDetector:
             segments = _segments(detections, card.categories, size)
             if sightings[0].pixels is not None:
                 segments = _shown(sightings[0].pixels, card.categories, size, levels[0].scale)
-        return Prediction(detections, None, None, segments)
+        return Prediction(detections, None, None, None, segments)
 
     def _found(
         self, level: Level, sighting: Sighting, score_floor: float | None

@@ -1,9 +1,11 @@
 """How unlike a picture is to what a detector was trained on.
 
-The features that the heads read, averaged over tiles of a crop's size, are held against a normal
-distribution of those of training crops: the Mahalanobis distance of Lee and others (2018, "A simple
-unified framework for detecting out-of-distribution samples and adversarial attacks"), without
-classes, as a picture has none.
+Two things tell. The features that the heads read, averaged over tiles of a crop's size, are held
+against a normal distribution of those of training crops: the Mahalanobis distance of Lee and others
+(2018, "A simple unified framework for detecting out-of-distribution samples and adversarial attacks"),
+without classes, as a picture has none. And a detector is less sure even of the surest object of pictures
+that it does not know (Hendrycks and Gimpel 2017, "A baseline for detecting misclassified and
+out-of-distribution examples in neural networks").
 """
 
 from __future__ import annotations
@@ -23,13 +25,27 @@ from sim2cam.errors import CheckpointError
 from sim2cam.models.detector import STRIDE_PX, Detector
 
 FALSE_ALARMS = 0.05
-"""Share of familiar pictures that is called unlike."""
+"""Share of familiar pictures that is called unlike, at most, where there are enough of them to tell."""
 
 LEAST_PICTURES = math.ceil(1 / FALSE_ALARMS) - 1
-"""With fewer, even the furthest is not far enough to keep to ``FALSE_ALARMS``."""
+"""With fewer, even the furthest is not far enough for either of the two limits to keep to
+``FALSE_ALARMS``."""
 
 _RIDGE = 0.01  # of the mean variance: channels that never fire would have none
 _PREFIX = "familiar."
+
+
+@dataclass(frozen=True)
+class Strangeness:
+    """What of a picture is held against the limits of a card.
+
+    Attributes:
+        distance: as ``distance`` returns it.
+        doubt: as ``doubt`` returns it.
+    """
+
+    distance: float
+    doubt: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +129,27 @@ def distance(familiar: Familiar, features: Tensor, tile_px: int) -> float:
     return float(white.square().mean().sqrt())
 
 
-def limit_of(distances: Sequence[float]) -> float:
-    """Returns the distance beyond which another picture of the kind lies with a chance of at most
-    ``FALSE_ALARMS``: the quantile of split conformal prediction (Vovk and others 2005).
+def doubt(heat: Tensor) -> float:
+    """Returns how little sure a detector is of the surest object, 0 to 1: 1 of a picture without any.
 
     Args:
-        distances: of pictures that decided nothing before, at least ``LEAST_PICTURES``.
+        heat: logits of an object's centre in each cell.
     """
-    rank = math.ceil((len(distances) + 1) * (1 - FALSE_ALARMS))
-    return float(np.sort(np.array(distances))[rank - 1])
+    return 1 - float(heat.float().max().sigmoid())
+
+
+def limit_of(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the value beyond which another picture of the kind lies with a chance of at most half of
+    ``FALSE_ALARMS``, and that chance: the quantile of split conformal prediction (Vovk and others 2005).
+
+    Of few pictures it is the highest value, and the chance is higher.
+
+    Args:
+        values: of pictures that decided nothing before, at least ``LEAST_PICTURES``.
+    """
+    count = len(values) + 1
+    rank = min(math.ceil(count * (1 - FALSE_ALARMS / 2)), len(values))
+    return float(np.sort(np.array(values))[rank - 1]), (count - rank) / count
 
 
 @torch.inference_mode()

@@ -27,7 +27,7 @@ from sim2cam.models.masks import category_masks, instance_masks
 from sim2cam.models.named import check_operators, lacking
 from sim2cam.models.named_detector import NamedDetector
 from sim2cam.models.named_network import named_network
-from sim2cam.models.novelty import Familiar, distance, take_familiar
+from sim2cam.models.novelty import Familiar, Strangeness, distance, doubt, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
 from sim2cam.models.seen import Prediction, Surface, widened, without_duplicates
@@ -202,12 +202,14 @@ def _look(
     found, boxes = [found[i] for i in kept], boxes[kept]
     masks = _masks(found, boxes, size) if card.masks else {}
     first = glances[0]
+    strangeness = strangeness_of(detector, first.features, [one.maps.heat for one in glances])
     return Prediction(
         tuple(
             _detection(card, glance, i, masks.get(number))
             for number, (glance, i) in enumerate(found)
         ),
-        novelty_of(detector, first.features),
+        novelty_of(card, strangeness),
+        strangeness,
         tuple(_surface(card, glance, i) for glance, i in found) if card.objects else None,
         category_masks(first.maps, card.categories, size, first.scale) if card.masks else None,
     )
@@ -354,17 +356,28 @@ def _masks(
     return masks
 
 
-def novelty_of(detector: LoadedDetector, features: Tensor) -> float | None:
-    """Returns how unlike what a detector was trained on an image is, over the limit of its card.
+def novelty_of(card: DetectorCard, strangeness: Strangeness | None) -> float | None:
+    """Returns how unlike what a detector was trained on a picture is, over the limits of its card."""
+    if card.novelty is None or strangeness is None:
+        return None
+    return card.novelty.novelty(strangeness)
+
+
+def strangeness_of(
+    detector: LoadedDetector, features: Tensor, heats: Sequence[Tensor]
+) -> Strangeness | None:
+    """Returns how far a picture is from training crops and how little sure its surest object; None where
+    it is not known what training crops look like.
 
     Args:
         detector: from ``load_detector``.
-        features: of the image, from ``maps_of``.
+        features: of the picture, at the card's magnification, from ``maps_of``.
+        heats: the logits of objects' centres, at each magnification that was looked at.
     """
-    limit = detector.card.novelty
-    if limit is None or detector.familiar is None:
+    if detector.familiar is None:
         return None
-    return distance(detector.familiar, features, limit.tile_px) / limit.distance
+    away = distance(detector.familiar, features, detector.card.config["crop_px"])
+    return Strangeness(away, min(map(doubt, heats)))
 
 
 def _keypoints(

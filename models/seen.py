@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sim2cam.geometry.boxes import pairwise_coverage, pairwise_iou
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.detection import Detection
+from sim2cam.models.novelty import Strangeness
 
 Floats = NDArray[np.float64]
 
@@ -46,20 +47,22 @@ class Prediction:
 
     Attributes:
         detections: what lies in it, surest first.
-        novelty: how unlike what the detector was trained on it is, over the limit of its card; None
+        novelty: how unlike what the detector was trained on it is, over the limits of its card; None
             where not measured.
+        strangeness: what that was told from.
         surfaces: what is seen of that of each detection; None without poses.
         segments: the pixels that show each category, by its name; None without masks.
     """
 
     detections: tuple[Detection, ...]
     novelty: float | None
+    strangeness: Strangeness | None
     surfaces: tuple[Surface, ...] | None
     segments: dict[str, RunLengths] | None = None
 
     @property
     def is_unlike(self) -> bool:
-        """Whether the image is beyond the limit, so that what is said of it may be worth nothing."""
+        """Whether the image is beyond a limit, so that what is said of it may be worth nothing."""
         return self.novelty is not None and self.novelty > 1
 
 

@@ -13,7 +13,8 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.images import read_rgb
 from sim2cam.measure.selection import SelectionScores, selection_scores
 from sim2cam.models.detector import Maps, is_peak
-from sim2cam.models.prediction import AnyDetector, novelty_of, own_detector
+from sim2cam.models.prediction import AnyDetector, novelty_of, own_detector, strangeness_of
+from sim2cam.models.pyramid import pyramid
 from sim2cam.models.tiles import maps_of
 
 SURE_HEAT = 0.5
@@ -53,9 +54,12 @@ def look_without_labels(
     own = own_detector(detector, "scores without labels")
     votes, novelty = [], {}
     for done, sample in enumerate(captures.samples, 1):
-        maps, features = maps_of(own.folded, read_rgb(sample.rgb), own.card.magnification)
+        rgb = read_rgb(sample.rgb)
+        levels = pyramid(own.card.magnification, own.card.sizes_px, max(rgb.shape[:2]))
+        seen = [maps_of(own.folded, rgb, level.scale) for level in levels]
+        maps, features = seen[0]
         votes.append(category_probabilities(maps))
-        away = novelty_of(own, features)
+        away = novelty_of(own.card, strangeness_of(own, features, [maps.heat for maps, _ in seen]))
         if away is not None:
             novelty[sample.name] = away
         if progress is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -10,10 +11,10 @@ import torch
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.measure.calibration import confidences_of
-from sim2cam.models.card import NoveltyLimit
+from sim2cam.models.card import DetectorCard, NoveltyLimit
 from sim2cam.models.confidence import fitted_scaling
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.novelty import FALSE_ALARMS, Familiar, crop_features, familiar_of, limit_of
+from sim2cam.models.novelty import LEAST_PICTURES, Familiar, crop_features, familiar_of, limit_of
 from sim2cam.models.parts import Parts, as_learned
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import (
@@ -23,6 +24,7 @@ from sim2cam.models.prediction import (
     look_at_dataset,
     save_detector,
 )
+from sim2cam.models.seen import Prediction
 from sim2cam.models.training import batch_maker
 
 CROPS = 512
@@ -62,13 +64,14 @@ def measure_trust(
     detector = load_detector(path, device=device)
     if isinstance(detector, LoadedDetector):  # the others have no features of one place
         detector = replace(detector, familiar=training_crops(detector, parts, config))
-    trusted = with_trust(detector, pictures, source, config.crop_px)
+    trusted = with_trust(detector, pictures, source)
     save_detector(path, trusted.network.state_dict(), trusted.card, trusted.familiar)
     return trusted
 
 
 def training_crops(detector: LoadedDetector, parts: Parts, config: TrainConfig) -> Familiar:
-    """Returns what training crops look like: those of the steps that would have come next.
+    """Returns what training crops look like: those of the steps that would have come next, before their
+    looks are varied. Varied ones are so different that noise is among them.
 
     Args:
         detector: after its training.
@@ -79,39 +82,53 @@ def training_crops(detector: LoadedDetector, parts: Parts, config: TrainConfig) 
         InputError: a picture cannot be read.
     """
     tasks = Tasks(amodal=config.amodal)
-    make = batch_maker(parts, detector.card.categories, tasks, config).make
+    plain = replace(config, photometric=False)
+    make = batch_maker(parts, detector.card.categories, tasks, plain).make
     steps = range(config.steps, config.steps - (-CROPS // config.batch))
     return familiar_of(
         torch.cat([crop_features(detector.network, make(step).rgb) for step in steps])
     )
 
 
-def with_trust(
-    detector: AnyDetector, pictures: Dataset, source: Source, tile_px: int
-) -> AnyDetector:
-    """Returns the detector with the scaling of confidences and the limit of novelty that pictures tell.
+def with_trust(detector: AnyDetector, pictures: Dataset, source: Source) -> AnyDetector:
+    """Returns the detector with the scaling of confidences and the limits of novelty that pictures tell.
 
     Args:
         detector: what its card says of both is replaced; without ``familiar`` it has no limit.
         pictures, source: as ``measure_trust`` has them.
-        tile_px: side of the training crops.
 
     Raises:
         InputError: a picture cannot be read.
     """
-    limit = None
-    if detector.familiar is not None:
-        limit = NoveltyLimit(1.0, FALSE_ALARMS, len(pictures.samples), source, tile_px)
-    card = replace(detector.card, scaling=None, novelty=limit)
+    card = replace(detector.card, scaling=None, novelty=None)
     as_used = card
     if source == "held-out pictures":
         as_used = replace(card, magnification=card.trained_magnification, box_margin=0.0)
     seen = look_at_dataset(replace(detector, card=as_used), pictures)
     found = confidences_of(pictures, {name: one.detections for name, one in seen.items()})
-    distances = [one.novelty for one in seen.values() if one.novelty is not None]
     card = replace(
         card,
         scaling=fitted_scaling(found, card.categories),
-        novelty=limit and replace(limit, distance=limit_of(distances)),
+        novelty=_limit(pictures, seen, source, card),
     )
     return replace(detector, card=card)
+
+
+def _limit(
+    pictures: Dataset, seen: Mapping[str, Prediction], source: Source, card: DetectorCard
+) -> NoveltyLimit | None:
+    """Returns from where on pictures are unlike; None where it is not known what they are held against."""
+    strange = {name: one.strangeness for name, one in seen.items() if one.strangeness is not None}
+    if not strange:
+        return None
+    distance, false_alarms = limit_of([one.distance for one in strange.values()])
+    shown = [s.name for s in pictures.samples if any(not o.is_crowd for o in s.objects or ())]
+    doubt = None
+    if (
+        len(shown) >= LEAST_PICTURES
+    ):  # pictures of nothing leave a detector in doubt, and rightly so
+        doubt, more = limit_of([strange[name].doubt for name in shown])
+        false_alarms += more
+    return NoveltyLimit(
+        distance, round(false_alarms, 4), len(strange), source, card.config["crop_px"], doubt
+    )

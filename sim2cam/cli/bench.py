@@ -335,7 +335,7 @@ def _trust_words(trust: Trust) -> str:
 def _unlike_words(unlike: Estimate | None, false_alarms: float | None) -> str:
     others = "not measured"
     if unlike is not None:
-        others = f"{_with_interval(unlike)}, of familiar ones at most {false_alarms:g}"
+        others = f"{_with_interval(unlike)}, of familiar ones at most {false_alarms:.2g}"
     return f"unlike what was trained on: {others}"
 
 

@@ -418,11 +418,10 @@ def _calibrated(detector: AnyDetector, piece: Piece) -> AnyDetector:
     """Returns a detector whose confidences the development split told; or where there is none, renders
     that it knows, which make it too sure.
     """
-    crop_px = piece.config.crop_px
     if piece.captures.dev is not None:
-        return with_trust(detector, piece.captures.dev, "development captures", crop_px)
+        return with_trust(detector, piece.captures.dev, "development captures")
     renders = _data(piece.arm.data[0], piece).take(CALIBRATING)
-    return with_trust(detector, renders, "held-out pictures", crop_px)
+    return with_trust(detector, renders, "held-out pictures")
 
 
 def _parts(names: tuple[str, ...], piece: Piece) -> Parts:

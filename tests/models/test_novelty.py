@@ -1,18 +1,23 @@
 """Distances against scipy's, limits against the rate that they promise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import mahalanobis
 
 from sim2cam.errors import CheckpointError
+from sim2cam.models.card import NoveltyLimit
 from sim2cam.models.detector import Detector
 from sim2cam.models.novelty import (
     FALSE_ALARMS,
     LEAST_PICTURES,
     Familiar,
+    Strangeness,
     crop_features,
     distance,
+    doubt,
     familiar_of,
     limit_of,
     take_familiar,
@@ -75,18 +80,34 @@ def test_tiles_are_judged_each_for_itself(crops):
 
 @pytest.mark.parametrize("n", [LEAST_PICTURES, 40, 100])
 def test_the_limit_keeps_to_its_rate_of_false_alarms(n):
-    rng, rates = np.random.default_rng(n), []
+    rng, alarms = np.random.default_rng(n), []
     for _ in range(2000):
         drawn = rng.gamma(3.0, size=n + 1)
-        rates.append(drawn[-1] > limit_of(drawn[:-1]))
-    assert np.mean(rates) <= FALSE_ALARMS + 0.015
-    assert np.mean(rates) >= FALSE_ALARMS - 0.03
+        limit, rate = limit_of(drawn[:-1])
+        alarms.append(drawn[-1] > limit)
+    assert np.mean(alarms) == pytest.approx(rate, abs=0.012)
+    assert rate <= (FALSE_ALARMS / 2 if n >= 39 else FALSE_ALARMS)
 
 
 def test_the_least_number_of_pictures_has_its_furthest_for_a_limit():
     assert LEAST_PICTURES == 19
-    assert limit_of(range(LEAST_PICTURES)) == LEAST_PICTURES - 1
-    assert limit_of(range(39)) == 37
+    assert limit_of(range(LEAST_PICTURES)) == (LEAST_PICTURES - 1, 1 / 20)
+    assert limit_of(range(39)) == (38, 1 / 40)
+    assert limit_of(range(79)) == (77, 2 / 80)
+
+
+@pytest.mark.parametrize(("logits", "expected"), [([-30.0, 2.0], 0.1192), ([-30.0], 1.0), ([30.0], 0.0)])  # fmt: skip
+def test_doubt_is_what_the_surest_cell_leaves(logits, expected):
+    heat = torch.full((1, 4, 4), -30.0)
+    heat[0, 1, : len(logits)] = torch.tensor(logits)
+    assert doubt(heat) == pytest.approx(expected, abs=1e-4)
+
+
+def test_either_limit_makes_a_picture_unlike():
+    limit = NoveltyLimit(2.0, 0.05, 40, "held-out pictures", 128, doubt=0.4)
+    assert limit.novelty(Strangeness(distance=3.0, doubt=0.1)) == 1.5
+    assert limit.novelty(Strangeness(distance=1.0, doubt=0.8)) == 2.0
+    assert replace(limit, doubt=None).novelty(Strangeness(distance=1.0, doubt=0.8)) == 0.5
 
 
 def test_features_are_those_that_the_heads_read():

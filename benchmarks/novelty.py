@@ -1,0 +1,155 @@
+"""Which pictures the weights that ship call unlike what they know: the rate, and what tells them apart.
+
+    python benchmarks/novelty.py [--work DIR] [--pictures N]
+
+Photos of the development split are held against limits that the other four fifths of them tell, all others
+against the limits of the card. Pictures are found in ``$SIM2CAM_REAL`` or rendered into ``--work``; scores go
+to ``benchmarks/results/novelty.json``. Photos of the test split are told of in ``shipped.json``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import cv2
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+from scoring_log import RESULTS, real_folder
+
+from sim2cam.adapt.certificate.certificate import share
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.images import read_rgb
+from sim2cam.models.card import NoveltyLimit
+from sim2cam.models.novelty import Strangeness
+from sim2cam.models.prediction import LoadedDetector, load_detector, look, look_at_dataset
+from sim2cam.models.trust import with_trust
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.seeds import stream
+from sim2cam.training.device import use_threads
+
+Rgb = NDArray[np.uint8]
+
+SEED = 700
+FOLDS = 5
+RENDERED = ("dice", "cubes", "groceries", "twisty")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How much is looked at, and where renders go."""
+
+    work: Path = Path("runs/novelty")
+    """Renders; they are completed there."""
+    pictures: int = 40
+    """Of each kind, at most."""
+
+
+def main(arguments: Arguments) -> None:
+    """Looks, writes and prints."""
+    use_threads(1)
+    detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
+    assert isinstance(detector, LoadedDetector)
+    limit = detector.card.novelty
+    assert limit is not None
+    dev = read_captures(real_folder("dice") / "dev.json")
+    familiar = list(_by_folds(detector, dev))
+    rows = [_row("photos of dice, development", familiar, familiar)]
+    for name, pictures in _others(arguments, dev):
+        seen = [(limit, look(detector, rgb).strangeness) for rgb in pictures]
+        rows.append(_row(name, [(l, s) for l, s in seen if s is not None], familiar))
+        print(rows[-1], flush=True)
+    facts = {
+        "environment": environment_facts(None, 1),
+        "limit": asdict(limit),
+        "seed": SEED,
+        "sets": rows,
+    }
+    write_json(RESULTS / "novelty.json", facts)
+
+
+Judged = tuple[NoveltyLimit, Strangeness]
+
+
+def _by_folds(detector: LoadedDetector, dev: Dataset) -> Iterator[Judged]:
+    """Yields each development photo with the limits that those of the other folds tell."""
+    order = stream(SEED, "folds").permutation(len(dev.samples))
+    for fold in np.array_split(order, FOLDS):
+        mine = {dev.samples[i].name for i in fold}
+        others = dev.only({s.name for s in dev.samples} - mine)
+        limit = with_trust(detector, others, "development captures").card.novelty
+        assert limit is not None
+        for one in look_at_dataset(detector, dev.only(mine)).values():
+            assert one.strangeness is not None
+            yield limit, one.strangeness
+
+
+def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]]]:
+    """Yields the other kinds of pictures by their names: of dice first, then broken ones, then others."""
+    count = arguments.pictures
+    for name in RENDERED:
+        rendered = generate(
+            load_recipe(name),
+            arguments.work / name,
+            count=count,
+            seed=SEED,
+            workers=1,
+            resume=True,
+            overwrite=False,
+            progress=lambda _done, _total: None,
+        )
+        yield f"renders of {name}", _read(rendered, count)
+        if name == "dice":
+            yield "dice before the stand-in camera", _read(read_captures(SHIPPED / "standin" / "test.json"), count)
+    photos = _read(dev, count)
+    yield "photos of dice, in negative", [255 - rgb for rgb in photos]
+    yield "photos of dice, 6 stops darker", [(rgb // 64).astype(np.uint8) for rgb in photos]
+    yield "photos of dice, out of focus", [cv2.GaussianBlur(rgb, (0, 0), 12) for rgb in photos]
+    yield "noise", list(_noise(photos))
+    yield "household things (LM-O)", _read(read_captures(real_folder("lmo")), count)
+    yield "chessboards (GoPro)", _read(read_captures(real_folder("gopro_chessboard")), count)
+
+
+def _read(dataset: Dataset, count: int) -> list[Rgb]:
+    """Returns some pictures of a data set, evenly spread."""
+    places = np.linspace(0, len(dataset.samples) - 1, min(count, len(dataset.samples))).astype(int)
+    return [read_rgb(dataset.samples[place].rgb) for place in places]
+
+
+def _noise(photos: list[Rgb]) -> Iterator[Rgb]:
+    for number, rgb in enumerate(photos):
+        rng = stream(SEED, "noise", scene_index=number)
+        yield rng.integers(0, 256, rgb.shape, dtype=np.uint8)
+
+
+def _row(name: str, judged: list[Judged], familiar: list[Judged]) -> dict[str, Any]:
+    """Returns the share of pictures that are unlike, and how well each part tells them from familiar ones."""
+    unlike = share(sum(limit.novelty(one) > 1 for limit, one in judged), len(judged))
+    beside = {
+        part: _auc(
+            [getattr(one, part) for _, one in familiar], [getattr(one, part) for _, one in judged]
+        )
+        for part in ("distance", "doubt")
+    }
+    return {"name": name, "pictures": len(judged), "unlike": unlike.to_json(), "auc": beside}
+
+
+def _auc(low: list[float], high: list[float]) -> float:
+    """Returns the chance that one of ``high`` is above one of ``low``; ties count half."""
+    difference = np.subtract.outer(high, low)
+    return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
