@@ -19,6 +19,14 @@ class IgnoringFaint(COCOeval):
                 label["ignore"] = label["ignore"] or label["faint"]
 
 
+def _nothing(coco):
+    """What was found where nothing was, which loadRes does not take."""
+    nothing = COCO()
+    nothing.dataset = coco.dataset | {"annotations": []}
+    nothing.createIndex()
+    return nothing
+
+
 @pytest.fixture(scope="session")
 def pycoco_precision():
     """A function that returns average precision (thresholds, categories); -1 without objects."""
@@ -33,7 +41,7 @@ def pycoco_precision():
                 "annotations": annotations,
             }
             coco.createIndex()
-            scorer = IgnoringFaint(coco, coco.loadRes(results), kind)
+            scorer = IgnoringFaint(coco, coco.loadRes(results) if results else _nothing(coco), kind)
             if sigmas is not None:
                 scorer.params.kpt_oks_sigmas = np.array(sigmas)
             scorer.evaluate()

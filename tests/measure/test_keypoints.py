@@ -8,9 +8,13 @@ import pytest
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.measure.detection import Detection, FoundKeypoint
-from sim2cam.measure.keypoints import PERSON_SIGMAS, SIGMA, evaluate_keypoints
-from sim2cam.measure.matching import CategoryMatches
+from sim2cam.measure.detection import Detection, FoundKeypoint, is_ignored
+from sim2cam.measure.keypoints import (
+    PERSON_SIGMAS,
+    SIGMA,
+    evaluate_keypoints,
+    match_keypoints,
+)
 
 NAMES = {"person": tuple(PERSON_SIGMAS), "mug": ("rim", "handle", "foot"), "ball": ()}
 
@@ -29,7 +33,7 @@ def found_at(category, places):
     )
 
 
-def random_case(seed, *, n_images=16):
+def random_case(seed, *, n_images=16, most_found=3):
     """Images of few objects near one another: groups, faint ones, some without keypoints, tied scores."""
     rng = np.random.default_rng(seed)
     samples, predictions = [], {}
@@ -50,7 +54,7 @@ def random_case(seed, *, n_images=16):
                     is_crowd=bool(rng.random() < 0.1), keypoints=known,
                 )
             )  # fmt: skip
-            for _ in range(int(rng.integers(0, 3))):
+            for _ in range(int(rng.integers(0, most_found))):
                 off = rng.choice([0.3, 2.0, 6.0, 20.0])
                 moved = places + rng.normal(0, off, places.shape)
                 score = round(float(rng.random()), 1)
@@ -92,26 +96,43 @@ def pycoco(pycoco_precision, dataset, predictions, category):
     return pycoco_precision("keypoints", images, truth, results, sigmas=sigmas)[:, 0]
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_values_are_those_of_pycocotools(seed, monkeypatch, pycoco_precision):
-    dataset, predictions = random_case(seed)
-    taken = []
-    plain = CategoryMatches.average_precision
-
-    def watched(self, counts, levels):
-        taken.append(plain(self, np.ones((1, len(dataset.samples)), np.int64), levels)[0])
-        return plain(self, counts, levels)
-
-    monkeypatch.setattr(CategoryMatches, "average_precision", watched)
+def check_values(case, pycoco_precision):
+    """Compares what is reported, and what resamples are made of, with what pycocotools says."""
+    dataset, predictions = case
+    named = {n: pycoco(pycoco_precision, *case, n) for n in ("person", "mug")}
+    expected = {name: precision for name, precision in named.items() if precision[0] > -1}
+    once = np.ones((1, len(dataset.samples)), np.int64)
+    ours = match_keypoints(dataset, predictions).scores(once)
     score = evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), draws=5)
+    assert score.category_ap.keys() == expected.keys()
+    for name, precision in expected.items():
+        assert ours[f"ap/{name}"][0] == pytest.approx(precision.mean(), abs=1e-9)
+        assert score.category_ap[name].value == pytest.approx(precision.mean(), abs=1e-9)
+    each = np.array(list(expected.values()))
+    values = {"ap": each.mean(), "ap50": each[:, 0].mean(), "ap75": each[:, 5].mean()}
+    for name, value in values.items():
+        assert ours[name][0] == pytest.approx(value, abs=1e-9), name
+        assert getattr(score, name).value == pytest.approx(value, abs=1e-9), name
+    return score
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_are_those_of_pycocotools(seed, pycoco_precision):
+    score = check_values(random_case(seed), pycoco_precision)
     assert list(score.category_ap) == ["person", "mug"]
-    expected = [pycoco(pycoco_precision, dataset, predictions, c) for c in score.category_ap]
-    for ours, theirs, estimate in zip(taken, expected, score.category_ap.values(), strict=True):
-        assert ours == pytest.approx(theirs, abs=1e-9)
-        assert estimate.value == pytest.approx(theirs.mean(), abs=1e-9)
-    assert score.ap.value == pytest.approx(np.mean(expected), abs=1e-9)
-    assert score.ap50.value == pytest.approx(np.mean([e[0] for e in expected]), abs=1e-9)
     assert 0 < score.ap.value < 1
+
+
+@pytest.mark.slow
+def test_values_of_300_cases_of_all_sizes_are_those_of_pycocotools(pycoco_precision):
+    scored = 0
+    for seed in range(1000, 1400):
+        case = random_case(seed, n_images=1 + seed % 16, most_found=(1, 2, 3, 12)[seed % 4])
+        labels = [label for s in case[0].samples for label in s.objects if not is_ignored(label)]
+        if any(point.visibility for label in labels for point in label.keypoints or ()):
+            check_values(case, pycoco_precision)
+            scored += 1
+    assert scored >= 300
 
 
 def mug(places, *, found=None, names=NAMES["mug"]):

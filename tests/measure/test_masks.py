@@ -10,9 +10,8 @@ import pytest
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.measure.detection import Detection
-from sim2cam.measure.masks import evaluate_masks
-from sim2cam.measure.matching import CategoryMatches
+from sim2cam.measure.detection import Detection, is_ignored
+from sim2cam.measure.masks import evaluate_masks, match_masks
 
 CATEGORIES = ("a", "b", "c")
 SIZE = (60, 80)
@@ -30,7 +29,7 @@ def box_of(mask):
     return tuple(map(float, (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)))
 
 
-def random_case(seed, *, n_images=10):
+def random_case(seed, *, n_images=10, most_found=4):
     """Images of few discs: groups, faint ones, some without masks, tied scores, empty detections."""
     rng = np.random.default_rng(seed)
     samples, predictions, masks = [], {}, {}
@@ -46,7 +45,7 @@ def random_case(seed, *, n_images=10):
                 )
             )  # fmt: skip
             known.append(None if rng.random() < 0.1 else RunLengths.of(mask))
-            for _ in range(int(rng.integers(0, 4))):
+            for _ in range(int(rng.integers(0, most_found))):
                 off = rng.integers(-3, 4, 3)
                 moved = disc(x + off[0], y + off[1], max(1, radius + off[2]))
                 empty = rng.random() < 0.1
@@ -93,26 +92,43 @@ def pycoco(pycoco_precision, dataset, predictions, masks):
     return pycoco_precision("segm", images, truth, results, categories=len(CATEGORIES))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_values_are_those_of_pycocotools(seed, monkeypatch, pycoco_precision):
-    dataset, predictions, masks = random_case(seed)
-    taken = []
-    plain = CategoryMatches.average_precision
-
-    def watched(self, counts, levels):
-        taken.append(plain(self, np.ones((1, len(dataset.samples)), np.int64), levels)[0])
-        return plain(self, counts, levels)
-
-    monkeypatch.setattr(CategoryMatches, "average_precision", watched)
+def check_values(case, pycoco_precision):
+    """Compares what is reported, and what resamples are made of, with what pycocotools says."""
+    dataset, predictions, masks = case
+    by_category = zip(CATEGORIES, pycoco(pycoco_precision, *case).T, strict=True)
+    expected = {name: precision for name, precision in by_category if precision[0] > -1}
+    once = np.ones((1, len(dataset.samples)), np.int64)
+    ours = match_masks(dataset, predictions, masks).scores(once)
     score = evaluate_masks(dataset, predictions, masks, rng=np.random.default_rng(0), draws=5)
+    assert score.category_ap.keys() == expected.keys()
+    for name, precision in expected.items():
+        assert ours[f"ap/{name}"][0] == pytest.approx(precision.mean(), abs=1e-9)
+        assert score.category_ap[name].value == pytest.approx(precision.mean(), abs=1e-9)
+    each = np.array(list(expected.values()))
+    values = {"ap": each.mean(), "ap50": each[:, 0].mean(), "ap75": each[:, 5].mean()}
+    for name, value in values.items():
+        assert ours[name][0] == pytest.approx(value, abs=1e-9), name
+        assert getattr(score, name).value == pytest.approx(value, abs=1e-9), name
+    return score
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_are_those_of_pycocotools(seed, pycoco_precision):
+    score = check_values(random_case(seed), pycoco_precision)
     assert list(score.category_ap) == ["a", "b"]
-    expected = pycoco(pycoco_precision, dataset, predictions, masks).T
-    for ours, theirs, estimate in zip(taken, expected, score.category_ap.values(), strict=False):
-        assert ours == pytest.approx(theirs, abs=1e-9)
-        assert estimate.value == pytest.approx(theirs.mean(), abs=1e-9)
-    assert score.ap.value == pytest.approx(expected[:2].mean(), abs=1e-9)
-    assert score.ap50.value == pytest.approx(expected[:2, 0].mean(), abs=1e-9)
     assert 0 < score.ap.value < 1
+
+
+@pytest.mark.slow
+def test_values_of_300_cases_of_all_sizes_are_those_of_pycocotools(pycoco_precision):
+    scored = 0
+    for seed in range(1000, 1330):
+        case = random_case(seed, n_images=1 + seed % 10, most_found=(1, 3, 5, 40)[seed % 4])
+        labelled = (zip(s.objects, case[2][s.name], strict=True) for s in case[0].samples)
+        if any(mask and not is_ignored(label) for pairs in labelled for label, mask in pairs):
+            check_values(case, pycoco_precision)
+            scored += 1
+    assert scored >= 300
 
 
 def test_masks_count_and_boxes_do_not():
