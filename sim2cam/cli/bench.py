@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
 _SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
+_SEGMENT_METRICS = {"miou": "mIoU"}
 _POSE_METRICS = {
     "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
     "add_or_s": "ADD(-S)",
@@ -145,7 +146,7 @@ class Bench:
             return
         if self.weights.suffix == ".json":
             found = read_predictions(self.weights, everything, self.captures, limit=self.limit)
-            result = score_predictions(found.captures, found.detections, found.matching)
+            result = score_predictions(found)
         else:
             result = self._bench(captures, console)
         slices = slice_errors(result.captures, result.predictions)
@@ -224,7 +225,7 @@ class Bench:
 class Compare:
     """Say how much better one run is than another on the same captures, and how sure that is.
 
-    Boxes are compared, keypoints and masks where both runs have some; or poses.
+    Boxes are compared, keypoints, masks and pixels of categories where both runs have some; or poses.
     """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
@@ -257,16 +258,14 @@ class Compare:
     def _found(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
-        from sim2cam.pipeline.compare import compare_predictions, shared_captures
+        from sim2cam.pipeline.compare import compare_predictions
 
         captures = read_scored(self.captures, sessions=self.sessions)
-        sides = [
+        ours, theirs = (
             [read_predictions(path, captures, self.captures) for path in side]
             for side in (first, second)
-        ]
-        shared = shared_captures(captures, [found for side in sides for found in side])
-        ours, theirs = ([found.detections for found in side] for side in sides)
-        return compare_predictions(shared, ours, theirs)
+        )
+        return compare_predictions(captures, ours, theirs)
 
     def _poses(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
         from sim2cam.pipeline.compare import compare_poses
@@ -381,11 +380,11 @@ def _over(units: str) -> str:
 
 def _comparison_tables(found: Comparisons) -> str:
     """Returns a line for each metric: both runs, the difference, and whether it is one."""
-    titles = {"boxes": _METRICS, "poses": _POSE_METRICS}
+    titles = {"boxes": _METRICS, "segments": _SEGMENT_METRICS, "poses": _POSE_METRICS}
     head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
     lines = []
     for kind, metrics in found.kinds.items():
-        lines += [f"{'' if kind in titles else kind:<20}{head}"]
+        lines += [f"{'' if kind in ('boxes', 'poses') else kind:<20}{head}"]
         names = titles.get(kind, _SHAPE_METRICS)
         lines += [_comparison_line(names[metric], one) for metric, one in metrics.items()]
     return "\n".join(lines)

@@ -7,7 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam.dataset.formats.predictions import DETECTIONS, MATCHING, predictions_to_json
+from sim2cam.dataset.formats.predictions import (
+    DETECTIONS,
+    MATCHING,
+    PIXELS,
+    Found,
+    predictions_to_json,
+)
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.silhouettes import seen_masks
@@ -17,7 +23,13 @@ from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.detection import Detection, DetectionScore, evaluate
 from sim2cam.measure.keypoints import evaluate_keypoints
 from sim2cam.measure.masks import Masks, evaluate_masks
-from sim2cam.measure.segments import SegmentScore, evaluate_segments
+from sim2cam.measure.segments import (
+    Confusions,
+    SegmentScore,
+    check_counted,
+    count_pixels,
+    evaluate_segments,
+)
 from sim2cam.measure.selection import SelectionScores
 from sim2cam.measure.shapes import ShapeScore
 from sim2cam.measure.slices import Slice
@@ -48,6 +60,7 @@ class BenchResult:
         keypoints, masks, segments: how good points, masks of objects and pixels of categories are; None
             where they were not looked for, or are not labelled.
         matching: how their categories became these; None where they are the captures' own.
+        pixels: what those of categories were taken for, of which ``segments`` are; None with these.
     """
 
     captures: Dataset
@@ -58,6 +71,7 @@ class BenchResult:
     masks: ShapeScore | None = None
     segments: SegmentScore | None = None
     matching: Matching | None = None
+    pixels: Confusions | None = None
 
     def scores_json(self) -> dict[str, Any]:
         """Returns all scores as JSON values."""
@@ -95,6 +109,7 @@ def bench(
     card = detector.card
     labelled = labelled_masks(matched) if card.masks else {}
     segments = {name: one.segments or {} for name, one in seen.items()}
+    pixels = count_pixels(matched, segments, labelled) if labelled else None
     return BenchResult(
         matched,
         predictions,
@@ -102,10 +117,9 @@ def bench(
         trust_in_detector(matched, card, seen),
         _keypoint_score(matched, predictions) if card.keypoints else None,
         _mask_score(matched, predictions, labelled) if labelled else None,
-        evaluate_segments(matched, segments, labelled, rng=stream(0, "bench"))
-        if labelled
-        else None,
+        _segment_score(matched, pixels),
         matching,
+        pixels,
     )
 
 
@@ -158,32 +172,33 @@ def bench_unlabelled(
     )
 
 
-def score_predictions(
-    captures: Dataset,
-    predictions: Mapping[str, tuple[Detection, ...]],
-    matching: Matching | None = None,
-) -> BenchResult:
-    """Returns how good detections are, by the image's name, on labelled captures.
+def score_predictions(found: Found) -> BenchResult:
+    """Returns how good what a file says is found is.
 
     Args:
-        captures: the images, with the categories that count.
-        predictions: what was found in each.
-        matching: how the categories became these; None where they are the captures' own.
+        found: held against labelled captures.
 
     Raises:
-        InputError: captures without labels, detections that are not of them, or keypoints of other names.
+        InputError: captures without labels, detections that are not of them, keypoints of other names, or
+            pixels that were counted against other labels.
     """
+    captures, predictions, pixels = found.captures, found.detections, found.pixels
     score = evaluate(captures, predictions, rng=stream(0, "bench"))
-    found = [detection for detections in predictions.values() for detection in detections]
-    labelled = labelled_masks(captures) if any(one.mask for one in found) else {}
+    each = [detection for detections in predictions.values() for detection in detections]
+    has_masks = any(one.mask for one in each)
+    labelled = labelled_masks(captures) if has_masks or pixels else {}
+    if pixels is not None:
+        check_counted(captures, pixels, labelled)
     return BenchResult(
         captures,
         predictions,
         score,
         trust_in_detections(captures, predictions),
-        _keypoint_score(captures, predictions) if any(one.keypoints for one in found) else None,
-        _mask_score(captures, predictions, labelled) if labelled else None,
-        matching=matching,
+        _keypoint_score(captures, predictions) if any(one.keypoints for one in each) else None,
+        _mask_score(captures, predictions, labelled) if has_masks and labelled else None,
+        _segment_score(captures, pixels),
+        found.matching,
+        pixels,
     )
 
 
@@ -208,6 +223,12 @@ def _mask_score(
     return evaluate_masks(captures, predictions, labelled, rng=stream(0, "bench"))
 
 
+def _segment_score(captures: Dataset, pixels: Confusions | None) -> SegmentScore | None:
+    if pixels is None:
+        return None
+    return evaluate_segments(captures, pixels, rng=stream(0, "bench"))
+
+
 def labelled_masks(captures: Dataset) -> Masks:
     """Returns the labelled masks of captures, by the image's name; empty where none is."""
     found = {
@@ -219,7 +240,7 @@ def labelled_masks(captures: Dataset) -> Masks:
 
 def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> None:
     """Writes scores, how far they are to be trusted, how objects of a kind fare, what is wrong in every
-    image and how unlike those trained on it is, and the detections.
+    image and how unlike those trained on it is, what its pixels were taken for, and the detections.
 
     Raises:
         OutputError: the file cannot be written.
@@ -232,6 +253,7 @@ def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> Non
         "slices": [s.to_json() for s in slices],
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         MATCHING: None if result.matching is None else asdict(result.matching),
+        PIXELS: None if result.pixels is None else result.pixels.to_json(),
         DETECTIONS: predictions_to_json(result.predictions),
     }
     write_json(path, facts)

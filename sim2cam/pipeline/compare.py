@@ -1,8 +1,8 @@
-"""Comparing runs on the same captures: boxes, keypoints, masks and poses, with one correction for all."""
+"""Comparing runs on the same captures: boxes, keypoints, masks, pixels and poses, with one correction for all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,6 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.measure.bootstrap import Difference, Estimate, holm, mean_of_seeds
 from sim2cam.measure.detection import (
-    Detection,
     MatchedRun,
     Run,
     compare,
@@ -24,8 +23,9 @@ from sim2cam.measure.detection import (
     resampled_scores,
 )
 from sim2cam.measure.keypoints import match_keypoints
-from sim2cam.measure.masks import match_masks
+from sim2cam.measure.masks import Masks, match_masks
 from sim2cam.measure.poses import PoseRun
+from sim2cam.measure.segments import MIOU, SegmentRun, check_counted
 from sim2cam.measure.units import over_runs
 from sim2cam.pipeline.bench import has_keypoints, labelled_masks
 from sim2cam.pipeline.poses import read_task, sought_in
@@ -33,10 +33,8 @@ from sim2cam.seeds import stream
 
 BOX_METRICS = ("ap", "ap50", "ap75", "agnostic_ap50")
 SHAPE_METRICS = ("ap", "ap50", "ap75")
+SEGMENT_METRICS = (MIOU,)
 POSE_METRICS = ("ar", "ar_vsd", "ar_mssd", "ar_mspd", "add_or_s")
-
-Detections = Mapping[str, tuple[Detection, ...]]
-"""What one run found, by the image's name."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Comparisons:
     """All that two runs, or groups of them, were compared by.
 
     Attributes:
-        kinds: by ``boxes``, ``keypoints``, ``masks`` or ``poses``, the comparisons by their metrics.
+        kinds: by ``boxes``, ``keypoints``, ``masks``, ``segments`` or ``poses``, the comparisons by their metrics.
         intervals_over: what was drawn again for the intervals, in words.
     """
 
@@ -123,41 +121,42 @@ def shared_captures(captures: Dataset, runs: Sequence[Found]) -> Dataset:
 
 
 def compare_predictions(
-    captures: Dataset, first: Sequence[Detections], second: Sequence[Detections]
+    captures: Dataset, first: Sequence[Found], second: Sequence[Found]
 ) -> Comparisons:
     """Returns how much better the first runs are than the second.
 
-    Boxes are always compared; keypoints and masks where each run has some and captures have labels.
+    Boxes are always compared; keypoints, masks and pixels of categories where each run has some and captures
+    have labels.
 
     Args:
-        captures: labelled images.
-        first, second: detections by the image's name, for instance of one run a seed; means count.
+        captures: labelled images, as they were read.
+        first, second: what was found in them, for instance by one run a seed; means count.
 
     Raises:
-        InputError: captures without labels, detections that are not of them, or keypoints of other names.
+        InputError: captures without labels, detections that are not of them, keypoints of other names, pixels
+            that were counted against other labels, or as ``shared_captures``.
     """
     runs = (*first, *second)
-    sides = {
-        "boxes": _Sides(
-            BOX_METRICS,
-            [MatchedRun(captures, one) for one in first],
-            [MatchedRun(captures, one) for one in second],
+    shared = shared_captures(captures, runs)
+
+    def sides(metrics: Sequence[str], match: Callable[[Found], Run]) -> _Sides:
+        return _Sides(metrics, [match(one) for one in first], [match(one) for one in second])
+
+    kinds = {"boxes": sides(BOX_METRICS, lambda one: MatchedRun(shared, one.detections))}
+    if has_keypoints(shared) and all(_any(one, "keypoints") for one in runs):
+        kinds["keypoints"] = sides(
+            SHAPE_METRICS, lambda one: match_keypoints(shared, one.detections)
         )
-    }
-    if has_keypoints(captures) and all(_any(one, "keypoints") for one in runs):
-        sides["keypoints"] = _Sides(
-            SHAPE_METRICS,
-            [match_keypoints(captures, one) for one in first],
-            [match_keypoints(captures, one) for one in second],
+    has_masks = all(_any(one, "mask") for one in runs)
+    has_pixels = all(one.pixels is not None for one in runs)
+    masks = labelled_masks(shared) if has_masks or has_pixels else {}
+    if has_masks and masks:
+        kinds["masks"] = sides(
+            SHAPE_METRICS, lambda one: match_masks(shared, one.detections, masks)
         )
-    masks = labelled_masks(captures) if all(_any(one, "mask") for one in runs) else {}
-    if masks:
-        sides["masks"] = _Sides(
-            SHAPE_METRICS,
-            [match_masks(captures, one, masks) for one in first],
-            [match_masks(captures, one, masks) for one in second],
-        )
-    return _compared(sides)
+    if has_pixels:
+        kinds["segments"] = sides(SEGMENT_METRICS, lambda one: _pixels_run(shared, one, masks))
+    return _compared(kinds)
 
 
 def compare_poses(captures: Path, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
@@ -180,8 +179,14 @@ def compare_poses(captures: Path, first: Sequence[Path], second: Sequence[Path])
     return _compared({"poses": _Sides(metrics, ours, theirs)})
 
 
-def _any(found: Detections, what: str) -> bool:
-    return any(getattr(one, what) for detections in found.values() for one in detections)
+def _any(found: Found, what: str) -> bool:
+    return any(getattr(one, what) for each in found.detections.values() for one in each)
+
+
+def _pixels_run(captures: Dataset, found: Found, masks: Masks) -> SegmentRun:
+    assert found.pixels is not None
+    check_counted(captures, found.pixels, masks)
+    return SegmentRun(captures, found.pixels)
 
 
 def _compared(kinds: Mapping[str, _Sides]) -> Comparisons:

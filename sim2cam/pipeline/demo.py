@@ -15,7 +15,7 @@ from sim2cam.adapt.adversarial import MIN_CAPTURES
 from sim2cam.adapt.selection import read_ending
 from sim2cam.dataset.captures import CaptureSets, split_captures
 from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
-from sim2cam.dataset.formats.predictions import predictions_from_json, predictions_to_json
+from sim2cam.dataset.formats.predictions import Found, predictions_from_json, predictions_to_json
 from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.dataset.writer import write_json
@@ -157,7 +157,7 @@ def read_demo(root: Path) -> DemoResult:
     facts = json.loads(path.read_text())
     sets = demo_captures(Path(facts["captures"]) if facts["captures"] else None)
     results = {
-        name: score_predictions(sets.test, predictions_from_json(found))
+        name: score_predictions(Found(sets.test, predictions_from_json(found)))
         for name, found in facts["found"].items()
     }
     return DemoResult(

@@ -9,7 +9,7 @@ import torch
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.masks import evaluate_masks
-from sim2cam.measure.segments import evaluate_segments
+from sim2cam.measure.segments import count_pixels, evaluate_segments
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.detector import Maps
 from sim2cam.models.masks import category_masks, instance_masks
@@ -89,7 +89,7 @@ def scored():
         rng = np.random.default_rng(0)
         return (
             evaluate_masks(data, predictions, masks, rng=rng, draws=5),
-            evaluate_segments(data, segments, masks, rng=rng, draws=5),
+            evaluate_segments(data, count_pixels(data, segments, masks), rng=rng, draws=5),
         )
 
     return score

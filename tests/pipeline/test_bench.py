@@ -116,12 +116,42 @@ def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
     again = json.loads(capsys.readouterr().out)
     assert again["keypoints"] == scores["keypoints"]
     assert again["masks"] == scores["masks"]
-    assert "segments" not in again  # detections do not tell
+    assert again["segments"] == scores["segments"]
+    few = ["bench", str(out), "--captures", captures, "--limit", "2", "--json"]
+    assert main(few) == 0
+    assert json.loads(capsys.readouterr().out)["segments"]["images"] == 2
     assert main(command) == 0
     told = capsys.readouterr().out
     assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
     assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
     assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
+
+
+def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    flags = ["--captures", captures, "--limit", "1"]
+    assert main(["bench", weights, *flags, "--out", str(out)]) == 0
+    whole = json.loads(out.read_text())
+    pixels = whole["pixels"]
+    (name,) = pixels["images"]
+    first, *others = pixels["images"][name]
+    table = [
+        ({"categories": ["1"]}, "pixels: categories are 1, not 1, 2, 3, 4, 5, 6. Make it anew."),
+        ({"images": {}}, f"pixels: says nothing of image {name}. Make it anew."),
+        ({"images": {name: [[7, 0, 1]]}},
+         f"pixels: image {name}: [7, 0, 1] must be two classes of 0 to 6 and a number of pixels. Make it"),
+        ({"images": {name: [[0, 0, -1]]}}, f"pixels: image {name}: [0, 0, -1] must be two classes"),
+        ({"images": {name: [[0, 0]]}}, f"pixels.images.{name}[0][2] is missing. Make it anew."),
+        ({"images": {name: others}},
+         f"image {name} has other labelled pixels than those that were counted. Run bench with"),
+    ]  # fmt: skip
+    for change, message in table:
+        path = tmp_path / "broken.json"
+        path.write_text(json.dumps(whole | {"pixels": pixels | change}))
+        assert main(["bench", str(path), *flags]) == 1
+        assert message in capsys.readouterr().err
+    assert first[2] > 0
 
 
 def test_broken_keypoints_and_masks_of_detections_are_refused(shaped, tmp_path, capsys):

@@ -13,13 +13,15 @@ from PIL import Image
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures, read_scored
-from sim2cam.dataset.formats.predictions import predictions_to_json, read_predictions
+from sim2cam.dataset.formats.predictions import Found, predictions_to_json, read_predictions
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.bootstrap import holm
 from sim2cam.measure.detection import Detection, FoundKeypoint, is_ignored
-from sim2cam.pipeline.bench import score_predictions
+from sim2cam.measure.segments import count_pixels
+from sim2cam.pipeline.bench import labelled_masks, score_predictions
 from sim2cam.pipeline.compare import compare_predictions
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
@@ -47,6 +49,12 @@ def blind(perfect):
 def written(path, predictions):
     path.write_text(json.dumps({"detections": predictions_to_json(predictions)}))
     return path
+
+
+def compared(captures, first, second):
+    return compare_predictions(
+        captures, *([Found(captures, one) for one in side] for side in (first, second))
+    )
 
 
 def coco_results(coco, predictions):
@@ -116,10 +124,10 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
 def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps(coco_results(coco, blind)))
-    found = read_predictions(path, captures, coco).detections
-    ours = read_predictions(written(tmp_path / "ours.json", blind), captures, coco).detections
-    assert ours == blind
-    assert score_predictions(captures, found).score == score_predictions(captures, ours).score
+    found = read_predictions(path, captures, coco)
+    ours = read_predictions(written(tmp_path / "ours.json", blind), captures, coco)
+    assert ours.detections == blind
+    assert score_predictions(found).score == score_predictions(ours).score
     few = captures.take(3)
     assert list(read_predictions(path, few, coco).detections) == [s.name for s in few.samples]
 
@@ -127,7 +135,7 @@ def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
 def test_nothing_found_scores_zero(coco, captures, tmp_path):
     path = tmp_path / "results.json"
     path.write_text("[]")
-    score = score_predictions(captures, read_predictions(path, captures, coco).detections).score
+    score = score_predictions(read_predictions(path, captures, coco)).score
     assert (score.ap.value, score.agnostic_ap50.value) == (0, 0)
 
 
@@ -146,27 +154,27 @@ def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
     results = tmp_path / "results.json"
     results.write_text('[{"image_id": 7, "category_id": 1, "bbox": [10, 5, 20, 8], "score": 0.8}]')
     captures = read_captures(labels)
-    found = read_predictions(results, captures, labels).detections
-    assert found["a.jpg"][0].box_xyxy == captures.samples[0].objects[0].box_xyxy
-    assert score_predictions(captures, found).score.ap50.value == 1
+    found = read_predictions(results, captures, labels)
+    assert found.detections["a.jpg"][0].box_xyxy == captures.samples[0].objects[0].box_xyxy
+    assert score_predictions(found).score.ap50.value == 1
 
 
 def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
-    found = compare_predictions(captures, [perfect], [blind, blind]).kinds["boxes"]["ap50"]
+    found = compared(captures, [perfect], [blind, blind]).kinds["boxes"]["ap50"]
     assert found.first.value == 1
     assert found.difference.value == pytest.approx(1 - found.second.value)
     assert found.difference.value > 0.2
     assert found.difference.ci95[0] > 0
     assert found.p_holm < 0.02
-    back = compare_predictions(captures, [blind], [perfect]).kinds["boxes"]["ap50"]
+    back = compared(captures, [blind], [perfect]).kinds["boxes"]["ap50"]
     assert back.difference.value == -found.difference.value
 
 
 def test_a_lucky_run_among_others_is_no_difference(captures, perfect, blind):
-    found = compare_predictions(captures, [perfect, blind], [blind, blind])
+    found = compared(captures, [perfect, blind], [blind, blind])
     assert found.kinds["boxes"]["ap50"].p_holm > 0.05
     assert found.intervals_over == "the seeds and 12 scenes of 24 images"
-    alone = compare_predictions(captures, [perfect], [blind, blind]).intervals_over
+    alone = compared(captures, [perfect], [blind, blind]).intervals_over
     assert alone.endswith("how seeds differ is not in them, which takes two or more of each")
 
 
@@ -298,13 +306,13 @@ def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
 def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
     captures, good = arrows()
     _, bad = arrows(off=lambda i: 30.0 * (i % 2), taller=lambda i: 9 * (i % 4 == 0))
-    found = compare_predictions(captures, [good], [bad])
+    found = compared(captures, [good], [bad])
     assert {kind: list(of) for kind, of in found.kinds.items()} == {
         "boxes": ["ap", "ap50", "ap75", "agnostic_ap50"],
         "keypoints": ["ap", "ap50", "ap75"],
         "masks": ["ap", "ap50", "ap75"],
     }
-    scores = score_predictions(captures, bad)
+    scores = score_predictions(Found(captures, bad))
     for kind, score in (
         ("boxes", scores.score),
         ("keypoints", scores.keypoints),
@@ -324,8 +332,43 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
         "ap", "ap50", "ap75", "agnostic_ap50", "keypoints", "masks", "intervals_over"
     }  # fmt: skip
     boxes = {n: tuple(replace(d, keypoints=None, mask=None) for d in of) for n, of in bad.items()}
-    assert list(compare_predictions(captures, [good], [boxes]).kinds) == ["boxes"]
+    assert list(compared(captures, [good], [boxes]).kinds) == ["boxes"]
     assert "how sessions differ is not in them, as 4 are fewer than 10" in found.intervals_over
+
+
+def test_pixels_of_categories_are_compared_from_what_bench_counted():
+    captures, found = arrows()
+    sides = []
+    for size in (20, 14):  # of 20 x 20 pixels that the arrows have, in every second image
+        taken = {
+            s.name: {"arrow": RunLengths.of_box((i, 5, i + (size if i % 2 else 20), 25), (40, 60))}
+            for i, s in enumerate(captures.samples)
+        }
+        pixels = count_pixels(captures, taken, labelled_masks(captures))
+        sides.append(Found(captures, found, pixels=pixels))
+    good, bad = sides
+    compared = compare_predictions(captures, [good, good], [bad])
+    (one,) = compared.kinds["segments"].values()
+    iou, background = (
+        (400 + 280) / 800,
+        2000 / (2000 + 60),
+    )  # 16 images of 2000 pixels beside arrows
+    assert (one.first.value, one.second.value) == pytest.approx((1, (iou + background) / 2))
+    assert one.second == score_predictions(bad).segments.miou
+    assert one.difference.ci95[0] > 0
+    each = [one for of in compared.kinds.values() for one in of.values()]
+    assert len(each) == 4 + 3 + 3 + 1
+    assert [one.p_holm for one in each] == list(holm([one.difference.p_value for one in each]))
+    assert "segments" not in compare_predictions(captures, [good], [Found(captures, found)]).kinds
+    bare = replace(
+        captures,
+        samples=tuple(
+            replace(s, objects=tuple(replace(o, mask=None) for o in s.objects))
+            for s in captures.samples
+        ),
+    )
+    with pytest.raises(InputError, match=r"no labelled mask to score against\."):
+        compare_predictions(bare, [good._replace(captures=bare)], [bad._replace(captures=bare)])
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
@@ -351,7 +394,7 @@ def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation)
 
     def scores(**result):
         results.write_text(json.dumps([{**place, "score": 0.8, **result}]))
-        found = score_predictions(captures, read_predictions(results, captures, labels).detections)
+        found = score_predictions(read_predictions(results, captures, labels))
         return found.score.ap.value, *(
             one and one.ap.value for one in (found.keypoints, found.masks)
         )
@@ -521,4 +564,4 @@ def test_lmo_is_scored_as_bop_does():
         s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
         for s in captures.samples
     }
-    assert score_predictions(captures, perfect).score.ap.value == pytest.approx(1)
+    assert score_predictions(Found(captures, perfect)).score.ap.value == pytest.approx(1)

@@ -21,9 +21,11 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
 from sim2cam.measure.detection import Detection, FoundKeypoint
+from sim2cam.measure.segments import Confusions
 
-DETECTIONS, MATCHING = "detections", "matching"
-"""Keys of the detections in a file of ours, and of how labels were held against them."""
+DETECTIONS, MATCHING, PIXELS = "detections", "matching", "pixels"
+"""Keys in a file of ours: of the detections, of how labels were held against them, and of what the pixels of
+categories were taken for."""
 
 _MOST_BYTES = 500_000_000
 _CURE = "Write the results as COCO has them."
@@ -38,11 +40,13 @@ class Found(NamedTuple):
         captures: with the categories that they are held against.
         detections: by the image's name, with an entry for every image.
         matching: how the categories became these; None where they are the captures' own.
+        pixels: what those of categories were taken for; None where they were not counted.
     """
 
     captures: Dataset
     detections: Predictions
     matching: Matching | None = None
+    pixels: Confusions | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class _Result:
 
 
 _MATCHING: TypeAdapter[Matching | None] = TypeAdapter(Matching | None)
+_PIXELS: TypeAdapter[Confusions | None] = TypeAdapter(Confusions | None)
 _OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
 _COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
 
@@ -123,6 +128,8 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
         found = predictions_from_json(values[key])
         key = MATCHING
         matching = _MATCHING.validate_python(values.get(key))
+        key = PIXELS
+        pixels = _PIXELS.validate_python(values.get(key))
     except ValidationError as error:
         raise InputError(path, f"{key}.{first_problem(error)}. Make it anew.") from error
     if matching is not None:
@@ -141,7 +148,9 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
             f"says nothing of {len(missing)} of {len(captures.samples)} images, as {missing[0]}. It is of other "
             "captures, or of fewer.",
         )
-    return Found(captures, {s.name: found[s.name] for s in captures.samples}, matching)
+    if pixels is not None:
+        _check_pixels(path, pixels, captures)
+    return Found(captures, {s.name: found[s.name] for s in captures.samples}, matching, pixels)
 
 
 def _results(path: Path, values: list[Any]) -> list[_Result]:
@@ -246,3 +255,23 @@ def _check_mask(path: Path, place: str, detection: Detection, size: tuple[int, i
             path,
             f"{place}: the mask is none of {size[1]}x{size[0]} pixels, as the image has. Make it anew.",
         )
+
+
+def _check_pixels(path: Path, pixels: Confusions, captures: Dataset) -> None:
+    if pixels.categories != captures.categories:
+        raise InputError(
+            path,
+            f"{PIXELS}: categories are {', '.join(pixels.categories)}, not {', '.join(captures.categories)}. "
+            "Make it anew.",
+        )
+    classes = range(1 + len(pixels.categories))
+    for name in (sample.name for sample in captures.samples):
+        if name not in pixels.images:
+            raise InputError(path, f"{PIXELS}: says nothing of image {name}. Make it anew.")
+        for labelled, taken, count in pixels.images[name]:
+            if labelled not in classes or taken not in classes or count < 0:
+                raise InputError(
+                    path,
+                    f"{PIXELS}: image {name}: [{labelled}, {taken}, {count}] must be two classes of 0 to "
+                    f"{classes[-1]} and a number of pixels. Make it anew.",
+                )
