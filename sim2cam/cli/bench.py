@@ -50,7 +50,7 @@ class Bench:
     BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too. Of
     captures without labels, weights get the scores that need none."""
     out: Path | None = None
-    """File (.json) for the scores, and of detections the errors in every image and themselves."""
+    """File (.json) for the scores and the errors in every image, and of detections themselves."""
     poses: Path | None = None
     """File (.csv) for the poses that weights find in a data set of BOP; they are scored too."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
@@ -90,12 +90,12 @@ class Bench:
             raise UsageError(f"--poses {self.poses} must be a new file that ends in .csv.")
 
     def _score_file(self) -> None:
-        from sim2cam.dataset.writer import write_json
+        from sim2cam.pipeline.pose_file import write_pose_bench
 
         console = self.talk.console()
         found = self._score_poses(self.weights, console)
         if self.out is not None:
-            write_json(self.out, {"scores": found.to_json()})
+            write_pose_bench(found, self.out)
         if self.talk.json:
             console.result(found.to_json())
         else:
@@ -151,7 +151,7 @@ class Bench:
             result = self._bench(captures, console)
         slices = slice_errors(result.captures, result.predictions)
         if self.out is not None:
-            write_bench(result, slices, self.out)
+            write_bench(result, slices, self.out, poses)
         sizes = result.trust.sizes
         of_sizes = None if sizes is None else sizes.warning
         warnings = (
@@ -229,23 +229,25 @@ class Compare:
     """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
-    """What it found: a file of bench --out, of COCO results or, of poses, as BOP has them (.csv); or a
+    """What it found: a file of bench --out, of COCO results or of poses as BOP has them (.csv); or a
     folder of them, as one a seed, of which the mean counts."""
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
     """What the other found."""
     captures: Path
     """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset; of poses,
-    one of BOP with its meshes."""
+    one of BOP, for .csv files with its meshes."""
     sessions: Sessions = None
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
         """Prints both, the differences and their p-values."""
+        from sim2cam.pipeline.pose_file import holds_poses
+
         first, second = _files(self.first), _files(self.second)
-        suffixes = {path.suffix for path in (*first, *second)}
-        if ".csv" in suffixes and len(suffixes) > 1:
-            raise UsageError("poses (.csv) can only be compared with poses.")
-        found = self._poses(first, second) if ".csv" in suffixes else self._found(first, second)
+        are_poses = {holds_poses(path) for path in (*first, *second)}
+        if len(are_poses) > 1:
+            raise UsageError("poses can only be compared with poses.")
+        found = (self._poses if are_poses.pop() else self._found)(first, second)
         console = self.talk.console()
         if self.talk.json:
             console.result(found.to_json())

@@ -71,6 +71,29 @@ class Sought(NamedTuple):
     discrepancies: Floats | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Placings:
+    """How well the instances of one object in one picture were found.
+
+    Attributes:
+        image: number of the picture, from 0.
+        name: of the object.
+        errors: of each instance (m,) the ``mssd_m``, ``mspd_px``, ``add_m`` and ``add_s_m`` of the estimate that
+            it is paired with, and with depth its ``vsd``, the mean over taus; infinite where there is none.
+        credit: by the name of a number of ``PoseScore``, how much of each instance was found (m,), 0 to 1.
+    """
+
+    image: int
+    name: str
+    errors: Mapping[str, Floats]
+    credit: Mapping[str, Floats]
+
+    @property
+    def instances(self) -> int:
+        """How many there are."""
+        return len(next(iter(self.credit.values())))
+
+
 @dataclass(frozen=True)
 class PoseScore:
     """How well estimated poses fit.
@@ -112,21 +135,20 @@ class PoseRun:
     """Poses held against the truth once, ready to be scored on any resample of the pictures.
 
     Args:
-        sought: all that was to be found; with depth everywhere or nowhere, and not empty.
+        placings: of all that was to be found; with depth everywhere or nowhere, and not empty.
         units: of the pictures.
     """
 
-    def __init__(self, sought: Sequence[Sought], units: Units) -> None:
-        earned = [credit_of(one) for one in sought]
+    def __init__(self, placings: Sequence[Placings], units: Units) -> None:
         self.units = units
-        self.metrics = tuple(earned[0])
-        self.names = sorted({one.model.name for one in sought})
+        self.metrics = tuple(placings[0].credit)
+        self.names = sorted({one.name for one in placings})
         self._totals = np.zeros((len(self.names), units.n_images))
         self._gained = np.zeros((len(self.names), units.n_images, len(self.metrics)))
-        for one, credit in zip(sought, earned, strict=True):
-            place = self.names.index(one.model.name), one.image
-            self._totals[place] += len(one.truths)
-            self._gained[place] += [credit[metric].sum() for metric in self.metrics]
+        for one in placings:
+            place = self.names.index(one.name), one.image
+            self._totals[place] += one.instances
+            self._gained[place] += [one.credit[metric].sum() for metric in self.metrics]
 
     @property
     def instances(self) -> dict[str, int]:
@@ -151,16 +173,16 @@ class PoseRun:
 
 
 def evaluate_poses(
-    sought: Sequence[Sought], units: Units, *, rng: np.random.Generator, draws: int = DRAWS
+    placings: Sequence[Placings], units: Units, *, rng: np.random.Generator, draws: int = DRAWS
 ) -> PoseScore:
     """Returns how well poses fit, with 95 % bootstrap intervals.
 
     Args:
-        sought, units: as ``PoseRun`` takes them.
+        placings, units: as ``PoseRun`` takes them.
         rng: draws the resamples.
         draws: how many.
     """
-    run = PoseRun(sought, units)
+    run = PoseRun(placings, units)
     drawn = units.resampled(draws, rng)
     counts = np.concatenate([np.ones_like(drawn[:1]), drawn])
     objects, whole = run.object_scores(counts), run.scores(counts)
@@ -178,29 +200,38 @@ def evaluate_poses(
     )
 
 
-def credit_of(one: Sought) -> dict[str, Floats]:
-    """Returns for each instance (m,), by the name of a number, how much of it was found, 0 to 1."""
+def judge_poses(one: Sought) -> Placings:
+    """Returns how well the instances of an object in a picture were found."""
     model, truths, found = one.model, one.truths, one.found[: len(one.truths)]
 
     def errors(of: Any, *also: Any) -> Floats:
         table = [[of(f, t, model.points_m, *also) for t in truths] for f in found]
         return np.array(table, np.float64).reshape(len(found), len(truths))
 
-    surface = errors(mssd, model.symmetries) / model.diameter_m
-    pixels = errors(mspd, model.symmetries, one.camera) * MSPD_WIDTH / one.width
-    credit = {"ar_mssd": _recall(surface, MSSD_SHARES), "ar_mspd": _recall(pixels, MSPD_PX)}
+    tables = {
+        "mssd_m": errors(mssd, model.symmetries),
+        "mspd_px": errors(mspd, model.symmetries, one.camera),
+        "add_m": errors(add),
+        "add_s_m": errors(add_s),
+    }
+    credit = {
+        "ar_mssd": _recall(tables["mssd_m"] / model.diameter_m, MSSD_SHARES),
+        "ar_mspd": _recall(tables["mspd_px"] * MSPD_WIDTH / one.width, MSPD_PX),
+    }
     if one.discrepancies is not None:
         seen = one.discrepancies[: len(found)]
+        tables["vsd"] = seen.mean(axis=2)
         by_tau = [_recall(seen[..., tau], VSD_SHARES) for tau in range(len(TAUS))]
         credit["ar_vsd"] = np.mean(by_tau, axis=0)
         credit["ar"] = np.mean(list(credit.values()), axis=0)
-    plain, nearest = errors(add), errors(add_s)
+    plain, nearest = tables["add_m"], tables["add_s_m"]
     chosen = nearest if len(model.symmetries) > 1 else plain
     for name, distances in (("add", plain), ("add_s", nearest), ("add_or_s", chosen)):
         credit[name] = _recall(distances / model.diameter_m, np.array([ADD_SHARE]))
         matched = match_poses(distances, AUC_M)
         credit[f"auc_{name}"] = 1 - np.minimum(matched, AUC_M) / AUC_M
-    return credit
+    paired = {name: match_poses(table, np.inf) for name, table in tables.items()}
+    return Placings(one.image, model.name, paired, credit)
 
 
 def match_poses(errors: Floats, limit: float) -> Floats:

@@ -36,6 +36,8 @@ from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
 from sim2cam.models.prediction import AnyDetector, look_at_dataset
 from sim2cam.models.selection import look_without_labels
+from sim2cam.pipeline.pose_file import POSES, pictures_json
+from sim2cam.pipeline.poses import PoseBench
 from sim2cam.pipeline.trust import (
     Trust,
     trust_in_detections,
@@ -238,16 +240,19 @@ def labelled_masks(captures: Dataset) -> Masks:
     return found if any(mask for masks in found.values() for mask in masks) else {}
 
 
-def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> None:
+def write_bench(
+    result: BenchResult, slices: Sequence[Slice], path: Path, poses: PoseBench | None = None
+) -> None:
     """Writes scores, how far they are to be trusted, how objects of a kind fare, what is wrong in every
-    image and how unlike those trained on it is, what its pixels were taken for, and the detections.
+    image and how unlike those trained on it is, what its pixels were taken for, the detections, and how well
+    every instance was placed.
 
     Raises:
         OutputError: the file cannot be written.
     """
     novelty = result.trust.novelty or {}
     errors = count_errors(result.captures, result.predictions)
-    facts = {
+    facts: dict[str, Any] = {
         "scores": result.scores_json(),
         "trust": result.trust.to_json(),
         "slices": [s.to_json() for s in slices],
@@ -256,4 +261,7 @@ def write_bench(result: BenchResult, slices: Sequence[Slice], path: Path) -> Non
         PIXELS: None if result.pixels is None else result.pixels.to_json(),
         DETECTIONS: predictions_to_json(result.predictions),
     }
+    if poses is not None:
+        facts["scores"] |= {POSES: poses.to_json()}
+        facts[POSES] = pictures_json(poses)
     write_json(path, facts)

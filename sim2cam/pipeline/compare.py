@@ -24,10 +24,11 @@ from sim2cam.measure.detection import (
 )
 from sim2cam.measure.keypoints import match_keypoints
 from sim2cam.measure.masks import Masks, match_masks
-from sim2cam.measure.poses import PoseRun
+from sim2cam.measure.poses import PoseRun, judge_poses
 from sim2cam.measure.segments import MIOU, SegmentRun, check_counted
 from sim2cam.measure.units import over_runs
 from sim2cam.pipeline.bench import has_keypoints, labelled_masks
+from sim2cam.pipeline.pose_file import read_pose_run
 from sim2cam.pipeline.poses import read_task, sought_in
 from sim2cam.seeds import stream
 
@@ -163,19 +164,25 @@ def compare_poses(captures: Path, first: Sequence[Path], second: Sequence[Path])
     """Returns how much better the first estimates of poses are than the second, over all instances.
 
     Args:
-        captures: folder of a BOP data set, with the meshes of its objects.
-        first, second: CSV files as of BOP's challenge of 2019, for instance one a seed; means count.
+        captures: folder of a BOP data set; with the meshes of its objects, where estimates are given.
+        first, second: estimates as of BOP's challenge of 2019 (.csv), or files of ``write_pose_bench``, for
+            instance one a seed; means count.
 
     Raises:
         InputError: a file is missing, broken or contradicts another, or nothing is sought.
     """
-    task = read_task(captures)
+    paths = (*first, *second)
+    task = read_task(captures) if any(path.suffix == ".csv" for path in paths) else None
 
-    def run(results: Path) -> PoseRun:
-        return PoseRun(sought_in(results, read_pose_results(results), task), task.units)
+    def run(path: Path) -> PoseRun:
+        if task is None or path.suffix != ".csv":
+            return read_pose_run(path, captures)
+        sought = sought_in(path, read_pose_results(path), task)
+        return PoseRun(list(map(judge_poses, sought)), task.units)
 
     ours, theirs = [run(path) for path in first], [run(path) for path in second]
-    metrics = [metric for metric in POSE_METRICS if metric in ours[0].metrics]
+    known = set.intersection(*(set(one.metrics) for one in (*ours, *theirs)))
+    metrics = [metric for metric in POSE_METRICS if metric in known]
     return _compared({"poses": _Sides(metrics, ours, theirs)})
 
 

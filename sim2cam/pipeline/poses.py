@@ -27,7 +27,14 @@ from sim2cam.dataset.formats.bop_poses import (
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.errors import InputError
 from sim2cam.measure.discrepancy import TAUS, depth_of, discrepancies
-from sim2cam.measure.poses import PoseModel, PoseScore, Sought, evaluate_poses
+from sim2cam.measure.poses import (
+    Placings,
+    PoseModel,
+    PoseScore,
+    Sought,
+    evaluate_poses,
+    judge_poses,
+)
 from sim2cam.measure.units import Units, grouped
 from sim2cam.models.poses import check_poses, predict_poses
 from sim2cam.models.prediction import AnyDetector
@@ -46,12 +53,16 @@ class PoseBench:
 
     Attributes:
         score: with 95 % intervals.
+        views: the pictures in which something is sought.
+        placings: how well each instance in them was found.
         scored: how many estimates were looked at: as many of an object in an image as are sought.
         left_out: how many were not, as nothing of their kind is sought or surer ones are enough.
         seconds: that an image took, on average; None where a line does not say it.
     """
 
     score: PoseScore
+    views: tuple[PoseView, ...]
+    placings: tuple[Placings, ...]
     scored: int
     left_out: int
     seconds: float | None
@@ -81,8 +92,8 @@ class PoseTask:
 
     @property
     def units(self) -> Units:
-        """What intervals are over: BOP's scenes, where these are enough, or else pictures."""
-        return grouped("scenes", [view.scene_id for view in self.views])
+        """What intervals are over."""
+        return units_of_views(self.views)
 
     @property
     def with_depth(self) -> int:
@@ -100,8 +111,7 @@ def read_task(captures: Path, *, limit: int | None = None) -> PoseTask:
     Raises:
         InputError: a file is missing, broken or contradicts another, or nothing is sought.
     """
-    _check_bop(captures)
-    scenes = scored_scenes(captures)
+    scenes = pose_scenes(captures)
     views, entries = read_views(scenes)[:limit], read_models(scenes)
     if not any(view.truths for view in views):
         raise InputError(captures, "shows no object that is seen well enough to be sought.")
@@ -124,8 +134,10 @@ def bench_poses(
     estimates = read_pose_results(results)
     sought = sought_in(results, estimates, task, progress=progress)
     scored = sum(len(one.found) for one in sought)
-    score = evaluate_poses(sought, task.units, rng=stream(0, "bench"))
-    return PoseBench(score, scored, len(estimates) - scored, _seconds(estimates))
+    placings = tuple(map(judge_poses, sought))
+    score = evaluate_poses(placings, task.units, rng=stream(0, "bench"))
+    left_out = len(estimates) - scored
+    return PoseBench(score, task.views, placings, scored, left_out, _seconds(estimates))
 
 
 def sought_in(
@@ -190,8 +202,7 @@ def estimate_poses(
         InputError: no BOP data set, a file is missing or broken, or several objects of one category.
     """
     check_poses(detector)
-    _check_bop(captures)
-    scenes = scored_scenes(captures)
+    scenes = pose_scenes(captures)
     views = read_views(scenes)[:limit]
     numbers = _numbers(captures, names_of(scenes), renamed or {}, detector.card.categories)
     read = (part for scene in scenes for part in read_bop(scene, "real").values())
@@ -221,13 +232,27 @@ def estimate_poses(
     return tuple(results)
 
 
-def _check_bop(captures: Path) -> None:
+def pose_scenes(captures: Path) -> list[Path]:
+    """Returns the folders of the scenes that poses are scored on.
+
+    Args:
+        captures: folder of a BOP data set.
+
+    Raises:
+        InputError: it is none, or has no test part.
+    """
     if not is_bop(captures):
         raise InputError(
             captures,
             "no BOP data set, which poses are scored on. Check the path, or write one with sim2cam "
             "export --format bop.",
         )
+    return scored_scenes(captures)
+
+
+def units_of_views(views: Sequence[PoseView]) -> Units:
+    """Returns what intervals are over: BOP's scenes, where these are enough, or else pictures."""
+    return grouped("scenes", [view.scene_id for view in views])
 
 
 def _numbers(

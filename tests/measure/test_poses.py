@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim2cam.measure.pose_errors import add, add_s, mspd, mssd
-from sim2cam.measure.poses import PoseModel, Sought, credit_of, evaluate_poses, match_poses
+from sim2cam.measure.poses import PoseModel, Sought, evaluate_poses, judge_poses, match_poses
 from sim2cam.measure.units import single_images
 
 CAMERA = np.array([[500.0, 0, 320], [0, 500, 240], [0, 0, 1]])
@@ -34,8 +34,14 @@ def sought(truths, found, *, image=0, of=None, width=640, **more):
     return Sought(image, of or model(), CAMERA, width, truths, found, **more)
 
 
-def evaluate(*cases, images=1):
-    return evaluate_poses(cases, single_images(images), rng=np.random.default_rng(0))
+def evaluate(*cases, images=1, draws=1000, rng=None):
+    placings = [judge_poses(case) for case in cases]
+    rng = rng or np.random.default_rng(0)
+    return evaluate_poses(placings, single_images(images), rng=rng, draws=draws)
+
+
+def credit_of(case):
+    return judge_poses(case).credit
 
 
 def test_the_truth_scores_one_everywhere():
@@ -123,6 +129,18 @@ def test_discrepancies_average_over_taus_and_limits():
     assert "ar" not in credit_of(sought([at(0)], [at(0)]))
 
 
+def test_errors_are_of_the_estimate_that_an_instance_is_paired_with():
+    taus = np.tile(np.arange(10) / 10, (2, 3, 1))
+    case = sought([at(0), at(0.3), at(0.6)], [at(0.301), at(0.01)], discrepancies=taus)
+    errors = judge_poses(case).errors
+    for name, scale in (("mssd_m", 1), ("add_m", 1), ("mspd_px", 500)):
+        close = pytest.approx([0.01 * scale, 0.001 * scale, np.inf], rel=0.1)
+        assert errors[name].tolist() == close, name
+    assert (errors["add_s_m"] <= errors["add_m"]).all()
+    assert sorted(errors["vsd"]) == pytest.approx([0.45, 0.45, np.inf])
+    assert all(np.isinf(of).all() for of in judge_poses(sought([at(0)], NOTHING)).errors.values())
+
+
 def written_out(cases, kinds):
     """Average recalls by BOP's rules, limit by limit, with the toolkit's order of things."""
     found = {}
@@ -195,7 +213,7 @@ def test_intervals_are_over_images_and_hold_the_truth():
             truths = [at(0.3 * k) for k in range(3)]
             found = [t for t in truths if rng.random() < share]
             cases.append(sought(truths, found, image=image))
-        low, high = evaluate_poses(cases, single_images(20), rng=rng, draws=200).all["ar_mssd"].ci95
+        low, high = evaluate(*cases, images=20, draws=200, rng=rng).all["ar_mssd"].ci95
         held += low <= 0.75 <= high
     assert held >= 34
 

@@ -198,7 +198,66 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
     (tmp_path / "boxes.json").write_text("[]")
     command[1] = str(tmp_path / "boxes.json")
     assert main(command) == 2
-    assert "poses (.csv) can only be compared with poses." in capsys.readouterr().err
+    assert "poses can only be compared with poses." in capsys.readouterr().err
+
+
+def test_what_bench_writes_has_the_errors_and_is_compared_as_the_poses_are(boxes, tmp_path, capsys):
+    shift = np.eye(4)
+    shift[2, 3] = 0.012
+    sides = {"truth": results(), "moved": results(lambda _, matrix: shift @ matrix)[:-1]}
+    for name, found in sides.items():
+        path = tmp_path / f"{name}.csv"
+        write_pose_results(found, path)
+        out = ["--out", str(path.with_suffix(".json"))]
+        assert main(["bench", str(path), "--captures", str(boxes), *out]) == 0
+    stored = json.loads((tmp_path / "moved.json").read_text())["poses"]
+    assert [(one["scene_id"], one["image_id"]) for one in stored] == [(1, 3), (1, 4)]
+    assert stored[0]["objects"][0]["errors"]["add_m"] == pytest.approx([0.012])
+    assert stored[1]["objects"][0]["errors"]["mspd_px"] == [None]
+    assert ("vsd" in stored[0]["objects"][0]["errors"]) == has_depth(boxes)
+    capsys.readouterr()
+
+    def compared(first, second):
+        flags = ["--captures", str(boxes), "--json"]
+        assert main(["compare", str(tmp_path / first), str(tmp_path / second), *flags]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    expected = compared("truth.csv", "moved.csv")
+    assert expected["ar_mssd"]["difference"]["value"] > 0.2
+    assert compared("truth.csv", "moved.json") == expected
+    (boxes / "models_eval").rename(tmp_path / "meshes")  # which nothing is calculated from again
+    try:
+        assert compared("truth.json", "moved.json") == expected
+    finally:
+        (tmp_path / "meshes").rename(boxes / "models_eval")
+
+
+def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, capsys):
+    write_pose_results(results(), tmp_path / "poses.csv")
+    path = tmp_path / "poses.json"
+    flags = ["--captures", str(boxes)]
+    assert main(["bench", str(tmp_path / "poses.csv"), *flags, "--out", str(path)]) == 0
+    poses = json.loads(path.read_text())["poses"]
+    first = poses[0]["objects"][0]
+    other = f"was scored on other pictures or instances than {boxes} has. Run bench on that."
+
+    def changed(**change):
+        return [poses[0] | {"objects": [first | change, *poses[0]["objects"][1:]]}, *poses[1:]]
+
+    table = [
+        ({}, "poses: Input should be a valid list (found {})"),
+        (changed(credit=first["credit"] | {"add": [1.5]}), "should be less than or equal to 1"),
+        (changed(credit={}), "poses[0]: obj_000001 must have as many values of each number. Make"),
+        (changed(errors={"add_m": []}), "poses[0]: obj_000001 must have as many values of each"),
+        (changed(credit={"add": [1]}, errors={}), "poses: objects have different numbers. Make it"),
+        (changed(name="obj_000002"), other),
+        (poses[:1], other),
+        ([], other),
+    ]
+    for values, message in table:
+        path.write_text(json.dumps({"poses": values}))
+        assert main(["compare", str(path), str(path), *flags]) == 1
+        assert message in capsys.readouterr().err
 
 
 def broken(boxes, tmp_path, capsys, found=None):
