@@ -4,25 +4,65 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import trimesh
 from nbclient import NotebookClient
+
+from sim2cam.cli.main import main
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
+def run(notebook, place):
+    """Runs a notebook in a folder; returns how many pictures it shows, and what it prints."""
+    resources = {"metadata": {"path": str(place)}}
+    NotebookClient(notebook, timeout=300, resources=resources).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pictures = sum("image/png" in output.get("data", {}) for output in outputs)
+    return pictures, "".join(o["text"] for o in outputs if o.get("name") == "stdout")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("first_light", 6), ("own_photos", 4)])
 def test_a_notebook_runs(name, least, tmp_path):
-    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
-    client.execute()
-    pictures = [
-        output
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if "image/png" in output.get("data", {})
-    ]
-    assert len(pictures) >= least
+    pictures, _ = run(nbformat.read(FOLDER / f"{name}.ipynb", as_version=4), tmp_path)
+    assert pictures >= least
+
+
+@pytest.fixture
+def mugs_and_bricks(tmp_path):
+    """A folder of meshes, and a COCO file of pictures of them in which mugs are called cups."""
+    meshes = tmp_path / "meshes"
+    shapes = {
+        "mug": trimesh.creation.annulus(20, 25, 60),
+        "brick": trimesh.creation.box((50, 40, 30)),
+    }
+    for name, shape in shapes.items():
+        (meshes / name).mkdir(parents=True)
+        shape.export(meshes / name / "one.stl")
+    recipe = tmp_path / "photos.toml"
+    assert main(["new", str(recipe), "--assets", str(meshes), "-q"]) == 0
+    sim, coco = tmp_path / "photos", tmp_path / "coco"
+    flags = ["--count", "24", "--size", "160x120", "-q"]
+    assert main(["render", str(recipe), "--out", str(sim), *flags]) == 0
+    assert main(["export", str(sim), "--format", "coco", "--out", str(coco), "-q"]) == 0
+    (labels,) = coco.glob("*.json")
+    labels.write_text(labels.read_text().replace('"mug"', '"cup"'))
+    return meshes, labels
+
+
+@pytest.mark.slow
+def test_photos_of_ones_own_objects_take_the_place_of_dice(mugs_and_bricks, tmp_path):
+    meshes, labels = mugs_and_bricks
+    notebook = nbformat.read(FOLDER / "own_photos.ipynb", as_version=4)
+    (yours,) = (c for c in notebook.cells if "yours" in c.metadata.get("tags", ()))
+    for name in ("CAPTURES", "MESHES", "RENAMED"):
+        assert f"{name} = " in yours.source
+    yours.source = f'CAPTURES = Path(r"{labels}")\nMESHES = r"{meshes}"\nRENAMED = {{"cup": "mug"}}'
+    pictures, said = run(notebook, tmp_path)
+    assert pictures >= 4
+    assert "told apart: brick mug" in said
+    assert "real only (12 labelled photos)" in said
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
