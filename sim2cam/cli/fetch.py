@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Download a public data set: dice or lmo. Its licence is shown first."""
+    """Download a public data set: dice, or one of BOP. Its licence is shown first."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """dice: photos of dice, with boxes. lmo: Linemod-Occluded of BOP, with poses and meshes."""
+    """dice: photos of dice, with boxes. lmo, lm, tless, tudl, icbin, ycbv: test images of BOP, with poses and
+    meshes."""
     accept_licence: bool = False
     """Do not ask whether the licence is accepted."""
     overwrite: bool = False
@@ -46,11 +47,11 @@ class Fetch:
         found = fetch(data_set, root, overwrite=self.overwrite, progress=console.progress)
         for url, digest in found.digests.items():
             known = (
-                "not compared with anything, kept for next time"
-                if url in found.new
-                else "as before"
+                "not compared with anything, kept for next time" if url in found.new else "as known"
             )
             console.say(f"{url}: SHA-256 {digest}, {known}.")
+        if found.checked:
+            console.say(f"{found.checked} of its files are those that are known.")
         words = "is in" if found.digests else "was there already, in"
         self.talk.tell(f"{self.name} {words} {found.folder}", **found.to_json())
 

@@ -14,7 +14,7 @@ from sim2cam.dataset.parsing import stays_inside
 from sim2cam.errors import InputError
 
 MOST_FILES = 20_000
-MOST_BYTES = 2_000_000_000
+MOST_BYTES = 4_000_000_000
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError)
 

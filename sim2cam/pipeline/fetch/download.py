@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,10 @@ from sim2cam.errors import InputError
 
 STALL_S = 30.0
 """A server that says nothing for so long is given up."""
+PACE_S, LEAST_PACE = 60.0, 1000
+"""So is one that sends fewer bytes a second than this for so long."""
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 _AGAIN = "Run the same command again to go on from there."
 
 Progress = Callable[[int, int], None]
@@ -32,11 +35,37 @@ class Source:
         url: where it is, https.
         most_bytes: it may have.
         sha256: of it, where that is known beforehand.
+        size: how many bytes it has, where that is known.
     """
 
     url: str
     most_bytes: int
     sha256: str | None = None
+    size: int | None = None
+
+
+class _Pace:
+    """How fast a server sends."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._since, self._received = time.monotonic(), 0
+
+    def told(self, received: int) -> None:
+        """Gives up a server whose last bytes took too long.
+
+        Args:
+            received: how many bytes came now.
+        """
+        self._received += received
+        if (passed := time.monotonic() - self._since) < PACE_S:
+            return
+        if self._received < LEAST_PACE * passed:
+            raise InputError(
+                self._url,
+                f"sent less than {LEAST_PACE} bytes a second for {PACE_S:g} s. {_AGAIN}",
+            )
+        self._since, self._received = time.monotonic(), 0
 
 
 class _SameScheme(HTTPRedirectHandler):
@@ -61,7 +90,8 @@ def download(source: Source, path: Path, progress: Progress | None = None) -> st
         progress: is told how many bytes of how many are there.
 
     Raises:
-        InputError: the server does not give it, it is larger than allowed, or of another digest.
+        InputError: the server does not give it or is too slow, it is larger than allowed, or of another
+            size or digest.
         OutputError: it cannot be written.
     """
     part = path.with_name(f"{path.name}.part")
@@ -72,6 +102,13 @@ def download(source: Source, path: Path, progress: Progress | None = None) -> st
         _tag_of(part).unlink(missing_ok=True)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
+    size = path.stat().st_size
+    if source.size not in (None, size):
+        path.unlink()
+        raise InputError(
+            source.url,
+            f"has {size} bytes, not {source.size}. It was damaged or exchanged. Fetch it again.",
+        )
     if source.sha256 not in (None, found):
         path.unlink()
         raise InputError(
@@ -121,13 +158,14 @@ def _keep(source: Source, answer: Any, part: Path, start: int, progress: Progres
     _tag_of(part).unlink(missing_ok=True)
     if tag.startswith('"'):  # a weak one does not promise the same bytes
         _tag_of(part).write_text(tag)
-    done = start
+    done, pace = start, _Pace(source.url)
     with images.writing(part), part.open("ab" if start else "wb") as file:
         while chunk := _next_chunk(source, answer):
             done += len(chunk)
             if done > source.most_bytes:
                 break
             file.write(chunk)
+            pace.told(len(chunk))
             progress(done, total or source.most_bytes)
     if done > source.most_bytes:
         _refuse_size(source, part)
@@ -137,7 +175,7 @@ def _keep(source: Source, answer: Any, part: Path, start: int, progress: Progres
 
 def _next_chunk(source: Source, answer: Any) -> bytes:
     try:
-        return bytes(answer.read(_CHUNK))
+        return bytes(answer.read1(_CHUNK))
     except (OSError, http.client.HTTPException) as error:
         raise _broken_off(source, error) from error  # an OSError would look like one of writing
 

@@ -15,6 +15,7 @@ from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.pipeline.fetch.archive import unpack
+from sim2cam.pipeline.fetch.contents import check_contents
 from sim2cam.pipeline.fetch.download import Progress, download
 from sim2cam.pipeline.fetch.sets import DataSet
 
@@ -31,15 +32,22 @@ class Fetched:
         digests: SHA-256 of each file that it was made of, by its address; empty when nothing was
             fetched, as it was there already.
         new: addresses whose digest was not known before.
+        checked: how many of its files were compared with what is known of them.
     """
 
     folder: Path
     digests: dict[str, str]
     new: tuple[str, ...]
+    checked: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
-        return {"folder": str(self.folder), "digests": self.digests, "new": list(self.new)}
+        return {
+            "folder": str(self.folder),
+            "digests": self.digests,
+            "new": list(self.new),
+            "checked": self.checked,
+        }
 
 
 def fetch(
@@ -52,7 +60,8 @@ def fetch(
     """Returns a data set after bringing it into a folder, whole or not at all.
 
     The digests of what it is made of are kept beside it, in ``NAME.fetched.json``. Where one differs
-    from then, or from one that is known beforehand, nothing is changed.
+    from then, or from one that is known beforehand, nothing is changed; where one of its files does, what was
+    downloaded is removed too.
 
     Args:
         data_set: one of ``DATA_SETS``.
@@ -92,13 +101,27 @@ def fetch(
             archive.unlink()  # or it would be found again, as broken, the next time
             raise
     data_set.arrange(work / "unpacked", work / "whole")
+    checked = _checked(data_set, work)
     with images.writing(folder):
         if folder.is_dir():
             folder.rename(work / "old")
         (work / "whole").rename(folder)
         shutil.rmtree(work)
     write_json(record, digests)
-    return Fetched(folder, digests, tuple(url for url in digests if url not in known))
+    given = {source.url for source, _ in data_set.archives if source.sha256}
+    new = tuple(url for url in digests if url not in known and url not in given)
+    return Fetched(folder, digests, new, checked)
+
+
+def _checked(data_set: DataSet, work: Path) -> int:
+    """Returns how many files of an arranged data set are those that are known; removes it if one is not."""
+    if data_set.known is None:
+        return 0
+    try:
+        return check_contents(work / "whole", data_set.known)
+    except InputError:
+        shutil.rmtree(work)
+        raise
 
 
 def _known(record: Path) -> dict[str, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import threading
 import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -45,16 +45,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.close_connection = True
         self.end_headers()
+        self.send(data[start:], mood)
+
+    def send(self, data, mood):
         if mood == "truncated":
-            self.wfile.write(data[start : start + (len(data) - start) // 2])
+            self.wfile.write(data[: len(data) // 2])
             self.close_connection = True
         elif mood == "slow":
-            self.wfile.write(data[start : start + 10])
+            self.wfile.write(data[:10])
             self.wfile.flush()
             time.sleep(1.0)
             self.close_connection = True
+        elif mood == "dripping":
+            self.drip(data)
         else:
-            self.wfile.write(data[start:])
+            self.wfile.write(data)
+
+    def drip(self, data):
+        """Sends a byte now and then, until nobody listens or it is enough."""
+        with contextlib.suppress(OSError):
+            for value in data[:500]:
+                self.wfile.write(bytes([value]))
+                self.wfile.flush()
+                time.sleep(0.01)
+        self.close_connection = True
 
     def range(self, data):
         """Where the wanted part begins; 0 where the file has changed since."""
@@ -67,7 +81,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.files, server.moods, server.asked, server.etag = {}, [], [], '"one"'

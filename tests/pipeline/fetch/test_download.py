@@ -85,6 +85,25 @@ def test_a_stalled_server_is_given_up(server, source, tmp_path, monkeypatch):
     assert download(source, tmp_path / "a.zip") == DIGEST
 
 
+def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PACE_S", 0.2)
+    server.moods = ["dripping"]
+    assert refused(source, tmp_path / "a.zip") == (
+        f"sent less than 1000 bytes a second for 0.2 s. {AGAIN}"
+    )
+    assert download(source, tmp_path / "a.zip") == DIGEST
+
+
+@pytest.mark.parametrize("size", [len(DATA) - 1, len(DATA) + 1])
+def test_a_known_size_is_held_to(source, tmp_path, size):
+    known = Source(source.url, source.most_bytes, size=size)
+    assert refused(known, tmp_path / "a.zip") == (
+        f"has {len(DATA)} bytes, not {size}. It was damaged or exchanged. Fetch it again."
+    )
+    assert names(tmp_path) == []
+    assert download(Source(source.url, 10**6, size=len(DATA)), tmp_path / "a.zip") == DIGEST
+
+
 def test_a_known_digest_is_held_to(server, source, tmp_path):
     known = Source(source.url, source.most_bytes, DIGEST)
     assert download(known, tmp_path / "a.zip") == DIGEST

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
+import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,8 @@ from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.pipeline.asset_folder import assets_place
 from sim2cam.pipeline.data_folder import data_folder
-from sim2cam.pipeline.fetch import dice, sets
+from sim2cam.pipeline.fetch import sets
+from sim2cam.pipeline.fetch.contents import CONTENTS, check_contents
 from sim2cam.pipeline.fetch.download import Source
 from sim2cam.pipeline.fetch.fetch import fetch
 from sim2cam.pipeline.fetch.sets import DATA_SETS, DataSet
@@ -117,6 +121,57 @@ def test_archives_of_something_else_are_refused(lmo, server, tmp_path):
     assert not (tmp_path / "lmo").exists()
 
 
+def listed(path, files):
+    lines = [f"{hashlib.sha256(data).hexdigest()} {len(data)} {name}" for name, data in files]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, server, tmp_path):
+    root = tmp_path / "data"
+    files = [("camera.json", b"{}"), ("models/obj_000001.ply", b"ply")]
+    known = replace(lmo, known=listed(tmp_path / "known.txt", files))
+    found = fetch(known, root)
+    assert found.checked == found.to_json()["checked"] == 2
+    digest = hashlib.sha256(b"ply").hexdigest()
+    other = hashlib.sha256(b"plz").hexdigest()
+    end = "was exchanged or damaged."
+    table = {
+        "another": (
+            {"models/obj_000001.ply": "plz"},
+            f"has 3 bytes with the SHA-256 {other}, not 3 with {digest}. What was fetched {end}",
+        ),
+        "missing": (
+            {"models/obj_000002.ply": "ply"},
+            f"is not in what was fetched. That {end}",
+        ),
+    }
+    for content, problem in table.values():
+        (root / "lmo.fetched.json").unlink()
+        server.files["/lmo_models.zip"] = packed(content)
+        with pytest.raises(InputError) as caught:
+            fetch(known, root, overwrite=True)
+        assert str(caught.value) == f"models/obj_000001.ply: {problem}"
+        assert names(root) == ["lmo"]  # as it was
+        assert (root / "lmo/models/obj_000001.ply").read_text() == "ply"
+        (root / "lmo.fetched.json").write_text("{}")
+
+
+@pytest.mark.parametrize(("name", "files"), [("dice", 250), ("lmo", 224)])
+def test_files_of_public_sets_are_listed(name, files):
+    lines = (CONTENTS / f"{name}.txt").read_text().splitlines()
+    assert len(lines) == files
+    assert all(re.fullmatch(r"[0-9a-f]{64} \d+ [\w./]+", line) for line in lines)
+    assert DATA_SETS[name].known == CONTENTS / f"{name}.txt"
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not DICE.is_dir(), reason="needs dice in $SIM2CAM_REAL")
+def test_captures_at_hand_are_those_that_are_listed():
+    for name in ("dice", "lmo"):
+        assert check_contents(DICE.parent / name, CONTENTS / f"{name}.txt") > 200
+
+
 def test_a_broken_list_of_digests_is_named(lmo, tmp_path):
     record = tmp_path / "lmo.fetched.json"
     record.write_text('{"a": 1}')
@@ -146,9 +201,9 @@ def test_the_command_shows_the_licence_and_asks(lmo, tmp_path, monkeypatch, caps
     assert main(["fetch", "lmo", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["folder"] == str(tmp_path / "lmo")
     assert main(["fetch", "lmo", "--overwrite", "--accept-licence"]) == 0
-    assert "as before" in capsys.readouterr().err
+    assert "as known" in capsys.readouterr().err
     assert main(["fetch", "dize"]) == 2
-    said = "no data set is called 'dize'. Did you mean 'dice'? Allowed: dice, lmo"
+    said = "no data set is called 'dize'. Did you mean 'dice'? Allowed: dice, icbin, lm"
     assert said in capsys.readouterr().err
 
 
@@ -156,7 +211,32 @@ def test_every_address_is_https_and_bounded():
     for data_set in DATA_SETS.values():
         for source, _ in data_set.archives:
             assert source.url.startswith("https://")
-            assert 0 < source.most_bytes < 1e9
+            assert 0 < (source.size or source.most_bytes) == source.most_bytes < 4e9
+            assert source.sha256 is None or re.fullmatch("[0-9a-f]{64}", source.sha256)
+
+
+def test_sets_of_bop_unpack_into_one_folder_and_own_up_to_unknown_licences(server, tmp_path):
+    for name in ("lm", "tless", "tudl", "icbin", "ycbv"):
+        of = DATA_SETS[name]
+        part = "test_primesense" if name == "tless" else "test"
+        files = (
+            {f"{name}/test_targets_bop19.json": "[]"},
+            {"models/obj_000001.ply": "ply"},
+            {f"{part}/000001/scene_gt.json": "{}"},
+        )
+        archives = []
+        for (source, into), content in zip(of.archives, files, strict=True):
+            path = f"/{source.url.rsplit('/', 1)[-1]}"
+            assert source.url.startswith(f"https://huggingface.co/datasets/bop-benchmark/{name}/")
+            server.files[path] = packed(content)
+            archives.append((Source(f"{server.url}{path}", 10_000), into))
+        folder = fetch(replace(of, archives=tuple(archives)), tmp_path).folder
+        assert names(folder) == ["models", part, "test_targets_bop19.json"]
+    assert DATA_SETS["tless"].licence == "CC BY 4.0"
+    assert DATA_SETS["icbin"].licence == (
+        "not known here; read https://huggingface.co/datasets/bop-benchmark/icbin and "
+        "bop.felk.cvut.cz/datasets first"
+    )
 
 
 def test_data_sets_lie_in_the_cache_unless_a_folder_is_named(tmp_path, monkeypatch):
@@ -267,7 +347,7 @@ def repository(parts):
 def served(server, data):
     server.files["/aa69c12b.zip"] = data
     source = Source(f"{server.url}/aa69c12b.zip", 100_000_000)
-    return DataSet("dice", "dice", "BSD-3-Clause", "others", ((source, ""),), dice.arrange_dice)
+    return replace(DATA_SETS["dice"], archives=((source, ""),))
 
 
 def test_another_number_of_photos_is_refused(server, tmp_path):
@@ -300,7 +380,7 @@ def test_the_photos_of_dice_come_out_of_their_records(server, tmp_path):
                 sides = f"{(x0 + x1) / 2:.6f} {(y0 + y1) / 2:.6f} {x1 - x0:.6f} {y1 - y0:.6f}"
                 lines.append(f"{int(label.category) - 1} {sides}\n")
             parts[part][sample.rgb.name] = (sample.rgb.read_bytes(), "".join(lines))
-    fetch(served(server, repository(parts)), tmp_path)
+    assert fetch(served(server, repository(parts)), tmp_path).checked == 250
     for name in ("train", "test", "dev", "style"):
         found, known = (
             json.loads((root / f"{name}.json").read_text()) for root in (tmp_path / "dice", DICE)
