@@ -49,7 +49,9 @@ PLAN = Plan(
     arms=(
         Arm("randomized", (RANDOMIZED,)),
         Arm("randomized + camera fit", (CAMERA,)),
-        Arm("+ transfer", (RANDOMIZED, "reinhard")),
+        Arm(
+            "+ transfer", (RANDOMIZED, "reinhard")
+        ),  # fixed before ladders chose one; kept, as it was run
         Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
         Arm("+ translated", (RANDOMIZED, TRANSLATED)),
         Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),

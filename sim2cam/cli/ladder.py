@@ -67,7 +67,8 @@ class Ladder:
         """Runs what is missing; writes and prints the scores of what is there."""
         from sim2cam.dataset.writer import write_json
         from sim2cam.models.named import check_operators
-        from sim2cam.pipeline.ladder import PAGE, RESULT, open_ladder
+        from sim2cam.pipeline.best_transfer import read_choice
+        from sim2cam.pipeline.ladder import CHOICE, PAGE, RESULT, open_ladder
         from sim2cam.pipeline.ladder_scores import ladder_facts, ladder_notes
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.rungs import chosen, fixed_twin, run_rungs, rungs
@@ -92,6 +93,9 @@ class Ladder:
             plan, known, asked, captures, self.out,
             workers=self.workers, minutes=self.minutes, progress=console.progress("trainings"),
         )  # fmt: skip
+        if (self.out / CHOICE).is_file():
+            notes = (*notes, read_choice(self.out / CHOICE).words())
+            console.say(notes[-1])
         facts = ladder_facts(plan, missing, captures, self.out, notes, workers=self.workers)
         write_json(self.out / RESULT, facts)
         title = f"What each part of the pipeline is worth: {recipe.name}"

@@ -18,6 +18,7 @@ from typing import Any, cast, get_args
 
 from sim2cam import images
 from sim2cam.adapt.card import images_record
+from sim2cam.adapt.choice import Choice
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
 from sim2cam.adapt.translator.config import TranslatorConfig
@@ -35,6 +36,7 @@ from sim2cam.models.prediction import AnyDetector, predict_dataset
 from sim2cam.models.training import WEIGHTS, train_detector
 from sim2cam.models.trust import with_trust
 from sim2cam.models.tuning import tuned
+from sim2cam.pipeline.best_transfer import best_transfer, read_choice
 from sim2cam.pipeline.cameras import recipe_around
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.generate import generate
@@ -51,12 +53,16 @@ REAL = "real"  # the labelled captures, among the names of data sets; ``real-25`
 TRANSLATED = "translated"  # by the default network; others have the names of their methods
 RETRANSLATED = "translated-1"  # by the default network, trained with the next seed
 PUBLISHED = get_args(ReferenceMethod)
+BEST = (
+    "best-transfer"  # translations by the plain transfer that comes nearest, chosen without a label
+)
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
 LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
 CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
 PREDICTIONS = "predictions"  # folder of a run's results
 RESULT, PAGE = "ladder.json", "ladder.html"
+CHOICE = "best-transfer.json"  # which one that is, and why
 
 TUNING_SHARE = 0.25
 """Of the steps of an arm that is fine-tuned: those that fine-tune it."""
@@ -69,7 +75,7 @@ _RUNS, _TRANSFERS, _CAMERA_FIT = "runs", "transfers", "camera-fit"
 _TRANSLATIONS = {TRANSLATED, RETRANSLATED, *METHODS, *PUBLISHED}
 _PARTS = {
     FIXED, RANDOMIZED, CAMERA, *_TRANSLATIONS, _RUNS, _TRANSFERS, _CAMERA_FIT, PREDICTIONS, _PLAN,
-    RESULT, PAGE,
+    RESULT, PAGE, CHOICE,
 }  # fmt: skip
 
 
@@ -169,16 +175,23 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
         Sim2CamError: a data set cannot be made.
     """
     names = {name for arm in plan.arms for name in arm.data}
-    translated = sorted(names & _TRANSLATIONS)
+    translated = names & _TRANSLATIONS
     if FIXED in names and plan.fixed is not None:
         _render(plan, plan.fixed, work / FIXED, workers)
-    if RANDOMIZED in names or translated:
+    if RANDOMIZED in names or translated or BEST in names:
         _render(plan, plan.recipe, work / RANDOMIZED, workers)
     if CAMERA in names:
         around = recipe_around(plan.recipe, captures.style, work / _CAMERA_FIT, plan.data_seed)
         _render(plan, around, work / CAMERA, workers)
-    kept = {name: _translate(plan, name, captures, work, workers) for name in translated}
-    return {
+    lacks = {}
+    if BEST in names:
+        choice = _best(plan, captures, work)
+        if choice.method is None:
+            lacks[BEST] = choice.words()
+        else:
+            translated |= {choice.method}
+    kept = {name: _translate(plan, name, captures, work, workers) for name in sorted(translated)}
+    return lacks | {
         name: f"the certificate rejected all {plan.pictures} translations"
         for name, count in kept.items()
         if not count
@@ -365,6 +378,17 @@ def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:
     )
 
 
+def _best(plan: Plan, captures: CaptureSets, work: Path) -> Choice:
+    return best_transfer(
+        work / CHOICE,
+        work / _TRANSFERS,
+        read_dataset(work / RANDOMIZED),
+        captures,
+        certification=Certification(load_recipe(plan.recipe).adapt.certificate),
+        seed=plan.data_seed,
+    )
+
+
 def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers: int) -> int:
     """Returns how many translations were kept."""
     run, sim = work / _TRANSFERS / name, read_dataset(work / RANDOMIZED)
@@ -433,6 +457,8 @@ def _data(name: str, piece: Piece, detector: AnyDetector | None = None) -> Datas
     if name == LABELLED:
         assert detector is not None  # nothing begins with it
         return labelled(_calibrated(_tuned(detector, piece), piece), piece.captures.style)
+    if name == BEST:
+        name = str(read_choice(piece.work / CHOICE).method)
     if not name.startswith(REAL):
         return read_dataset(piece.work / name)
     train = piece.captures.train

@@ -15,6 +15,7 @@ from sim2cam.dataset.captures import CaptureSets
 from sim2cam.errors import RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import Alignment
 from sim2cam.pipeline.ladder import (
+    BEST,
     CAMERA,
     FIXED,
     LABELLED,
@@ -34,7 +35,6 @@ from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
 
 PHOTOS = (5, 10, 25, 50, 100, 200)
 """Numbers of labelled photos that arms with few of them train on."""
-CHEAP = "reinhard"  # the transfer of the core ladder
 
 _NOT_ASKED = "not asked for; --arms names it"
 _NOT_DONE = "no training is done yet; the same command with --resume goes on"
@@ -84,13 +84,9 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
             Arm("randomized + camera fit", (CAMERA,)),
             no_camera if style < LEAST_CAPTURES else "",
         ),
+        Rung(BEST, (_CORE,), Arm("+ best transfer", (RANDOMIZED, BEST)), no_look),
         *(
-            Rung(
-                name,
-                (_CORE, _TRANSFERS) if name == CHEAP else (_TRANSFERS,),
-                Arm(f"+ {name}", (RANDOMIZED, name)),
-                no_look,
-            )
+            Rung(name, (_TRANSFERS,), Arm(f"+ {name}", (RANDOMIZED, name)), no_look)
             for name in METHODS
         ),
         Rung(

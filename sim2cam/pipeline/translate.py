@@ -182,7 +182,7 @@ def train_network(
         )
     check_judges(certification.judges)
     how: dict[str, Any] = {
-        "jury": replace(_jury(certification, device), perception=perception),
+        "jury": replace(jury_of(certification, device), perception=perception),
         "resume": resume,
         "device": device,
         "progress": progress,
@@ -299,7 +299,7 @@ def translate_shard(unit: Unit) -> int:
 
 def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewSample]:
     transfer = _transfer(unit.run, unit.device)
-    jury = _jury(unit.certification, unit.device)
+    jury = jury_of(unit.certification, unit.device)
     made = translate_all(transfer, unit.pictures, unit.seed, "adapt", jury)
     for (index, _, sample), translated in zip(unit.pictures, made, strict=True):
         certificates.append(asdict(translated.certificate))
@@ -320,7 +320,12 @@ def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewS
         )
 
 
-def _jury(certification: Certification, device: str) -> Jury:
+def jury_of(certification: Certification, device: str) -> Jury:
+    """Returns what translations are judged by.
+
+    Raises:
+        CheckpointError: a judge's weights are broken.
+    """
     judges = load_judges(certification.judges, device)
     return Jury(certification.limits, judges, _judge_digests(certification))
 

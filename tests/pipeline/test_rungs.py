@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from sim2cam.adapt.store import METHODS
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.errors import RecipeError
+from sim2cam.pipeline import best_transfer
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.rungs import fixed_twin, rungs
 
@@ -26,6 +28,19 @@ channels = []
 steps = 2
 batch = 2
 crop_px = 64
+"""
+
+
+LENIENT = """
+displacement_px = 255
+correlation = -1
+outline_recall = 0
+colour_shift = 255
+added_levels = 255
+lost_levels = 255
+grid_levels = 255
+seam_levels = 255
+clipped_share = 1
 """
 
 
@@ -114,6 +129,46 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
     assert "plan.json: config was {" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_the_best_transfer_is_chosen_once_by_looks_and_said(
+    recipe, photos, tmp_path, capsys, monkeypatch
+):
+    out = tmp_path / "run"
+    few = ("--arms", "randomized,best-transfer", "--pictures", "10")
+    recipe.write_text(f"{RECIPE}[adapt.certificate]\n{LENIENT}")
+    assert ladder(recipe, photos, out, *few) == 0
+    said = capsys.readouterr()
+    choice = json.loads((out / "best-transfer.json").read_text())
+    assert choice["part"] == "style"  # 4 development photos are too few
+    assert [one["method"] for one in choice["tried"]] == list(METHODS)
+    near = {
+        one["method"]: one["distance"] for one in choice["tried"] if one["distance"] is not None
+    }
+    best = min(near, key=near.get)
+    assert f"The best transfer is {best}: its translations of 10 renders look most like" in said.err
+    assert re.search(r"\n\+ best transfer +0\.\d{3}", said.out)
+    facts = json.loads((out / "predictions" / "best-transfer-0.json").read_text())
+    assert [part["name"] for part in facts["data"]] == ["randomized", best]
+    assert "The best transfer is" in json.loads((out / "ladder.json").read_text())["notes"][-1]
+
+    monkeypatch.setattr(best_transfer, "choose_transfer", lambda *_, **__: pytest.fail("again"))
+    assert ladder(recipe, photos, out, *few, "--resume") == 0
+    (out / "best-transfer.json").write_text("{}")
+    assert ladder(recipe, photos, out, *few, "--resume") == 1
+    assert (
+        "best-transfer.json: part is missing. Remove it to choose again." in capsys.readouterr().err
+    )
+
+
+def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert ladder(recipe, photos, out, "--arms", "randomized,best-transfer") == 0
+    assert re.search(
+        r"\+ best transfer +not run: no transfer is chosen: none keeps half of the",
+        capsys.readouterr().out,
+    )
+
+
 BAD = [
     (["--seeds", "0"], "--seeds must be 1 or more, not 0"),
     (["--pictures", "0"], "--pictures must be 1 or more, not 0"),
@@ -163,7 +218,11 @@ def test_what_captures_lack_is_the_reason(coco):
     bare = lacks(CaptureSets(photos.take(3), photos))
     assert not bare["camera"]
     assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
-    assert bare["sliced"] == bare["translated"] == "3 style photos; a transfer needs at least 20"
+    assert (
+        bare["best-transfer"]
+        == bare["translated"]
+        == "3 style photos; a transfer needs at least 20"
+    )
     assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["tuned-5"]
     assert bare["real"] == "no labelled photos to train on: no part train with labels"
     assert not bare["randomized"]
