@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
 import yaml
 
 from sim2cam import images
@@ -29,6 +30,7 @@ from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError, UsageError
 from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.masks import RunLengths
 
 FILE = "data.yaml"
 _PARTS = ("train", "val", "test")
@@ -125,7 +127,8 @@ def is_yolo(path: Path) -> bool:
 def read_yolo(path: Path, origin: Origin) -> dict[str, Dataset]:
     """Returns the parts that ``data.yaml`` of a folder names: ``train``, ``val``, ``test``.
 
-    Outlines (lines of more than four coordinates) become their boxes. Labels lie where Ultralytics
+    Outlines (lines of more than four coordinates) become masks, also where they have four corners, as
+    turned boxes have. Labels lie where Ultralytics
     looks for them: in the picture's folder, with the last ``images`` on the way as ``labels``. A
     picture without a file of labels shows no object; where no picture of a part has one, it was
     never labelled.
@@ -228,15 +231,29 @@ def _objects(
     lines = read_text(path, _MOST_BYTES, "file of labels").splitlines()
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            category, box = _line(path, number, line, categories)
+            category, box, outline = _line(path, number, line, categories)
             x0, y0, x1, y1 = box
             box_px = x0 * width, y0 * height, x1 * width, y1 * height
             area = (box_px[2] - box_px[0]) * (box_px[3] - box_px[1])
-            yield ObjectLabel(category, box_px, area)
+            mask = _mask(outline, width, height)
+            if mask is not None:
+                area = float(mask.mask().sum())
+            yield ObjectLabel(category, box_px, area, mask=mask)
 
 
-def _line(path: Path, number: int, line: str, categories: tuple[str, ...]) -> tuple[str, Box]:
-    """Returns the category of a line and its box over the picture's sides."""
+def _mask(outline: Sequence[float], width: int, height: int) -> RunLengths | None:
+    """Returns the pixels inside an outline; None where there are none, or no outline."""
+    if not outline:
+        return None
+    corners = np.reshape(outline, (-1, 2)).clip(0, 1) * (width, height)
+    mask = RunLengths.of_polygons([corners.ravel().tolist()], (height, width))
+    return mask if mask.mask().any() else None
+
+
+def _line(
+    path: Path, number: int, line: str, categories: tuple[str, ...]
+) -> tuple[str, Box, Sequence[float]]:
+    """Returns the category of a line, its box and its outline, if it has one, over the picture's sides."""
     place = f"line {number}"
     try:
         first, *numbers = [float(word) for word in line.split()]
@@ -260,7 +277,7 @@ def _line(path: Path, number: int, line: str, categories: tuple[str, ...]) -> tu
             f"{place}: the box from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) does not lie in the picture, "
             f"0 to 1 both ways, or is empty. {_CURE}",
         )
-    return categories[int(first)], box
+    return categories[int(first)], box, numbers if len(numbers) > 4 else ()
 
 
 def _box(numbers: list[float]) -> Box | None:

@@ -14,6 +14,7 @@ from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.yolo import read_yolo
+from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError, UsageError
 from sim2cam.images import encode_png, write_bytes
 
@@ -111,12 +112,45 @@ def written(folder, labels="0 0.5 0.5 0.25 0.5\n", **changes):
     return folder
 
 
-def test_an_outline_becomes_its_box(tmp_path):
-    root = written(tmp_path, "1 0.1 0.5 0.3 0.2 0.2 0.9\n\n", val=None)
-    (label,) = read_captures(root).samples[0].objects
+def test_an_outline_becomes_its_box_and_its_mask(tmp_path):
+    root = written(tmp_path, "1 0.1 0.5 0.3 0.2 0.2 0.9\n\n0 0.5 0.5 0.25 0.5\n", val=None)
+    label, box = read_captures(root).samples[0].objects
     assert label.category == "disc"
     assert label.box_xyxy == pytest.approx((4, 4, 12, 18))
-    assert label.area_px == pytest.approx(8 * 14)
+    corners = np.array([[4, 10], [12, 4], [8, 18]])
+    y, x = np.mgrid[:20, :40] + 0.5
+    inside = np.ones((20, 40), bool)
+    for one, other in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        inside &= (other - one)[0] * (y - one[1]) >= (other - one)[1] * (x - one[0])
+    mask = label.mask.mask()
+    assert (mask != inside).sum() <= 6  # at the edge
+    assert label.area_px == mask.sum()
+    assert (box.mask, box.area_px) == (None, 100)
+
+
+def test_exported_outlines_are_read_as_the_masks_that_they_are_of(exported):
+    root, parts = exported("yolo-seg")
+    back = read_yolo(root, "sim")
+    for name, part in parts.items():
+        for sample, original in zip(back[name].samples, part.samples, strict=True):
+            for found, mask in zip(seen_masks(sample), seen_masks(original), strict=True):
+                assert (found & mask).sum() / (found | mask).sum() > 0.8
+                assert not found[~mask].any()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 0.5 0.5 0.5001 0.5 0.5 0.5001",  # thinner than a pixel
+        "0 -0.0005 0.1 0.5 -0.0005 1.0005 0.5 0.5 1.0005",  # over the edge by rounding
+        "0 " + "0.1 0.1 0.9 0.9 " * 4 + "0.1 0.9",  # goes back and forth
+    ],
+)
+def test_odd_outlines_make_no_broken_masks(tmp_path, line):
+    (label,) = read_captures(written(tmp_path, f"{line}\n", val=None)).samples[0].objects
+    assert label.mask is None or label.mask.is_whole()
+    assert (label.mask is None) == line.startswith("0 0.5 ")
+    assert label.area_px > 0
 
 
 def test_a_picture_without_a_file_shows_nothing_and_a_part_without_any_is_unlabelled(tmp_path):
@@ -234,6 +268,21 @@ BAD = {
     "an empty box": (
         {"labels": "0 0.5 0.5 0 0.2"},
         "labels/train/a.txt: line 1: the box from (0.5, 0.4) to (0.5, 0.6) does not lie in the "
+        "picture, 0 to 1 both ways, or is empty. ",
+    ),
+    "an outline with an odd number of numbers": (
+        {"labels": "0 0.1 0.1 0.9 0.1 0.5 0.9 0.3"},
+        "labels/train/a.txt: line 1: 7 numbers after the class. A box has 4, an outline 6 or more "
+        "and as many x as y. ",
+    ),
+    "an outline in pixels": (
+        {"labels": "0 1 1 30 1 15 18"},
+        "labels/train/a.txt: line 1: the box from (1, 1) to (30, 18) does not lie in the picture, 0 "
+        "to 1 both ways, or is empty. ",
+    ),
+    "an outline without end": (
+        {"labels": "0 0.1 0.1 inf 0.1 0.5 0.9"},
+        "labels/train/a.txt: line 1: the box from (nan, nan) to (nan, nan) does not lie in the "
         "picture, 0 to 1 both ways, or is empty. ",
     ),
     "a huge file": (
