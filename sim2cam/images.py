@@ -289,6 +289,21 @@ def read_16bit(path: Path, *, planes: int = 1) -> NDArray[np.uint16]:
     return np.asarray(pixels if planes == 1 else pixels[..., ::-1], dtype=np.uint16)
 
 
+def read_numbers(path: Path) -> NDArray[np.uint8]:
+    """Returns the numbers (height, width) of the pixels of a picture with a palette, or of a grey one.
+
+    Raises:
+        InputError: the file is missing, truncated or no such picture.
+    """
+    with _open(path) as image:
+        if image.mode not in ("P", "L"):
+            raise InputError(path, f"expected a picture with a palette, found mode {image.mode}.")
+        try:
+            return np.asarray(image, np.uint8)
+        except _BROKEN as error:
+            raise _not_whole(path, error) from error
+
+
 def read_radiance(path: Path) -> NDArray[np.float32]:
     """Returns linear RGB float32 (height, width, 3): of a Radiance .hdr file, or of an ordinary one.
 

@@ -52,6 +52,10 @@ class RunLengths:
         counts: bytes = coco_mask.merge(coco_mask.frPyObjects(polygons, *size))["counts"]
         return cls(size, counts.decode("ascii"))
 
+    def area_px(self) -> int:
+        """Returns how many pixels it has, without unpacking it."""
+        return int(coco_mask.area(self.to_coco()))
+
     def is_whole(self) -> bool:
         """Returns whether the runs fill a mask of this size, without unpacking it."""
         steps = np.frombuffer(self.counts.encode(), np.uint8).astype(np.int64) - ord("0")

@@ -25,6 +25,7 @@ def test_a_mask_comes_back(name):
     lengths = RunLengths.of(mask)
     assert lengths.size == mask.shape
     assert np.array_equal(lengths.mask(), mask)
+    assert lengths.area_px() == mask.sum()
 
 
 @pytest.mark.parametrize("name", MASKS)
@@ -67,6 +68,7 @@ def test_runs_may_be_counted_out(name):
     lengths = RunLengths.of_runs(runs, mask.shape)
     assert lengths.is_whole()
     assert np.array_equal(lengths.mask(), mask)
+    assert lengths.area_px() == mask.sum()
 
 
 def test_overlaps_are_those_of_the_pixels():

@@ -7,10 +7,13 @@ to x1, goes from x0 + 1 to x1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
+
+import numpy as np
 
 from sim2cam import images
 from sim2cam.dataset.formats.pictures import (
@@ -24,11 +27,16 @@ from sim2cam.dataset.parsing import read_text, stays_inside
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.masks import RunLengths
 
 ANNOTATIONS, PICTURES, LISTS = "Annotations", "JPEGImages", "ImageSets/Main"
+MASKS = "SegmentationObject"
+"""Folder of pictures whose pixels have the number of their object in the XML file, from 1; 0 beside them."""
 WHOLE = "train"
 _BOTH = "trainval"
 _SAYS = ("-1", "0", "1")  # of a picture: a category is not in it, only in a difficult way, or is
+_VOID = 255  # of the rims of objects, of which nobody says whose they are
+_WITHIN = 0.5  # share of a mask that lies in its object's box, or it is another's
 _MOST_BYTES = 4_000_000
 _CURE = "Correct the file."
 
@@ -85,7 +93,8 @@ def read_voc(root: Path, origin: Origin) -> dict[str, Dataset]:
     """Returns the parts of a folder in VOC's layout, or with XML files beside their pictures.
 
     What is ``difficult`` is taken for a group: neither trained on nor scored. Categories are those
-    that occur, sorted.
+    that occur, sorted. Pictures in ``SegmentationObject/`` are masks of the objects; those that it does not
+    have are of photos whose objects have none.
 
     Raises:
         InputError: a file is missing, broken or contradicts itself, or lies outside the folder.
@@ -153,7 +162,44 @@ def _sample(path: Path, pictures: Path, root: Path, origin: Origin) -> Sample:
         _label(path, number, entry, width, height)
         for number, entry in enumerate(tree.findall("object"))
     )
+    masks = root / MASKS / f"{path.stem}.png"
+    if masks.is_file():
+        objects = tuple(_masked(masks, objects, (height, width)))
     return Sample(picture.relative_to(root).as_posix(), picture, width, height, objects, origin)
+
+
+def _masked(
+    path: Path, objects: Sequence[ObjectLabel], size: tuple[int, int]
+) -> Iterator[ObjectLabel]:
+    """Yields objects with the masks of a picture; without one where it shows nothing of them."""
+    numbers = images.read_numbers(path)
+    if numbers.shape != size:
+        found = f"{numbers.shape[1]}x{numbers.shape[0]}"
+        raise InputError(
+            path,
+            f"is {found} pixels, not {size[1]}x{size[0]} as its photo. Copy the data set again.",
+        )
+    strangers = sorted({*np.unique(numbers).tolist()} - {0, _VOID, *range(1, len(objects) + 1)})
+    if strangers:
+        raise InputError(
+            path,
+            f"shows object {strangers[0]}, but its XML file has {len(objects)}. They are of different "
+            "versions.",
+        )
+    for number, label in enumerate(objects, 1):
+        mask = numbers == number
+        area = int(mask.sum())
+        if not area:
+            yield label
+            continue
+        x0, y0, x1, y1 = (max(0, round(side)) for side in label.box_xyxy)
+        if mask[y0:y1, x0:x1].sum() < _WITHIN * area:
+            raise InputError(
+                path,
+                f"object {number} ({label.category}) lies mostly outside its box in the XML file. They are "
+                "of different versions.",
+            )
+        yield replace(label, mask=RunLengths.of(mask), area_px=float(area))
 
 
 def _parse(path: Path) -> ElementTree.Element:

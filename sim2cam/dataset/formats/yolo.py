@@ -237,7 +237,7 @@ def _objects(
             area = (box_px[2] - box_px[0]) * (box_px[3] - box_px[1])
             mask = _mask(outline, width, height)
             if mask is not None:
-                area = float(mask.mask().sum())
+                area = float(mask.area_px())
             yield ObjectLabel(category, box_px, area, mask=mask)
 
 
@@ -247,7 +247,7 @@ def _mask(outline: Sequence[float], width: int, height: int) -> RunLengths | Non
         return None
     corners = np.reshape(outline, (-1, 2)).clip(0, 1) * (width, height)
     mask = RunLengths.of_polygons([corners.ravel().tolist()], (height, width))
-    return mask if mask.mask().any() else None
+    return mask if mask.area_px() else None
 
 
 def _line(

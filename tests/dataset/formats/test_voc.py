@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from defusedxml.ElementTree import parse
+from PIL import Image
 
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.formats.export import export
@@ -151,3 +152,82 @@ def test_a_list_may_not_lead_outside(exported):
     with pytest.raises(InputError) as caught:
         read_captures(root)
     assert str(caught.value) == f"{root}: '../../secret' lies outside this folder. {CURE}"
+
+
+def with_masks(folder, numbers, mode="P"):
+    """A photo of two discs in VOC's layout, and a picture of which pixel is whose."""
+    second = OBJECT.replace(">3<", ">21<").replace(">12.5<", ">30<")
+    write_bytes(folder / "JPEGImages/a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
+    (folder / "Annotations").mkdir()
+    (folder / "Annotations/a.xml").write_text(annotation(objects=OBJECT + second))
+    (folder / "SegmentationObject").mkdir()
+    picture = Image.fromarray(numbers).convert("RGB") if mode == "RGB" else Image.fromarray(numbers)
+    if mode == "P":
+        picture.putpalette(
+            np.random.default_rng(0).integers(0, 255, 768).astype(np.uint8).tobytes()
+        )
+    picture.save(folder / "SegmentationObject/a.png")
+    return folder
+
+
+def numbered(**blocks):
+    """Pixels with a number in a block of rows and columns, as ``_1=(4, 8, 2, 12)``."""
+    numbers = np.zeros((20, 40), np.uint8)
+    for name, (top, bottom, left, right) in blocks.items():
+        numbers[top:bottom, left:right] = int(name[1:])
+    return numbers
+
+
+@pytest.mark.parametrize("mode", ["P", "L"])
+def test_masks_are_those_of_the_objects_in_their_order(tmp_path, mode):
+    root = with_masks(tmp_path, numbered(_255=(3, 9, 1, 14), _1=(4, 8, 2, 12)), mode)
+    first, second = read_captures(root).samples[0].objects
+    assert (first.mask.mask() == (numbered(_1=(4, 8, 2, 12)) == 1)).all()
+    assert first.area_px == 40
+    assert second.mask is None
+    assert second.area_px == 10 * 4
+
+
+def test_photos_without_a_picture_of_masks_have_none(tmp_path):
+    root = with_masks(tmp_path, numbered(_1=(4, 8, 2, 12)))
+    (root / "SegmentationObject/a.png").rename(root / "SegmentationObject/b.png")
+    assert [label.mask for label in read_captures(root).samples[0].objects] == [None, None]
+
+
+BAD_MASKS = {
+    "another size": (
+        np.zeros((20, 41), np.uint8),
+        "P",
+        "is 41x20 pixels, not 40x20 as its photo. Copy the data set again.",
+    ),
+    "an object too many": (
+        numbered(_3=(4, 8, 2, 12)),
+        "P",
+        "shows object 3, but its XML file has 2. They are of different versions.",
+    ),
+    "another order": (
+        numbered(_2=(4, 8, 2, 12)),
+        "P",
+        "object 2 (disc) lies mostly outside its box in the XML file. They are of different versions.",
+    ),
+    "colours": (
+        numbered(_1=(4, 8, 2, 12)),
+        "RGB",
+        "expected a picture with a palette, found mode RGB.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("numbers", "mode", "problem"), BAD_MASKS.values(), ids=BAD_MASKS)
+def test_bad_pictures_of_masks_are_answered_exactly(tmp_path, numbers, mode, problem):
+    with pytest.raises(InputError) as caught:
+        read_captures(with_masks(tmp_path, numbers, mode))
+    assert str(caught.value) == f"{tmp_path}/SegmentationObject/a.png: {problem}"
+
+
+def test_a_picture_of_masks_that_is_cut_off_is_told(tmp_path):
+    root = with_masks(tmp_path, np.random.default_rng(0).integers(0, 3, (20, 40), np.uint8))
+    path = root / "SegmentationObject/a.png"
+    path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(InputError, match=r"SegmentationObject/a\.png"):
+        read_captures(root)
