@@ -49,9 +49,7 @@ PLAN = Plan(
     arms=(
         Arm("randomized", (RANDOMIZED,)),
         Arm("randomized + camera fit", (CAMERA,)),
-        Arm(
-            "+ transfer", (RANDOMIZED, "reinhard")
-        ),  # fixed before ladders chose one; kept, as it was run
+        Arm("+ transfer", (RANDOMIZED, "reinhard")),  # as it was run, before ladders chose one
         Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
         Arm("+ translated", (RANDOMIZED, TRANSLATED)),
         Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),

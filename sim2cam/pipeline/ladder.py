@@ -53,9 +53,7 @@ REAL = "real"  # the labelled captures, among the names of data sets; ``real-25`
 TRANSLATED = "translated"  # by the default network; others have the names of their methods
 RETRANSLATED = "translated-1"  # by the default network, trained with the next seed
 PUBLISHED = get_args(ReferenceMethod)
-BEST = (
-    "best-transfer"  # translations by the plain transfer that comes nearest, chosen without a label
-)
+BEST = "best-transfer"  # by the plain transfer that comes nearest, whose pictures these are
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
 LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
@@ -175,10 +173,10 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
         Sim2CamError: a data set cannot be made.
     """
     names = {name for arm in plan.arms for name in arm.data}
-    translated = names & _TRANSLATIONS
+    methods = {name: name for name in names & _TRANSLATIONS}
     if FIXED in names and plan.fixed is not None:
         _render(plan, plan.fixed, work / FIXED, workers)
-    if RANDOMIZED in names or translated or BEST in names:
+    if methods or names & {RANDOMIZED, BEST}:
         _render(plan, plan.recipe, work / RANDOMIZED, workers)
     if CAMERA in names:
         around = recipe_around(plan.recipe, captures.style, work / _CAMERA_FIT, plan.data_seed)
@@ -189,12 +187,15 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
         if choice.method is None:
             lacks[BEST] = choice.words()
         else:
-            translated |= {choice.method}
-    kept = {name: _translate(plan, name, captures, work, workers) for name in sorted(translated)}
+            methods[BEST] = choice.method
+    kept = {
+        method: _translate(plan, method, captures, work, workers)
+        for method in sorted(set(methods.values()))
+    }
     return lacks | {
         name: f"the certificate rejected all {plan.pictures} translations"
-        for name, count in kept.items()
-        if not count
+        for name, method in methods.items()
+        if not kept[method]
     }
 
 

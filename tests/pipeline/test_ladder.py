@@ -9,6 +9,7 @@ import pytest
 from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.adapt.calibrate.jpeg import jpeg_quality
+from sim2cam.adapt.choice import Choice, Tried
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import ObjectLabel
@@ -185,6 +186,20 @@ def test_a_data_set_of_which_nothing_is_kept_says_so(work, captures, monkeypatch
     assert ladder.prepare_data(PLAN, captures, work, workers=1) == {
         "reinhard": "the certificate rejected all 4 translations"
     }
+
+
+def test_of_the_best_transfer_too(work, captures, monkeypatch):
+    nearest = Choice("style", 24, 40, (Tried("mkl", 40, 0.5), Tried("style", 40, 0.7)))
+    translated = []
+    monkeypatch.setattr(ladder, "best_transfer", lambda *_, **__: nearest)
+    monkeypatch.setattr(ladder, "_translate", lambda _, name, *__: translated.append(name))
+    plan = replace(PLAN, arms=(*PLAN.arms, Arm("+ best", ("randomized", "best-transfer"))))
+    reason = "the certificate rejected all 4 translations"
+    assert ladder.prepare_data(plan, captures, work, workers=1) == {
+        "reinhard": reason,
+        "best-transfer": reason,
+    }
+    assert translated == ["mkl", "reinhard"]
 
 
 def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
