@@ -68,7 +68,7 @@ def main(arguments: Arguments) -> None:
     rows = [_row("photos of dice, development", familiar, familiar)]
     for name, pictures in _others(arguments, dev):
         seen = [(limit, look(detector, rgb).strangeness) for rgb in pictures]
-        rows.append(_row(name, [(l, s) for l, s in seen if s is not None], familiar))
+        rows.append(_row(name, [(of, one) for of, one in seen if one is not None], familiar))
         print(rows[-1], flush=True)
     facts = {
         "environment": environment_facts(None, 1),
@@ -111,7 +111,10 @@ def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]
         )
         yield f"renders of {name}", _read(rendered, count)
         if name == "dice":
-            yield "dice before the stand-in camera", _read(read_captures(SHIPPED / "standin" / "test.json"), count)
+            yield (
+                "dice before the stand-in camera",
+                _read(read_captures(SHIPPED / "standin" / "test.json"), count),
+            )
     photos = _read(dev, count)
     yield "photos of dice, in negative", [255 - rgb for rgb in photos]
     yield "photos of dice, 6 stops darker", [(rgb // 64).astype(np.uint8) for rgb in photos]
