@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -34,9 +33,9 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, RunawayError
 from sim2cam.training.checkpoint import (
     Checkpoint,
+    kept,
     optimizer_tensors,
     restore_optimizer,
-    save_checkpoint,
 )
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import mean_over_all
@@ -46,7 +45,7 @@ from sim2cam.training.weights import write_whole
 MIN_CAPTURES = 20
 LINE_STEPS = 10
 
-_CHOSEN = "chosen"  # group of a checkpoint's tensors
+_CHOSEN, _PENDING = "chosen", "record"  # groups of a checkpoint's tensors
 _QUIET = 4  # a training is not warned of in its first part of so many,
 _RECENT = 10  # and by its last part of so many
 
@@ -152,39 +151,41 @@ def play(
     """
     step, standings = 0, _Standings(contest, game)
     identity = {**identity, **standings.identity}
+    record = Record(run_dir, cure)
     if checkpoint := open_run(run_dir, identity, TranslatorProgress, resume=resume):
         step = checkpoint.step
         groups = _grouped(checkpoint.tensors)
         standings.restore(checkpoint.facts, groups.pop(_CHOSEN, {}))
+        record.resume(groups.pop(_PENDING, {}))
         game.restore(groups)
     lines = list(read_metrics(run_dir)) if is_first() else []
-    record = Record(run_dir, cure)
     show = functools.partial(
         _show, game, run_dir, contest, moments(steps, MOST_CANDIDATES, LINE_STEPS)
     )
     if step == 0:
         show(0)
-    saved_at = time.monotonic()
-    while step < steps:
-        record.add(mean_over_all(game.play(step)))
-        step += 1
-        if step % LINE_STEPS and step < steps:
-            continue
-        scalars, step_s = _means(record, step, game, run_dir)
-        if not is_first():
-            continue
-        line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
-        lines.append(replace(line, warnings=standings.warnings([*lines, line])))
-        record.write(lines[-1])
-        show(step)
-        if step == steps or time.monotonic() - saved_at >= checkpoint_s:
-            tensors = _flat(game.state() | {_CHOSEN: standings.chosen})
-            save_checkpoint(
-                run_dir / CHECKPOINT, Checkpoint(step, identity, tensors, standings.facts)
-            )
-            saved_at = time.monotonic()
-        if progress is not None:
-            progress(lines[-1])
+
+    def state() -> Checkpoint:
+        groups = game.state() | {_CHOSEN: standings.chosen, _PENDING: record.pending}
+        return Checkpoint(step, identity, _flat(groups), standings.facts)
+
+    with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
+        while step < steps:
+            record.add(mean_over_all(game.play(step)))
+            step += 1
+            is_line = step % LINE_STEPS == 0 or step == steps
+            if is_line:
+                scalars, step_s = _means(record, step, game, run_dir)
+            if not is_first():
+                continue
+            if is_line:
+                line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
+                lines.append(replace(line, warnings=standings.warnings([*lines, line])))
+                record.write(lines[-1])
+                show(step)
+            keeper.take(state, is_last=step == steps)
+            if is_line and progress is not None:
+                progress(lines[-1])
     return standings.end(lines, steps)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -59,9 +58,9 @@ from sim2cam.models.tuning import ap50_on
 from sim2cam.seeds import integer_seed
 from sim2cam.training.checkpoint import (
     Checkpoint,
+    kept,
     optimizer_tensors,
     restore_optimizer,
-    save_checkpoint,
 )
 from sim2cam.training.device import autocast, full_memory_told
 from sim2cam.training.ema import WeightAverage
@@ -171,8 +170,9 @@ def _train(
     """Trains to the last step and, in the first process, writes what came of it."""
     config, identity = lesson.config, lesson.identity()
     run = (_NamedRun if config.is_named else _OwnRun)(lesson, place)
+    record = Record(run_dir, "Lower learning_rate")
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
-        run.restore(checkpoint)
+        record.resume(run.restore(checkpoint))
     card = lesson.card()
     batches, views = (
         batch_maker(lesson.parts, card.categories, lesson.tasks, config, lesson.backdrops),
@@ -184,23 +184,22 @@ def _train(
         return batches.make(step), views.make(step) if views and joins else None
 
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
-    record = Record(run_dir, "Lower learning_rate")
-    saved_at = time.monotonic()
-    for batch, seen in made_ahead(make, run.steps_left, threads):
-        record.add(mean_over_all(run.train_step(batch, seen)))
-        run.look(card)
-        if run.step % line_steps == 0 or run.is_done:
-            losses, step_s = record.take_means(run.step)
-            line = TrainProgress(run.step, config.steps, losses, run.learning_rate, step_s)
+    with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
+        for batch, seen in made_ahead(make, run.steps_left, threads):
+            record.add(mean_over_all(run.train_step(batch, seen)))
+            run.look(card)
+            line = None
+            if run.step % line_steps == 0 or run.is_done:
+                losses, step_s = record.take_means(run.step)
+                line = TrainProgress(run.step, config.steps, losses, run.learning_rate, step_s)
             if is_first():
-                record.write(line)
-                if run.is_done or time.monotonic() - saved_at >= checkpoint_s:
-                    save_checkpoint(run_dir / CHECKPOINT, run.checkpoint(identity))
-                    saved_at = time.monotonic()
-                if progress is not None:
+                if line is not None:
+                    record.write(line)
+                keeper.take(lambda: run.checkpoint(identity, record.pending), is_last=run.is_done)
+                if line is not None and progress is not None:
                     progress(line)
-        if run.is_done:
-            break
+            if run.is_done:
+                break
     card = replace(card, steps=run.best_step, looks=tuple(run.looks.looks))
     weights = run.weights(views)
     if is_first():
@@ -297,13 +296,14 @@ class _Run(ABC, Generic[Network]):
         """The step after which the weights were those that are returned."""
         return self.looks.best_step if self.looks.looks else self.step
 
-    def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
-        """Returns all that the next step depends on."""
+    def checkpoint(self, identity: Mapping[str, Any], pending: Mapping[str, Tensor]) -> Checkpoint:
+        """Returns all that the next step depends on, and what is ``pending`` in the record."""
         groups = {
             "network": self.network.state_dict(),
             "average": self.average.state,
             "optimizer": optimizer_tensors(self.network, self.optimizer),
             "best": self.looks.best,
+            "record": pending,
         }
         if self._critic is not None:
             groups["critic"] = self._critic.state_dict()
@@ -314,8 +314,8 @@ class _Run(ABC, Generic[Network]):
         facts = {"looks": self.looks.looks} if self.looks.looks else {}
         return Checkpoint(self.step, identity, tensors, facts)
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Becomes the training that the checkpoint was taken of."""
+    def restore(self, checkpoint: Checkpoint) -> Mapping[str, Tensor]:
+        """Becomes the training that the checkpoint was taken of, and returns what was pending."""
         groups: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for key, value in checkpoint.tensors.items():
             group, _, name = key.partition(":")
@@ -329,6 +329,7 @@ class _Run(ABC, Generic[Network]):
         best = {name: value.to(self._device) for name, value in groups["best"].items()}
         self.looks = Looks(self._config.patience, checkpoint.facts.get("looks", ()), best)
         self.step = checkpoint.step
+        return groups["record"]
 
     def _pixels(self, rgb: NDArray[np.uint8]) -> Tensor:
         return torch.from_numpy(rgb).to(self._device).permute(0, 3, 1, 2)

@@ -113,15 +113,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 @contextmanager
 def _interrupts_kept() -> Iterator[None]:
-    """Raises KeyboardInterrupt in place of the error that an interrupt became on its way.
+    """Raises KeyboardInterrupt when asked to end, also in place of the error that it became on its way.
 
     C code that calls Python, as ctypes does for each argument of OpenGL's functions, may report
-    whatever that raised as an error of its own.
+    whatever that raised as an error of its own. Clusters and containers ask by SIGTERM.
     """
-    ours = threading.current_thread() is threading.main_thread()  # others may set no handler
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if threading.current_thread() is not threading.main_thread():  # others may set no handler
         yield
         return
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    ours = {
+        number: handler for number, handler in usual.items() if signal.getsignal(number) is handler
+    }
     interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -129,7 +132,8 @@ def _interrupts_kept() -> Iterator[None]:
         interrupted = True
         signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, interrupt)
+    for number in ours:
+        signal.signal(number, interrupt)
     try:
         yield
     except Exception as error:
@@ -137,7 +141,8 @@ def _interrupts_kept() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, handler in ours.items():
+            signal.signal(number, handler)
 
 
 def _check_repeats(given: list[str]) -> None:

@@ -7,8 +7,10 @@ replaced in one step and never belong to two moments.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from sim2cam.errors import CheckpointError
+from sim2cam.errors import CheckpointError, OutputError, RunawayError
 from sim2cam.training.weights import write_whole
 
 _TEXT = "state"
+_KEPT_S = 1.0  # between copies of the state, which cost a step of a large network a hundredth
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Checkpoint:
     Attributes:
         step: how many steps are done.
         identity: all that decides the training's result, by name; only an equal one goes on.
-        tensors: weights, averages and moments by name, on the CPU.
+        tensors: weights, averages and moments by name.
         facts: what else the training goes on from, as JSON values.
     """
 
@@ -38,6 +41,70 @@ class Checkpoint:
     identity: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Keeper:
+    """Keeps the last whole state of a training, and writes it now and then.
+
+    Args:
+        path: of the checkpoint.
+        every_s: seconds between those that are written.
+    """
+
+    def __init__(self, path: Path, every_s: float) -> None:
+        self._path, self._every_s = path, every_s
+        self._kept: Checkpoint | None = None
+        self._kept_at = self._written_at = time.monotonic()
+
+    def take(self, state: Callable[[], Checkpoint], *, is_last: bool) -> None:
+        """Takes in what a training is after a step, which the next one may change in its place.
+
+        Raises:
+            OutputError: it is time to write it, and the folder cannot be written or the disk is full.
+        """
+        now = time.monotonic()
+        if not is_last and now - self._kept_at < min(_KEPT_S, self._every_s):
+            return
+        found = state()
+        tensors = {name: value.detach().clone() for name, value in found.tensors.items()}
+        self._kept, self._kept_at = replace(found, tensors=tensors), now
+        if is_last or now - self._written_at >= self._every_s:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the state that is kept, unless that is done or numbers in it are no longer finite.
+
+        Raises:
+            OutputError: the folder cannot be written or the disk is full.
+        """
+        if self._kept is None:
+            return
+        tensors = {name: value.cpu() for name, value in self._kept.tensors.items()}
+        if all(bool(torch.isfinite(value).all()) for value in tensors.values()):
+            save_checkpoint(self._path, replace(self._kept, tensors=tensors))
+        self._kept, self._written_at = None, time.monotonic()
+
+
+@contextmanager
+def kept(path: Path, every_s: float) -> Iterator[Keeper]:
+    """Yields what keeps the states of a training and, whatever ends it early, writes the last of them.
+
+    An error in the middle of a step leaves networks of which some have learned and others not: what is
+    written is of before. Of losses that ran away nothing is, since they would again.
+
+    Args:
+        path: of the checkpoint.
+        every_s: as ``Keeper`` takes it.
+    """
+    keeper = Keeper(path, every_s)
+    try:
+        yield keeper
+    except RunawayError:
+        raise
+    except BaseException:
+        with suppress(OutputError):  # what ended it is told
+            keeper.write()
+        raise
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

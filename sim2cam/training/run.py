@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import Field, asdict
 from pathlib import Path
@@ -59,6 +60,23 @@ class Record:
         """Takes in what one more step measured; a step need not measure everything."""
         self._added.append(scalars)
 
+    @property
+    def pending(self) -> dict[str, Tensor]:
+        """What was added since the last line, for ``resume``."""
+        return {
+            f"{number}/{name}": value
+            for number, scalars in enumerate(self._added)
+            for name, value in scalars.items()
+        }
+
+    def resume(self, pending: Mapping[str, Tensor]) -> None:
+        """Goes on with a line that was begun before."""
+        steps: dict[int, dict[str, Tensor]] = defaultdict(dict)
+        for key, value in pending.items():
+            number, _, name = key.partition("/")
+            steps[int(number)][name] = value
+        self._added = [steps[number] for number in sorted(steps)]
+
     def take_means(self, step: int) -> tuple[dict[str, float], float]:
         """Returns the means of all that was added since the last call, and seconds a step.
 
@@ -67,7 +85,7 @@ class Record:
         """
         names = dict.fromkeys(name for scalars in self._added for name in scalars)
         means = {
-            name: float(torch.stack([s[name] for s in self._added if name in s]).mean())
+            name: float(torch.stack([s[name].cpu() for s in self._added if name in s]).mean())
             for name in names
         }
         if not all(math.isfinite(mean) for mean in means.values()):

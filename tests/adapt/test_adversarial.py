@@ -1,6 +1,7 @@
 """The loop with a game that is planted: which weights it ships, and what it says."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from sim2cam.adapt.contest import Contest
 from sim2cam.adapt.selection import parts_of
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.errors import CheckpointError
+from sim2cam.training.checkpoint import load_checkpoint
 from sim2cam.training.run import CHECKPOINT, METRICS
 
 STEPS = 400
+IDENTITY = {"game": 1, "certificate": {"limits": asdict(Limits()), "judges": {}}}
 SCALARS = {"mean_change": 0.05, "discriminator": 1.2}
 
 
@@ -130,6 +133,58 @@ def test_killed_and_resumed_it_chooses_the_same(parts, tmp_path, step):
     assert [(line.scalars, line.warnings) for line in records[0]] == [
         (line.scalars, line.warnings) for line in records[1]
     ]
+
+
+RANDOM = np.random.default_rng(11).integers(1, STEPS, 2).tolist()
+
+
+@pytest.mark.parametrize("step", [*RANDOM, 200])
+def test_interrupted_amid_a_step_it_goes_on_from_before_it(parts, tmp_path, monkeypatch, step):
+    """Lines of the record are means over ten steps, of which some lie before and some after it."""
+    monkeypatch.setattr("sim2cam.training.checkpoint._KEPT_S", 0.0)
+
+    def scalars(at):
+        return SCALARS | {"discriminator": 1 + np.sin(at)}
+
+    def interrupting(at):
+        if at == step:
+            raise KeyboardInterrupt
+        return scalars(at)
+
+    whole = played(tmp_path / "whole", parts, scalars=scalars)
+    with pytest.raises(KeyboardInterrupt):
+        played(tmp_path / "cut", parts, scalars=interrupting)
+    assert load_checkpoint(tmp_path / "cut" / CHECKPOINT, IDENTITY).step == step
+    assert played(tmp_path / "cut", parts, scalars=scalars, resume=True) == whole
+    files = [(tmp_path / name / CHECKPOINT).read_bytes() for name in ("whole", "cut")]
+    assert files[0] == files[1]
+    records = [read_metrics(tmp_path / name) for name in ("whole", "cut")]
+    assert [(line.scalars, line.warnings) for line in records[0]] == [
+        (line.scalars, line.warnings) for line in records[1]
+    ]
+
+
+def test_interrupted_while_a_candidate_is_judged_it_is_judged_once(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.training.checkpoint._KEPT_S", 0.0)
+    whole = played(tmp_path / "whole", parts)
+    for moment in ("contest.Contest.judge", "adversarial._show"):  # before it is known, and after
+        run = tmp_path / moment
+        with monkeypatch.context() as patch:
+            patch.setattr(f"sim2cam.adapt.{moment}", interrupt_at(200))
+            with pytest.raises(KeyboardInterrupt):
+                played(run, parts)
+        assert load_checkpoint(run / CHECKPOINT, IDENTITY).step == 199
+        assert played(run, parts, resume=True).ending == whole.ending
+
+
+def interrupt_at(step):
+    def interrupt(*given):
+        if step in given:
+            raise KeyboardInterrupt
+        return judge(*given) if isinstance(given[0], Contest) else None
+
+    judge = Contest.judge
+    return interrupt
 
 
 def test_curves_that_are_gone_do_not_change_what_ships(parts, tmp_path):

@@ -264,3 +264,13 @@ def test_an_interrupt_that_ctypes_makes_an_error_of_its_own_is_one(monkeypatch, 
     monkeypatch.setattr("sim2cam.cli.main.Doctor.execute", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["doctor"])
+
+
+@pytest.mark.usefixtures("interrupts_heard")
+def test_a_request_to_terminate_is_an_interrupt(monkeypatch, capsys):
+    monkeypatch.setattr(
+        "sim2cam.cli.main.Doctor.execute", lambda _: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "\nsim2cam: interrupted. \n"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

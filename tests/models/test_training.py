@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 
 from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.errors import (
@@ -24,6 +25,7 @@ from sim2cam.models.named import named_architectures
 from sim2cam.models.prediction import LoadedDetector, load_detector, predict, predict_dataset
 from sim2cam.models.training import read_metrics, train_detector
 from sim2cam.training.checkpoint import save_checkpoint
+from sim2cam.training.ema import WeightAverage
 
 TINY = TrainConfig(steps=6, batch=2, crop_px=64, seed=3, warmup_steps=2)
 
@@ -108,6 +110,35 @@ def test_resumed_training_is_bit_identical(make_dataset, tmp_path, killed_at):
     same = [replace(line, step_s=0.0) for line in read_metrics(whole)]
     assert same == [replace(line, step_s=0.0) for line in read_metrics(broken)]
     assert [line.step for line in same] == [2, 4, 6]
+
+
+@pytest.mark.parametrize("interrupted_in", [1, 5])
+def test_interrupted_amid_a_step_it_goes_on_from_before_it(
+    make_dataset, tmp_path, monkeypatch, interrupted_in
+):
+    """While the weights are moved; records have a line every third step."""
+    monkeypatch.setattr("sim2cam.training.checkpoint._KEPT_S", 0.0)
+    parts, flags = ((make_dataset(), 1.0),), {"line_steps": 3}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train_detector(parts, TINY, whole, **flags)
+
+    def interrupt(average, network, step):
+        if step == interrupted_in:
+            raise KeyboardInterrupt
+        update(average, network, step)
+
+    update = WeightAverage.update
+    with monkeypatch.context() as patch:
+        patch.setattr(WeightAverage, "update", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train_detector(parts, TINY, broken, **flags)
+    with safe_open(broken / "checkpoint.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["state"])["step"] == interrupted_in
+    train_detector(parts, TINY, broken, resume=True, **flags)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    same = [replace(line, step_s=0.0) for line in read_metrics(whole)]
+    assert same == [replace(line, step_s=0.0) for line in read_metrics(broken)]
 
 
 def test_killed_before_the_first_checkpoint_it_starts_again(make_dataset, tmp_path):
@@ -294,7 +325,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
         path.write_bytes(content)
 
     with monkeypatch.context() as patch:
-        patch.setattr("sim2cam.models.training.save_checkpoint", full_disk)
+        patch.setattr("sim2cam.training.checkpoint.save_checkpoint", full_disk)
         with pytest.raises(OutputError, match="No space left on device"):
             train_detector(parts, config, run, resume=True, line_steps=2, checkpoint_s=0)
     with monkeypatch.context() as patch:

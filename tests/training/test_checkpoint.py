@@ -1,12 +1,14 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from sim2cam.errors import CheckpointError, OutputError
+from sim2cam.errors import CheckpointError, OutputError, RunawayError
 from sim2cam.training.checkpoint import (
     Checkpoint,
+    kept,
     load_checkpoint,
     optimizer_tensors,
     restore_optimizer,
@@ -98,3 +100,73 @@ def test_a_restored_optimizer_takes_the_same_next_step():
     step(second, other, 1)
     for name, value in first.state_dict().items():
         assert torch.equal(value, second.state_dict()[name]), name
+
+
+class Training:
+    """One whose weights are the number of its steps, changed in their place."""
+
+    def __init__(self, keeper, error, *, steps=4, breaks_at=None):
+        self.weights, self.step = torch.zeros(2), 0
+        while self.step < steps:
+            self.weights += 1
+            if breaks_at == self.step:
+                self.weights[1] = float("nan")
+            self.step += 1
+            keeper.take(self.state, is_last=False)
+        self.weights[0] += 1  # the next step is half done
+        raise error
+
+    def state(self):
+        return Checkpoint(self.step, {}, {"w": self.weights})
+
+
+@pytest.fixture
+def every_step(monkeypatch):
+    monkeypatch.setattr("sim2cam.training.checkpoint._KEPT_S", 0.0)
+
+
+@pytest.mark.usefixtures("every_step")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), torch.OutOfMemoryError()])
+def test_whatever_ends_a_training_its_last_whole_state_is_written(tmp_path, error):
+    with pytest.raises(type(error)), kept(tmp_path / "c", 1e9) as keeper:
+        Training(keeper, error)
+    found = load_checkpoint(tmp_path / "c", {})
+    assert (found.step, found.tensors["w"].tolist()) == (4, [4.0, 4.0])
+
+
+@pytest.mark.usefixtures("every_step")
+def test_of_numbers_that_are_not_finite_nothing_is_written(tmp_path):
+    save_checkpoint(tmp_path / "c", Checkpoint(1, {}, {"w": torch.ones(2)}))
+    for every_s, breaks_at, error in ((1e9, 2, KeyboardInterrupt()), (0.0, 0, KeyboardInterrupt()),
+                                      (1e9, None, RunawayError("no longer finite", 5))):  # fmt: skip
+        with pytest.raises(type(error)), kept(tmp_path / "c", every_s) as keeper:
+            Training(keeper, error, breaks_at=breaks_at)
+        assert load_checkpoint(tmp_path / "c", {}).step == 1
+
+
+@pytest.mark.usefixtures("every_step")
+def test_where_nothing_can_be_written_the_first_error_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(KeyboardInterrupt), kept(tmp_path / "file" / "c", 1e9) as keeper:
+        Training(keeper, KeyboardInterrupt())
+
+
+def test_states_are_copied_now_and_then_and_the_last_is_written(tmp_path, monkeypatch):
+    """Of steps that take half a second each, every second, and every sixth of these is written."""
+    clock, copied, written = [0.0], [], []
+    passing = SimpleNamespace(monotonic=lambda: clock[0])
+    monkeypatch.setattr("sim2cam.training.checkpoint.time", passing)
+    monkeypatch.setattr(
+        "sim2cam.training.checkpoint.save_checkpoint", lambda _, c: written.append(c.step)
+    )
+
+    def state():
+        copied.append(2 * clock[0])
+        return Checkpoint(int(copied[-1]), {}, {})
+
+    with kept(tmp_path / "c", 6.0) as keeper:
+        for step in range(1, 28):
+            clock[0] = step / 2
+            keeper.take(state, is_last=step == 27)
+    assert copied == [*range(2, 27, 2), 27]
+    assert written == [12, 24, 27]

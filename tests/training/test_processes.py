@@ -149,8 +149,8 @@ def test_a_translator_is_that_of_one_process(photos, tmp_path, method):
     in_one("adapt", "train", *flags, "--out", one)
     with pytest.MonkeyPatch.context() as patch:
         passing = SimpleNamespace(monotonic=itertools.count(0, 1000).__next__)
-        patch.setattr("sim2cam.adapt.adversarial.time", passing)
-        patch.setattr("sim2cam.adapt.adversarial.save_checkpoint", save_and_stop)
+        patch.setattr("sim2cam.training.checkpoint.time", passing)
+        patch.setattr("sim2cam.training.checkpoint.save_checkpoint", save_and_stop)
         with pytest.raises(StoppedError):
             in_one("adapt", "train", *flags, "--out", two)
     in_two("adapt", "train", *flags, "--out", two, "--resume")

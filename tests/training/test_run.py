@@ -45,6 +45,20 @@ def test_means_are_those_since_the_last_ones(tmp_path):
     assert measured.take_means(3)[0] == {"heat": 7.0}
 
 
+def test_a_line_that_was_begun_is_gone_on_with(tmp_path):
+    whole, cut, resumed = (Record(tmp_path, "Lower it") for _ in range(3))
+    for number in range(12):  # past 9, which sorts after 10
+        scalars = {"a/b": torch.tensor(0.1 * number)} | (
+            {"c": torch.tensor(2.0)} if number == 1 else {}
+        )
+        whole.add(scalars)
+        (cut if number < 11 else resumed).add(scalars)
+        if number == 10:
+            resumed.resume(cut.pending)
+    assert resumed.take_means(12)[0] == whole.take_means(12)[0]
+    assert resumed.pending == {}
+
+
 def test_a_runaway_loss_names_the_cure(tmp_path):
     measured = Record(tmp_path, "Lower rate_a and rate_b")
     measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(float("inf"))})

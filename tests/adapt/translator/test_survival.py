@@ -1,6 +1,7 @@
 """What goes wrong while a translator is trained costs none of what was done before."""
 
 import errno
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from sim2cam.adapt.adversarial import read_metrics
 from sim2cam.adapt.translator import training
+from sim2cam.adapt.translator.step import update_generator
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import BackendError, InputError, OutputError
@@ -89,6 +92,34 @@ def full_at_checkpoints(path, data):
 
 def out_of_memory(*_given):
     raise torch.OutOfMemoryError
+
+
+@pytest.mark.parametrize("step", np.random.default_rng(7).integers(1, 23, 1).tolist())
+def test_memory_that_is_full_amid_a_step_undoes_what_it_began(
+    sim, real, tiny, tmp_path, monkeypatch, step
+):
+    """The discriminator has learned of the step, the generator has not."""
+    monkeypatch.setattr("sim2cam.training.checkpoint._KEPT_S", 0.0)
+    config = replace(tiny, steps=23)
+    train_translator(sim, real, config, tmp_path / "whole")
+    updates = iter(range(step))
+
+    def full(*given):
+        if next(updates, None) is None:
+            raise torch.OutOfMemoryError
+        return update_generator(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sim2cam.adapt.translator.step.update_generator", full)
+        with pytest.raises(BackendError):
+            train_translator(sim, real, config, tmp_path / "run")
+    with safe_open(tmp_path / "run" / CHECKPOINT, framework="pt") as file:
+        assert json.loads(file.metadata()["state"])["step"] == step
+    train_translator(sim, real, config, tmp_path / "run", resume=True)
+    for name in (WEIGHTS, CHECKPOINT, "weights.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    records = [read_metrics(tmp_path / name) for name in ("whole", "run")]
+    assert [line.scalars for line in records[0]] == [line.scalars for line in records[1]]
 
 
 def test_one_capture_is_too_few(sim, captures, tiny, tmp_path):
