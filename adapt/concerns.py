@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.duplicates import near_duplicates
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.dataset.sample import Dataset
+from sim2cam.measure.fingerprint import BITS, Bits, differing_bits, fingerprint
 
 _COPY_BITS = 40
 """Of a fingerprint, in which copies differ at most: recompressed at quality 50 they differ in up to 8, and the
@@ -17,7 +20,8 @@ _GREY_LEVELS = 2  # that rounding lets the colours of a grey pixel differ by in 
 def concerns(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str, ...]:
     """Returns what a translator would learn from captures that nobody wants of it, in words.
 
-    Captures are compared with renders by what they show, and asked whether they hold colour.
+    Captures are compared with renders by what they show, and asked whether they hold colour. Each picture
+    of either side is read, once.
 
     Args:
         sim: renders.
@@ -28,9 +32,12 @@ def concerns(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str,
         InputError: a picture cannot be read.
     """
     total = len(real.samples)
-    near = () if paired else near_duplicates(sim.samples, real.samples)
-    copies = sum(one.bits <= _COPY_BITS for one in near)
-    grey = sum(map(_is_grey, real.samples))
+    renders = [fingerprint(images.read_rgb(sample.rgb)) for sample in sim.samples]
+    looked = [_looked_at(images.read_rgb(sample.rgb)) for sample in real.samples]
+    grey = sum(is_grey for _, is_grey in looked)
+    bits = differing_bits(_stacked(renders), _stacked([found for found, _ in looked]))
+    is_copy = (bits <= _COPY_BITS).any(axis=0)
+    copies = 0 if paired else int(is_copy.sum())
     found = []
     if copies:
         found.append(
@@ -45,7 +52,12 @@ def concerns(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str,
     return tuple(found)
 
 
-def _is_grey(sample: Sample) -> bool:
-    """Returns whether no pixel of a picture has colour, whatever its file could hold."""
-    spread = np.ptp(images.read_rgb(sample.rgb), axis=2)
-    return bool(spread.max() <= _GREY_LEVELS)
+def _looked_at(rgb: NDArray[np.uint8]) -> tuple[Bits, bool]:
+    """Returns the fingerprint of a picture, and whether no pixel of it has colour, whatever its file could
+    hold.
+    """
+    return fingerprint(rgb), bool(np.ptp(rgb, axis=2).max() <= _GREY_LEVELS)
+
+
+def _stacked(fingerprints: Sequence[Bits]) -> Bits:
+    return np.array(fingerprints, np.bool_).reshape(-1, BITS)

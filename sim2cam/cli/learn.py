@@ -86,6 +86,7 @@ class AdaptTrain:
 
     def execute(self) -> None:
         """Trains, or fits."""
+        from sim2cam.adapt.concerns import concerns
         from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
         from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import read_captures
@@ -118,12 +119,11 @@ class AdaptTrain:
         else:
             _check_fit(method, judges, board, given)
             plain = cast("PlainMethod", method)
-            self._tell_concerns(sim, real, console)
+            _warn(console, concerns(sim, real))
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
-        check_training(sim, real, self.out, judges, paired=self.paired)
-        self._tell_concerns(sim, real, console)
+        _warn(console, check_training(sim, real, self.out, judges, paired=self.paired))
         if isinstance(training, TranslatorConfig):
             console.say(_memory_words(training, sim, real))
         perception = self._perception(training, judges, sim)
@@ -143,12 +143,6 @@ class AdaptTrain:
         if is_first():
             write_training_page(self.out, ending, real)
         self._tell(method, ending)
-
-    def _tell_concerns(self, sim: Dataset, real: Dataset, console: Console) -> None:
-        from sim2cam.adapt.concerns import concerns
-
-        for concern in concerns(sim, real, paired=self.paired):
-            console.say(f"warning: {concern}")
 
     def _check_for(self, method: str) -> None:
         """Refuses what only the learned translator knows.
@@ -204,8 +198,7 @@ class AdaptTrain:
             step=step,
             warnings=list(ending.warnings),
         )
-        for warning in ending.warnings:
-            self.talk.console().say(f"warning: {warning}")
+        _warn(self.talk.console(), ending.warnings)
 
 
 @dataclass(frozen=True)
@@ -454,6 +447,11 @@ def _check_fit(
         )
     if process_count() > 1:
         raise UsageError(f"{method} is fitted, by one process. Run it without torchrun.")
+
+
+def _warn(console: Console, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        console.say(f"warning: {warning}")
 
 
 def _memory_words(config: TranslatorConfig, sim: Dataset, real: Dataset) -> str:

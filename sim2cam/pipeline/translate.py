@@ -21,6 +21,7 @@ from sim2cam.adapt.certificate.certificate import (
     picture_from_json,
 )
 from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.concerns import concerns
 from sim2cam.adapt.frame import Transfer, read_frame
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.training import train_reference
@@ -117,8 +118,9 @@ def fit_plain_transfer(
 
 def check_training(
     sim: Dataset, real: Dataset, run_dir: Path, judges: Judges, *, paired: bool
-) -> None:
-    """Refuses what ``train_network`` would; a picture that is mended after that would be another training's.
+) -> tuple[str, ...]:
+    """Returns what is odd about the pictures (``concerns``), and refuses what ``train_network`` would; a
+    picture that is mended after that would be another training's.
 
     Raises:
         InputError: no renders, fewer than ``MIN_CAPTURES`` captures or, of ``paired`` ones, pairs, or a
@@ -138,18 +140,7 @@ def check_training(
             f"{len(names)} captures have the names of renders, but a translator needs at least "
             f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
         )
-    _check_pictures(sim, real)
-
-
-def _check_pictures(*sets: Dataset) -> None:
-    """Refuses pictures that cannot be read, before anything is made of others.
-
-    Raises:
-        InputError: naming the first.
-    """
-    for one in sets:
-        for sample in one.samples:
-            images.read_rgb(sample.rgb)
+    return concerns(sim, real, paired=paired)
 
 
 def train_network(
@@ -223,7 +214,8 @@ def apply_transfer(
     _refuse_own_folder(sim, root)
     transfer = load_transfer(run_dir, device=device)
     check_judges(certification.judges)
-    _check_pictures(sim)
+    for sample in sim.samples:  # before anything is made of others
+        images.read_rgb(sample.rgb)
     for first in sim.samples[:1]:  # has what the transfer needs, before an earlier set is removed
         transfer.apply(read_frame(first), stream(seed, "adapt"))
     digests = _judge_digests(certification)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -124,6 +125,28 @@ def test_pictures_are_read_before_anything_is_learned(photos, tmp_path, capsys):
     (own / "IMG_13.png").write_bytes(whole)
     assert main([*flags, "--out", str(own)]) == 1
     assert "own: holds pictures that are learned from. Choose another --out." in capsys.readouterr().err  # fmt: skip
+
+
+def test_pictures_are_decoded_once_before_anything_is_learned(photos, tmp_path, monkeypatch):
+    own, seen = tmp_path / "own", Counter()
+    shutil.copytree(photos, own)
+
+    def reading(path):
+        seen[path] += 1
+        return read_rgb(path)
+
+    class BegunError(Exception):
+        pass
+
+    def begun(*_given, **_flags):
+        raise BegunError
+
+    monkeypatch.setattr("sim2cam.images.read_rgb", reading)
+    monkeypatch.setattr("sim2cam.pipeline.translate.train_network", begun)
+    flags = ["--sim", str(photos), "--real", str(own), "--out", str(tmp_path / "run"), "-q"]
+    with pytest.raises(BegunError):
+        main(["adapt", "train", *flags, "--workers", "1"])
+    assert seen == dict.fromkeys([*photos.iterdir(), *own.iterdir()], 1)
 
 
 def test_a_fit_refuses_what_it_would_not_use(photos, tmp_path, capsys):
