@@ -14,6 +14,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from sim2cam.adapt.contest import Contest, Contestant
+from sim2cam.adapt.pictures import PICTURES, check_unchanged, damage_told
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.samples import write_samples
 from sim2cam.adapt.selection import (
@@ -120,6 +121,7 @@ class Played:
 def play(
     game: Game,
     identity: Mapping[str, Any],
+    digests: Mapping[str, Mapping[str, str]],
     steps: int,
     run_dir: Path,
     contest: Contest,
@@ -135,6 +137,7 @@ def play(
         game: at step 0.
         identity: all that decides the result besides what judges it; only a checkpoint with an equal
             one goes on.
+        digests: of the pictures of either side, by name.
         steps: of the whole game.
         run_dir: for checkpoint, ``metrics.jsonl`` and, where it is long enough, ``write_samples``.
         contest: says when candidates are judged, and judges them.
@@ -144,14 +147,17 @@ def play(
         checkpoint_s: seconds between checkpoints.
 
     Raises:
-        CheckpointError: the checkpoint is broken or of another training.
+        CheckpointError: the checkpoint is broken or of another training, or of other pictures.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
+        InputError: a picture cannot be read.
         RunawayError: a loss is no longer finite; the batch lies in ``run_dir``.
         BackendError: a GPU's memory is full.
     """
     step, standings = 0, _Standings(contest, game)
     identity = {**identity, **standings.identity}
     record = Record(run_dir, cure)
+    if resume:
+        check_unchanged(run_dir, digests)
     if checkpoint := open_run(run_dir, identity, TranslatorProgress, resume=resume):
         step = checkpoint.step
         groups = _grouped(checkpoint.tensors)
@@ -167,9 +173,9 @@ def play(
 
     def state() -> Checkpoint:
         groups = game.state() | {_CHOSEN: standings.chosen, _PENDING: record.pending}
-        return Checkpoint(step, identity, _flat(groups), standings.facts)
+        return Checkpoint(step, identity, _flat(groups), standings.facts | {PICTURES: digests})
 
-    with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
+    with damage_told(), kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
         while step < steps:
             record.add(mean_over_all(game.play(step)))
             step += 1

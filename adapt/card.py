@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sim2cam.dataset.sample import Dataset, Sample
@@ -24,15 +25,20 @@ class ImagesRecord:
     digest: str
 
 
-def images_record(dataset: Dataset) -> ImagesRecord:
-    """Returns what the card says of a data set's images.
+def digests_of(dataset: Dataset) -> dict[str, str]:
+    """Returns the digests of a data set's images by their names.
 
     Raises:
         InputError: an image cannot be read.
     """
+    return {sample.name: digest_of_sample(sample) for sample in dataset.samples}
+
+
+def images_record(dataset: Dataset, digests: Mapping[str, str]) -> ImagesRecord:
+    """Returns what the card says of a data set's images, of which these are the digests."""
     total = hashlib.sha256()
-    for sample in dataset.samples:
-        total.update(f"{sample.name}\0{digest_of_sample(sample)}\0".encode())
+    for name, digest in digests.items():
+        total.update(f"{name}\0{digest}\0".encode())
     return ImagesRecord(dataset.root.name, len(dataset.samples), total.hexdigest())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.adapt.adversarial import TranslatorProgress, contest_of, play
-from sim2cam.adapt.card import images_record
+from sim2cam.adapt.card import digests_of, images_record
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
@@ -63,7 +63,9 @@ def train_reference(
         RunawayError: a loss is no longer finite.
     """
     contest = contest_of(sim, real, config, jury)
-    card = ReferenceCard(method, config.steps, config, images_record(sim), images_record(real))
+    digests = {"sim": digests_of(sim), "real": digests_of(real)}
+    records = images_record(sim, digests["sim"]), images_record(real, digests["real"])
+    card = ReferenceCard(method, config.steps, config, *records)
     pairs = PatchPairs(contest.parts.sim, contest.parts.real, config)
     with joined(device) as place:
         game = (
@@ -74,6 +76,7 @@ def train_reference(
         played = play(
             game,
             _identity(card),
+            digests,
             config.steps,
             run_dir,
             contest,

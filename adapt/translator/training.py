@@ -22,7 +22,7 @@ from sim2cam.adapt.adversarial import (
     player_state,
     restore_player,
 )
-from sim2cam.adapt.card import images_record
+from sim2cam.adapt.card import digests_of, images_record
 from sim2cam.adapt.selection import Parts
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
@@ -106,12 +106,13 @@ def train_translator(
     contest = contest_of(sim, real, config, jury, is_paired=paired)
     buffers = buffers_of(sim) if config.use_buffers else ()
     perception = jury.perception if config.perception_weight else None
+    digests = {"sim": digests_of(sim), "real": digests_of(real)}
     card = TranslatorCard(
         config.steps,
         buffers,
         config,
-        images_record(sim),
-        images_record(real),
+        images_record(sim, digests["sim"]),
+        images_record(real, digests["real"]),
         pairs=None if pairs is None else pairs.record,
         perception=None if perception is None else perception.record,
     )
@@ -122,6 +123,7 @@ def train_translator(
                 config, buffers, draw, place, None if perception is None else perception.look
             ),
             _identity(card),
+            digests,
             config.steps,
             run_dir,
             contest,

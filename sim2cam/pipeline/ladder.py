@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from sim2cam import images
-from sim2cam.adapt.card import images_record
+from sim2cam.adapt.card import digests_of, images_record
 from sim2cam.adapt.choice import Choice
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
@@ -344,7 +344,7 @@ def _capture_digests(captures: CaptureSets) -> dict[str, str]:
     labelled = {"dev": captures.dev, "train": captures.train}
     pictures = {"style": captures.style, "test": captures.test}
     return {
-        **{name: images_record(part).digest for name, part in pictures.items()},
+        **{name: images_record(part, digests_of(part)).digest for name, part in pictures.items()},
         **{name: labelled_digest(part) for name, part in labelled.items() if part is not None},
     }
 

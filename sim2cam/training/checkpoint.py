@@ -143,6 +143,15 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     return Checkpoint(step, found, tensors, facts)
 
 
+def load_facts(path: Path) -> Mapping[str, Any]:
+    """Returns the facts of a checkpoint, of whatever training; none of one that is missing or broken."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return dict(json.loads((file.metadata() or {})[_TEXT]).get("facts", {}))
+    except (SafetensorError, OSError, ValueError, KeyError):
+        return {}
+
+
 def optimizer_tensors(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Returns the optimizer's state by ``parameter/quantity``; its values must all be tensors."""
     found = {}

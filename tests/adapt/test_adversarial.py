@@ -18,6 +18,7 @@ from sim2cam.training.run import CHECKPOINT, METRICS
 
 STEPS = 400
 IDENTITY = {"game": 1, "certificate": {"limits": asdict(Limits()), "judges": {}}}
+DIGESTS = {"sim": {"0": "a"}, "real": {"0": "b"}}
 SCALARS = {"mean_change": 0.05, "discriminator": 1.2}
 
 
@@ -78,7 +79,7 @@ def parts(many_sim, many_real):
 def played(run, parts, *, script=SABOTEUR_AT_LAST, jury=NO_JUDGES, resume=False, **flags):
     game = Script(script, **{k: v for k, v in flags.items() if k == "scalars"})
     return play(
-        game, {"game": 1}, STEPS, run, Contest(parts, jury, 0), cure="Do", resume=resume,
+        game, {"game": 1}, DIGESTS, STEPS, run, Contest(parts, jury, 0), cure="Do", resume=resume,
         progress=flags.get("progress"), checkpoint_s=flags.get("checkpoint_s", 1e9),
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from sim2cam.adapt.translator import training
 from sim2cam.adapt.translator.step import update_generator
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.captures import read_captures
-from sim2cam.errors import BackendError, InputError, OutputError
+from sim2cam.errors import BackendError, CheckpointError, InputError, OutputError
 from sim2cam.images import encode_jpeg, encode_png, write_bytes
 from sim2cam.training.run import CHECKPOINT, WEIGHTS
 
@@ -55,6 +55,10 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
     with pytest.raises(InputError, match="not a whole image") as broken:
         train_translator(sim, captures, config, run, progress=cut_files, checkpoint_s=0.0)
     assert broken.value.path in whole
+    assert str(broken.value).endswith(
+        " It was whole when this training began: put it back as it was and go on with --resume, which keeps "
+        "all that was learned so far."
+    )
     assert [line.step for line in read_metrics(run)] == [2]
     for path, content in whole.items():
         path.write_bytes(content)
@@ -120,6 +124,25 @@ def test_memory_that_is_full_amid_a_step_undoes_what_it_began(
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     records = [read_metrics(tmp_path / name) for name in ("whole", "run")]
     assert [line.scalars for line in records[0]] == [line.scalars for line in records[1]]
+
+
+def test_a_capture_that_is_gone_is_named_and_put_back_nothing_is_lost(
+    sim, captures, tiny, tmp_path
+):
+    config, run = replace(tiny, steps=2), tmp_path / "run"
+    train_translator(sim, captures, config, run)
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    with pytest.raises(CheckpointError) as caught:
+        train_translator(
+            sim, replace(captures, samples=captures.samples[1:]), config, run, resume=True
+        )
+    assert str(caught.value) == (
+        f"{run / CHECKPOINT}: this training was begun with other pictures of --real: 0.jpg is gone. Put it "
+        "back and go on with --resume, which keeps all that was learned so far; or run with "
+        "--overwrite to start again."
+    )
+    train_translator(sim, captures, config, run, resume=True)
+    assert before == {path.name: path.read_bytes() for path in run.iterdir()}
 
 
 def test_one_capture_is_too_few(sim, captures, tiny, tmp_path):
