@@ -186,7 +186,8 @@ def _earlier(sample: Sample, last: tuple[Sample, Pair] | None) -> Earlier | str:
     if sample.moment.frame == 0:
         return "it is the first of its film"
     if "flow_backward" not in sample.channels:
-        return "no flow: render with flow_backward"
+        is_video = sample.moment.camera is None
+        return "no flow: a video has none" if is_video else "no flow: render with flow_backward"
     if last is None or frames_between(last[0], sample) != 1:
         return "the picture before it is not there"
     flow = read_buffer(sample, "flow_backward", last[1].after.shape)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -253,6 +254,16 @@ def read_video(path: Path) -> Iterator[NDArray[np.uint8]]:
     """
     file_size(path)  # OpenCV does not say why it opens nothing
     yield from _frames(cv2.VideoCapture(str(path)), path, "not a video that OpenCV can read")
+
+
+def frame_rate_hz(path: Path) -> float | None:
+    """Returns how many frames of a video are shown in a second; None where the file does not tell."""
+    capture = cv2.VideoCapture(str(path))
+    try:
+        rate_hz = capture.get(cv2.CAP_PROP_FPS)
+    finally:
+        capture.release()
+    return rate_hz if 0 < rate_hz < math.inf else None
 
 
 def watch_camera(number: int) -> Iterator[NDArray[np.uint8]]:

@@ -97,7 +97,7 @@ def _camera_course(sample: Sample) -> Course:
 
 def _row_seconds(sample: Sample, rows: Floats) -> Floats:
     """Returns when rows (n,) are exposed, from when the middle one is."""
-    row_s = sample.moment.row_s if sample.moment else 0.0
+    row_s = (sample.moment and sample.moment.row_s) or 0.0
     return np.asarray((rows - (sample.height - 1) / 2) * row_s)
 
 
@@ -107,7 +107,7 @@ def _posed(points: Floats, label: ObjectLabel, sample: Sample) -> Floats:
     Under a rolling shutter there are twice as many: when its first and when its last row is exposed.
     """
     _, top, _, bottom = label.box_amodal_xyxy or label.box_xyxy
-    rolls = sample.moment is not None and sample.moment.row_s != 0
+    rolls = bool(sample.moment and sample.moment.row_s)
     ends = (top, bottom - 1) if rolls else (top,)
     return np.concatenate(
         [in_camera(points, label, sample, np.full(len(points), row)) for row in ends]

@@ -28,13 +28,15 @@ def audit_coverage(sample: Sample, channels: Channels) -> Iterator[str]:
     what moves against what lies behind.
 
     Args:
-        sample: with a moment and a lens; others are not audited.
+        sample: with a lens and a moment that tells exposure and camera; others are not audited.
         channels: its own; without coverage, ids and depth it is not audited.
     """
     if sample.moment is None or sample.lens is None or not channels.keys() >= _NEEDED:
         return
     ids, coverage = channels["ids"], channels["coverage"]
     still = world(sample.moment)
+    if still is None or sample.moment.exposure_s is None:
+        return
     swept = {label.instance_id: label for label in sample.objects or () if label.pose is not None}
     try:
         ways = {number: _ways(label, sample, channels, number) for number, label in swept.items()}
@@ -67,7 +69,7 @@ def _ways(label: ObjectLabel, sample: Sample, channels: Channels, number: int | 
 
     Args:
         label: of the object with which it moves.
-        sample: with a moment and a lens.
+        sample: with a lens and a moment that tells exposure and camera.
         channels: its own.
         number: of the object whose pixels are looked at.
 
@@ -75,6 +77,7 @@ def _ways(label: ObjectLabel, sample: Sample, channels: Channels, number: int | 
         LensError: it moves to where the lens does not see.
     """
     assert sample.moment is not None
+    assert sample.moment.exposure_s is not None
     assert sample.lens is not None
     half_s = sample.moment.exposure_s / 2
     seen = (channels["ids"] == number) & (channels["depth"] > 0)

@@ -57,15 +57,16 @@ def _rest_problems(
     name: ChannelName, sample: Sample, channels: Channels, other: Sample
 ) -> Iterator[str]:
     """Yields whether hardly anything that has no label stands still between two places of a camera."""
-    if sample.moment is None or other.moment is None:
+    here, there = world(sample.moment), world(other.moment)
+    if here is None or there is None:
         return
     rows, columns = (places[::_REST_STEP] for places in _flowing(name, channels, 0))
     if len(rows) < _LEAST_REST:
         return
-    points = _points_on(world(sample.moment), sample, channels, rows, columns)
+    points = _points_on(here, sample, channels, rows, columns)
     found = _ends(name, channels, rows, columns)
     try:
-        off = _apart(_pixels(points, world(other.moment), other), found)
+        off = _apart(_pixels(points, there, other), found)
     except LensError as error:
         yield f"{name} leads to what the other camera cannot see ({error})"
         return
@@ -77,8 +78,10 @@ def _rest_problems(
         )
 
 
-def world(moment: Moment) -> ObjectLabel:
-    """Returns all that stands still, as an object that is seen from a camera."""
+def world(moment: Moment | None) -> ObjectLabel | None:
+    """Returns all that stands still, as an object that is seen from a camera; None where it is unknown."""
+    if moment is None or moment.camera is None:
+        return None
     return ObjectLabel("world", (0.0, 0.0, 0.0, 0.0), 0.0, pose=moment.camera.inverse())
 
 

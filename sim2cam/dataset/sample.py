@@ -134,18 +134,19 @@ class Moment:
     Attributes:
         frame: number of the picture in the film of its camera, from 0.
         first_row_s: when the exposure of the first row was half over, from when the bodies were
-            let go.
-        row_s: how much later each row was exposed than the one above it; 0 for all at once.
-        exposure_s: how long each row was; 0 for an instant.
-        camera: its pose in the world.
-        twist: how it moved in the world, along its own axes.
+            let go; of a video, from its first frame; None when unknown.
+        row_s: how much later each row was exposed than the one above it; 0 for all at once, None
+            when unknown.
+        exposure_s: how long each row was; 0 for an instant, None when unknown.
+        camera: its pose in the world; None when unknown.
+        twist: how it moved in the world, along its own axes; ``STILL`` where its pose is unknown.
     """
 
     frame: int
-    first_row_s: float
-    row_s: float
-    exposure_s: float
-    camera: Pose
+    first_row_s: float | None = None
+    row_s: float | None = None
+    exposure_s: float | None = None
+    camera: Pose | None = None
     twist: Twist = STILL
 
 
@@ -175,7 +176,7 @@ class Sample:
         origin: how the image was made.
         channels: files of what is known of each pixel, as ``channels.read`` reads them.
         lens: the lens, where it is known.
-        moment: when it was taken, where something moves; None otherwise.
+        moment: when it was taken, in films and where something moves; None otherwise.
         tracks: file of the points that are followed through the film, as ``tracks.read`` reads it.
         scene_index: samples of one scene share it; splits keep them together.
         session: photos that were taken together share it, as ``sessions`` tells; None where unknown.

@@ -93,4 +93,5 @@ def test_an_instant_and_captures_are_not_audited(taken):
     sample, channels = taken["thrown dice"]
     wrong = {**channels, "coverage": 1 - channels["coverage"]}
     assert list(audit_coverage(replace(sample, lens=None), wrong)) == []
-    assert list(audit_coverage(replace(sample, moment=None), wrong)) == []
+    for moment in (None, Moment(0), replace(sample.moment, exposure_s=None)):
+        assert list(audit_coverage(replace(sample, moment=moment), wrong)) == []

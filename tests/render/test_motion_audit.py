@@ -211,6 +211,9 @@ def test_what_left_the_picture_and_captures_are_not_audited(rendered):
     gone = film.but(other=replace(film.other, objects=()))
     assert not any(what.startswith("object ") for what in gone.problems())
     assert list(film.but(sample=replace(film.sample, lens=None)).problems()) == []
+    unplaced = gone.but(sample=with_moment(film.sample, camera=None))
+    assert [*gone.problems()] != []
+    assert [*unplaced.problems()] == []
 
 
 def test_depth_is_rounded_and_what_is_near_moves_far():

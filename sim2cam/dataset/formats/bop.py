@@ -339,7 +339,7 @@ def _write_images(picture: _Picture, number: int, folder: Path) -> None:
 
 def _camera(sample: Sample, picture: _Picture) -> dict[str, Any]:
     facts = {"cam_K": picture.matrix.ravel().tolist(), "depth_scale": DEPTH_SCALE_M * MM}
-    if sample.moment is None:
+    if sample.moment is None or sample.moment.camera is None:
         return facts
     world = sample.moment.camera.inverse()
     return facts | {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sim2cam import images
 from sim2cam.dataset.cache import unpacked
-from sim2cam.dataset.sample import Dataset, Origin, Sample
+from sim2cam.dataset.sample import Dataset, Moment, Origin, Sample
 
 MOST_FRAMES = 300
 """Frames that are taken of a video, evenly spread; all of a shorter one."""
@@ -23,7 +23,9 @@ def is_video(path: Path) -> bool:
 def read_video(path: Path, origin: Origin) -> dict[str, Dataset]:
     """Returns frames of a video as its one part, without labels, named by their numbers.
 
-    They are of one scene, so that none of them is tested by what others taught.
+    They are of one scene, so that none of them is tested by what others taught, and of one film, whose
+    pictures share what is drawn. Each knows its number and, as the file has it, its time; not where
+    its camera was, nor for how long it was exposed.
 
     Raises:
         InputError: it is no video that can be read.
@@ -32,10 +34,24 @@ def read_video(path: Path, origin: Origin) -> dict[str, Dataset]:
     folder = unpacked(path, _VERSION, functools.partial(_fill, path))
     frames = sorted(folder.glob("*.png"))
     width, height = images.read_size(frames[0])
+    rate_hz = images.frame_rate_hz(path)
     samples = tuple(
-        Sample(f"{path.stem}/{frame.stem}", frame, width, height, None, origin) for frame in frames
+        Sample(
+            name=f"{path.stem}/{frame.stem}",
+            rgb=frame,
+            width=width,
+            height=height,
+            objects=None,
+            origin=origin,
+            moment=_moment(int(frame.stem), rate_hz),
+        )
+        for frame in frames
     )
     return {"style": Dataset(path, (), samples)}
+
+
+def _moment(number: int, rate_hz: float | None) -> Moment:
+    return Moment(number, first_row_s=None if rate_hz is None else number / rate_hz)
 
 
 def _fill(path: Path, folder: Path) -> None:

@@ -162,6 +162,13 @@ def test_where_the_camera_stands_is_kept(tmp_path, dataset):
     np.testing.assert_allclose(world @ camera.matrix(), np.eye(4), atol=1e-12)
 
 
+def test_where_the_camera_stands_is_left_out_where_no_one_knows(tmp_path, dataset):
+    samples = tuple(replace(sample, moment=Moment(0)) for sample in posed(dataset).samples)
+    export({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
+    facts = json.loads((tmp_path / "bop/train/000000/scene_camera.json").read_text())["0"]
+    assert facts.keys() == {"cam_K", "depth_scale"}
+
+
 def without(fact):
     def change(dataset):
         sample = posed(dataset).samples[0]

@@ -30,6 +30,12 @@ def test_frames_from_the_first_to_the_last_are_captures(film, monkeypatch, tmp_p
     monkeypatch.setattr(video, "MOST_FRAMES", most)
     captures = read_captures(film)
     assert [s.name for s in captures.samples] == [f"film/{n:06d}" for n in numbers]
+    assert [s.moment.frame for s in captures.samples] == list(numbers)
+    assert [s.moment.first_row_s for s in captures.samples] == pytest.approx(
+        np.multiply(numbers, 0.1)
+    )
+    assert {(s.moment.row_s, s.moment.exposure_s, s.moment.camera) for s in captures.samples} == {(None,) * 3}  # fmt: skip
+    assert len({s.scene_index for s in captures.samples}) == 1
     assert {(s.width, s.height, s.objects, s.origin) for s in captures.samples} == {(96, 64, None, "real")}  # fmt: skip
     levels = [images.read_rgb(s.rgb).mean() for s in captures.samples]
     assert levels == pytest.approx([20 * n + 20 for n in numbers], abs=3)
