@@ -91,7 +91,7 @@ def check_dataset(root: Path) -> CheckReport:
     raw_samples, rejected = read_lines(root), read_lines(root, "rejected")
     problems = [
         *_list_problems(raw_samples, _wanted(root) - len(rejected)),
-        *_scene_problems(raw_samples, _per_scene(header)),
+        *_scene_problems(raw_samples, header),
     ]
     parents = None
     if header.get("parent") is not None:
@@ -120,11 +120,14 @@ def check_dataset(root: Path) -> CheckReport:
 
 
 def _place_in_film(raw: RawSample, step: int) -> tuple[Any, ...]:
-    """Returns the scene, camera and number in the film of a sample, or of one some steps after it."""
+    """Returns the scene, film and number in it of a sample, or of one some steps after it.
+
+    The film is told by the camera; where a picture was translated with its labels, by its own number.
+    """
     moment = raw.line.get("moment")
     frame = moment.get("frame") if isinstance(moment, dict) else None
     number = frame + step if isinstance(frame, int) else (raw.line.get("name"), step)
-    return raw.line.get("scene_index"), raw.line.get("view"), number
+    return raw.line.get("scene_index"), raw.line.get("view"), raw.line.get("film"), number
 
 
 def _parsed(raw: RawSample | None, categories: tuple[str, ...]) -> Sample | None:
@@ -171,8 +174,12 @@ def _list_problems(raw_samples: list[RawSample], wanted: int) -> Iterator[Proble
             yield Problem(name, f"{times} samples have this name")
 
 
-def _scene_problems(raw_samples: list[RawSample], per_scene: int | None) -> Iterator[Problem]:
-    """Yields scenes that are split over shards, and samples that are not of the scene they say."""
+def _scene_problems(raw_samples: list[RawSample], header: dict[str, Any]) -> Iterator[Problem]:
+    """Yields scenes that are split over shards, and samples that are not of the scene they say.
+
+    Those of captures, which may be longer than a shard, are split where they are translated.
+    """
+    per_scene = _per_scene(header)
     shards: dict[Any, set[str]] = defaultdict(set)
     scenes: dict[Path, set[Any]] = defaultdict(set)
     for raw in raw_samples:
@@ -183,7 +190,7 @@ def _scene_problems(raw_samples: list[RawSample], per_scene: int | None) -> Iter
         if per_scene and name.isdecimal() and scene != int(name) // per_scene:
             yield Problem(name, f"scene_index is {scene}, not {int(name) // per_scene}")
     for scene, names in shards.items():
-        if len(names) > 1:
+        if len(names) > 1 and header.get("origin") != "adapted":
             yield Problem(SHARDS, f"scene {scene} is split over shards {', '.join(sorted(names))}")
     for shard, found in scenes.items():
         listed = _listed_scenes(shard)

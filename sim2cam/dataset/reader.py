@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import (
+    CARRIED,
     Dataset,
     Gains,
     Moment,
@@ -347,15 +348,9 @@ def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tu
                 sample,
                 objects=origin.objects,
                 channels=origin.channels,
-                lens=origin.lens,
-                moment=origin.moment,
                 tracks=origin.tracks,
                 scene_index=origin.scene_index,
-                occlusions=origin.occlusions,
-                depth_unit_m=origin.depth_unit_m,
-                raw=origin.raw,
-                gains=origin.gains,
-                baseline_m=origin.baseline_m,  # the right eye's picture was not translated
+                **{name: getattr(origin, name) for name in CARRIED},
             )
         )
     return tuple(joined)

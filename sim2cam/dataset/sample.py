@@ -212,6 +212,11 @@ class Sample:
     gains: Gains | None = None
 
 
+CARRIED = ("lens", "moment", "occlusions", "depth_unit_m", "baseline_m", "raw", "gains")
+"""Fields of a sample that stay true when its picture is translated, besides labels and channels; the
+picture of the right eye is not translated with it."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A data set that others were merged with.

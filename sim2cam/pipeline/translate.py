@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from sim2cam import images
 from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress, check_images
 from sim2cam.adapt.card import digest_of_sample
@@ -22,7 +24,7 @@ from sim2cam.adapt.certificate.certificate import (
 )
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.concerns import concerns
-from sim2cam.adapt.frame import Transfer, read_frame
+from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.selection import Ending, read_ending
@@ -33,8 +35,9 @@ from sim2cam.adapt.translator.pairs import common_names
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
+from sim2cam.dataset.channels import ChannelName
 from sim2cam.dataset.reader import line_of, read_dataset, read_lines
-from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.sample import CARRIED, Dataset, Sample
 from sim2cam.dataset.writer import (
     CERTIFICATE,
     FORMAT_VERSION,
@@ -202,11 +205,11 @@ def apply_transfer(
     """Makes or completes the translated data set in ``root``, and returns its certificate.
 
     Translations that break a limit are no samples of it: they are kept aside in their shards, and
-    the numbers of the others stay. Labels are those of the parent where that is a data set of
-    sim2cam, and written anew where it is not.
+    the numbers of the others stay. Labels and channels are those of the parent where that is a data
+    set of sim2cam, and written anew where it is not.
 
     Raises:
-        InputError: the run folder holds no transfer, or a picture cannot be read.
+        InputError: the run folder holds no transfer, or a picture or channel cannot be read.
         CheckpointError: a judge's weights are broken.
         UsageError: the judges are not independent of one another.
         OutputError: the folder holds something else, such as what is translated, or cannot be written.
@@ -216,10 +219,13 @@ def apply_transfer(
     check_judges(certification.judges)
     for sample in sim.samples:  # before anything is made of others
         images.read_rgb(sample.rgb)
+    has_parent = (sim.root / HEADER).is_file()
+    if not has_parent:
+        for sample in sim.samples:
+            _channels(sample)  # can be read, before an earlier set is removed
     for first in sim.samples[:1]:  # has what the transfer needs, before an earlier set is removed
         transfer.apply(read_frame(first), stream(seed, "adapt"))
     digests = _judge_digests(certification)
-    has_parent = (sim.root / HEADER).is_file()
     header = {
         "format": FORMAT_VERSION,
         "origin": "adapted",
@@ -293,23 +299,47 @@ def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewS
     transfer = _transfer(unit.run, unit.device)
     jury = jury_of(unit.certification, unit.device)
     made = translate_all(transfer, unit.pictures, unit.seed, "adapt", jury)
-    for (index, _, sample), translated in zip(unit.pictures, made, strict=True):
+    for picture, translated in zip(unit.pictures, made, strict=True):
         certificates.append(asdict(translated.certificate))
+        sample = picture.sample
         yield NewSample(
-            index=index,
+            index=picture.number,
             picture=translated.file,
             width=sample.width,
             height=sample.height,
             origin="adapted",
             objects=None if unit.has_parent else sample.objects,
-            channels={},
+            channels={} if unit.has_parent else _channels(sample),
             facts={
                 "parent": digest_of_sample(sample),
                 "scene_index": sample.scene_index,
-                **({} if unit.has_parent else {"source": sample.rgb.name}),
+                **({} if unit.has_parent else _own_facts(picture)),
             },
             is_rejected=bool(translated.certificate.failed),
         )
+
+
+def _channels(sample: Sample) -> dict[ChannelName, NDArray[Any]]:
+    """Returns every channel of a sample.
+
+    Raises:
+        InputError: one cannot be read, or is of another size than the picture.
+    """
+    shape = sample.height, sample.width
+    found = {name: read_buffer(sample, name, shape) for name in sample.channels}
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def _own_facts(picture: Numbered) -> dict[str, Any]:
+    """Returns what is recorded of a picture whose labels stay with no parent."""
+    film = {} if picture.sample.moment is None else {"film": picture.film}
+    return {**_carried(picture.sample), **film, "source": picture.sample.rgb.name}
+
+
+def _carried(sample: Sample) -> dict[str, Any]:
+    """Returns what is known of the fields of ``CARRIED``."""
+    found = {name: getattr(sample, name) for name in CARRIED}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def jury_of(certification: Certification, device: str) -> Jury:
@@ -368,8 +398,9 @@ def _labels_digest(sim: Dataset) -> str:
     """Returns the SHA-256 over what is written anew of samples whose labels stay with no parent."""
     whole = hashlib.sha256()
     for sample in sim.samples:
-        line = plain({"scene_index": sample.scene_index, "objects": sample.objects})
-        whole.update(json.dumps(line, sort_keys=True).encode())
+        facts = {"scene_index": sample.scene_index, "objects": sample.objects, **_carried(sample)}
+        facts |= {name: images.digest_of(path) for name, path in sample.channels.items()}
+        whole.update(json.dumps(plain(facts), sort_keys=True).encode())
     return whole.hexdigest()
 
 

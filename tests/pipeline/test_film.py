@@ -12,22 +12,31 @@ import pytest
 
 from sim2cam import images
 from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.store import save_transfer
+from sim2cam.adapt.style import StyleRandomization
 from sim2cam.adapt.translation import NO_JUDGES, numbered, translate_all
 from sim2cam.dataset import tracks
+from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.card import card_of
 from sim2cam.dataset.catalog import query
 from sim2cam.dataset.channels import CHANNELS, read
 from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.reader import read_lines
+from sim2cam.dataset.formats.export import export
+from sim2cam.dataset.reader import read_dataset, read_lines
 from sim2cam.dataset.writer import digest_of
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
 from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.pipeline.translate import Certification, apply_transfer
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.domain import Automatics, DepthFactors, Motion, Shutter, Stereo
 from sim2cam.scene.scene import Scene
 
 FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
+NO_LIMITS = Limits(
+    displacement_px=9, correlation=-1, outline_recall=0, colour_shift=9, added_levels=255,
+    lost_levels=255, grid_levels=255, seam_levels=255, clipped_share=1, warp_levels=255,
+)  # fmt: skip
 CHOSEN = ("depth", "ids", "coverage", "flow_forward", "flow_backward")
 
 
@@ -299,3 +308,20 @@ def test_a_translated_film_is_held_against_the_renderer_s_flow(film):
         assert [one.value is None for one in found] == [n % FRAMES == 0 for n in range(len(found))]
         worst[type(transfer)] = max(one.value for one in found if one.value is not None)
     assert worst[Tinted] < 2 < Limits().warp_levels < 10 < worst[Restless]
+
+
+def test_films_of_two_cameras_in_a_tar_stay_two_when_they_are_translated(film, tmp_path):
+    export({"train": film}, tmp_path / "tar", "webdataset")
+    parent = read_captures(tmp_path / "tar")
+    save_transfer(StyleRandomization(np.zeros((2, 3)), np.ones((2, 3))), tmp_path / "style")
+    certificate = apply_transfer(
+        tmp_path / "style", parent, tmp_path / "set", certification=Certification(NO_LIMITS), seed=0,
+        workers=1, device="cpu", resume=False, overwrite=False, progress=lambda *_: None,
+    )  # fmt: skip
+    report = check_dataset(tmp_path / "set")
+    assert (report.samples, report.problems) == (FRAMES * VIEWS, ())
+    measured = [picture.findings["warp_levels"].value for picture in certificate.pictures]
+    assert [value is None for value in measured] == [n % FRAMES == 0 for n in range(len(measured))]
+    for sample, origin in zip(read_dataset(tmp_path / "set").samples, film.samples, strict=True):
+        assert (sample.moment, sample.gains) == (origin.moment, origin.gains)
+        assert sample.channels.keys() == origin.channels.keys()

@@ -3,6 +3,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -11,8 +12,13 @@ from sim2cam import images
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.channels import read
 from sim2cam.dataset.check import check_dataset
+from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import CARRIED
+from sim2cam.dataset.silhouettes import seen_masks
+from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import CheckpointError, InputError, OutputError, UsageError
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
@@ -297,6 +303,88 @@ def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):
     certificate = certify(reinhard, photos, tmp_path / "set")
     assert certificate.verdict == "appearance only"
     assert read_dataset(tmp_path / "set").samples[0].objects is None
+
+
+@pytest.fixture(scope="module")
+def foreign(sim, tmp_path_factory):
+    """Three renders as the layouts of others have them, each read as captures."""
+    root = tmp_path_factory.mktemp("foreign")
+    for form in ("bop", "webdataset"):
+        export({"test": sim.take(3)}, root / form, form)
+    return {form: read_captures(root / form) for form in ("bop", "webdataset")}
+
+
+@pytest.mark.parametrize(
+    ("form", "channels"), [("bop", {"sensor_depth"}), ("webdataset", {"depth", "ids"})]
+)
+def test_what_a_layout_tells_of_pixels_travels_along(reinhard, foreign, tmp_path, form, channels):
+    parent = foreign[form]
+    adapted = apply(reinhard, parent, tmp_path / "set")
+    assert check_dataset(tmp_path / "set").problems == ()
+    for ours, theirs in zip(adapted.samples, parent.samples, strict=True):
+        assert ours.channels.keys() == theirs.channels.keys() == channels
+        for name, path in theirs.channels.items():
+            assert ours.channels[name].is_relative_to(tmp_path / "set")
+            assert np.array_equal(read(name, ours.channels[name]), read(name, path))
+        for name in CARRIED:
+            assert getattr(ours, name) == getattr(theirs, name)
+        assert ours.lens is not None
+        assert (ours.depth_unit_m is None) == (form == "webdataset")
+        seen = [seen_masks(sample) for sample in (ours, theirs)]
+        assert not any(mask is None for mask in seen[0])
+        assert all(np.array_equal(*pair) for pair in zip(*seen, strict=True))
+
+
+@pytest.mark.parametrize("what", ["channels", "lens"])
+def test_pictures_whose_channels_changed_do_not_resume(reinhard, foreign, tmp_path, what):
+    first, second, *_ = foreign["webdataset"].samples
+    apply(reinhard, replace(foreign["webdataset"], samples=(first,)), tmp_path / "set")
+    other = replace(first, **{what: getattr(second, what) if what == "channels" else None})
+    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+        apply(
+            reinhard,
+            replace(foreign["webdataset"], samples=(other,)),
+            tmp_path / "set",
+            resume=True,
+        )
+
+
+def test_a_broken_channel_is_told_before_an_earlier_set_is_removed(reinhard, foreign, tmp_path):
+    apply(reinhard, foreign["bop"], tmp_path / "set")
+    before = contents(tmp_path / "set")
+    *others, last = foreign["bop"].samples
+    (tmp_path / "broken.png").write_bytes(last.channels["sensor_depth"].read_bytes()[:200])
+    broken = replace(last, channels={"sensor_depth": tmp_path / "broken.png"})
+    with pytest.raises(InputError, match=r"broken\.png"):
+        apply(
+            reinhard,
+            replace(foreign["bop"], samples=(*others, broken)),
+            tmp_path / "set",
+            overwrite=True,
+        )
+    assert contents(tmp_path / "set") == before
+
+
+def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
+    """Where nothing moves, nothing flickers, across shards too."""
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
+    fit_plain_transfer(read_captures(coco), "style", tmp_path / "style", overwrite=False)
+    still = images.read_rgb(sim.samples[0].rgb)
+    height, width = still.shape[:2]
+    film = cv2.VideoWriter(
+        str(tmp_path / "still.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 10, (width, height)
+    )
+    for _ in range(SAMPLES_PER_SHARD + 2):
+        film.write(still[..., ::-1])
+    film.release()
+    video = read_captures(tmp_path / "still.avi")
+    adapted = apply(tmp_path / "style", video, tmp_path / "set")
+    assert len({sample.rgb.read_bytes() for sample in video.samples}) == 1
+    assert len({sample.rgb.read_bytes() for sample in adapted.samples}) == 1
+    assert check_dataset(tmp_path / "set").problems == ()
+    assert [s.moment for s in adapted.samples] == [s.moment for s in video.samples]
+    told = [p.findings["warp_levels"].why for p in read_certificate(tmp_path / "set").pictures]
+    assert told[:2] == ["it is the first of its film", "no flow: a video has none"]
 
 
 def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
