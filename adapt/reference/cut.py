@@ -156,9 +156,11 @@ class Cut:
         found = self.generator.features(after)
         if is_mirrored:
             found = [features.flip(3) for features in found]
-        source = self.generator.features(before)
-        places = [_places(features, rng) for features in source]
-        pairs = zip(self._projector(found, places), self._projector(source, places), strict=True)
+        with torch.no_grad():  # nothing is learned through the source
+            source = self.generator.features(before)
+            places = [_places(features, rng) for features in source]
+            wanted = self._projector(source, places)
+        pairs = zip(self._projector(found, places), wanted, strict=True)
         return torch.stack([patch_nce(after, before) for after, before in pairs]).mean()
 
 

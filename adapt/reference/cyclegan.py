@@ -57,9 +57,15 @@ class CycleGan:
         sim, real = self._pairs.draw(step, self._device)
         learning_rate = rate(step, self._config.steps, constant=CONSTANT)
         to_real, to_sim = self._sides["real"], self._sides["sim"]
-        fake_real, fake_sim = to_real.generator(sim), to_sim.generator(real)
+        fake_real, same_real = to_real.generator(torch.cat([sim, real])).chunk(2)
+        fake_sim, same_sim = to_sim.generator(torch.cat([real, sim])).chunk(2)
         scalars = _teach_generators(
-            to_real, to_sim, (sim, real), (fake_sim, fake_real), learning_rate
+            to_real,
+            to_sim,
+            (sim, real),
+            (fake_sim, fake_real),
+            (same_sim, same_real),
+            learning_rate,
         )
         rng = stream(self._config.seed, "reference/pool", scene_index=step)
         for name, captured, fake in (("real", real, fake_real), ("sim", sim, fake_sim)):
@@ -112,9 +118,11 @@ class CycleGan:
 
 def discriminator_loss(discriminator: nn.Module, captured: Tensor, fake: Tensor) -> Tensor:
     """Returns half the least-squares losses on pictures (n, 3, h, w) of a kind and on made ones."""
-    on_captured = least_squares(discriminator(captured), captured=True)
-    on_fake = least_squares(discriminator(fake.detach()), captured=False)
-    return 0.5 * (on_captured + on_fake)
+    verdicts = discriminator(torch.cat([captured, fake.detach()]))
+    on_captured, on_fake = verdicts.split([len(captured), len(fake)])
+    return 0.5 * (
+        least_squares(on_captured, captured=True) + least_squares(on_fake, captured=False)
+    )
 
 
 @torch.inference_mode()
@@ -129,10 +137,19 @@ def _teach_generators(
     to_sim: Side,
     pictures: tuple[Tensor, Tensor],
     fakes: tuple[Tensor, Tensor],
+    same: tuple[Tensor, Tensor],
     learning_rate: float,
 ) -> dict[str, Tensor]:
-    """Returns the generators' losses after a step; pictures and fakes are of sim, then of real."""
-    (sim, real), (fake_sim, fake_real) = pictures, fakes
+    """Returns the generators' losses after a step.
+
+    Args:
+        to_real, to_sim: the players.
+        pictures: of sim, then of real, as all of these are.
+        fakes: made of pictures of the other kind.
+        same: made of pictures of that kind.
+        learning_rate: of the step.
+    """
+    (sim, real), (fake_sim, fake_real), (same_sim, same_real) = pictures, fakes, same
     for side in (to_real, to_sim):
         side.discriminator.requires_grad_(False)
     losses = {
@@ -140,8 +157,7 @@ def _teach_generators(
         + least_squares(to_sim.discriminator(fake_sim), captured=True),
         "cycle": _distance(to_sim.generator(fake_real), sim)
         + _distance(to_real.generator(fake_sim), real),
-        "identity": _distance(to_real.generator(real), real)
-        + _distance(to_sim.generator(sim), sim),
+        "identity": _distance(same_real, real) + _distance(same_sim, sim),
     }
     total = (
         losses["adversarial"]

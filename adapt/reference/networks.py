@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sim2cam.adapt.reference.convolutions import Conv3x3, PictureConv
+
 STRIDE = 4  # sides of what enters a generator are multiples of this
 LEAST_PX = 2 * STRIDE  # edges cannot be mirrored in less
 COMPARED = (0, 4, 8, 12, 16)
@@ -37,14 +39,14 @@ class ResnetGenerator(nn.Module):
         shrink, grow = (_shrink_smoothly, _grow_smoothly) if antialias else (_shrink, _grow)
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(3),
-            *_normed(nn.Conv2d(3, width, 7), width),
+            *_normed(PictureConv(3, width, 7), width),
             *shrink(width, 2 * width),
             *shrink(2 * width, 4 * width),
             *(ResnetBlock(4 * width) for _ in range(blocks)),
             *grow(4 * width, 2 * width),
             *grow(2 * width, width),
             nn.ReflectionPad2d(3),
-            nn.Conv2d(width, 3, 7),
+            PictureConv(width, 3, 7),
             nn.Tanh(),
         )
 
@@ -70,10 +72,10 @@ class ResnetBlock(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(1),
-            *_normed(nn.Conv2d(channels, channels, 3), channels),
+            *_normed(Conv3x3(channels, channels), channels),
             nn.ReflectionPad2d(1),
-            nn.Conv2d(channels, channels, 3),
-            nn.InstanceNorm2d(channels),
+            Conv3x3(channels, channels),
+            _norm(channels),
         )
 
     def forward(self, features: Tensor) -> Tensor:
@@ -94,7 +96,7 @@ class PatchGan(nn.Module):
         super().__init__()
 
         def shrunk(inputs: int, outputs: int, *, normed: bool) -> list[nn.Module]:
-            norm: list[nn.Module] = [nn.InstanceNorm2d(outputs)] if normed else []
+            norm: list[nn.Module] = [_norm(outputs)] if normed else []
             conv = nn.Conv2d(inputs, outputs, 4, stride=1 if antialias else 2, padding=1)
             return [conv, *norm, nn.LeakyReLU(0.2), *([Blur(outputs)] if antialias else [])]
 
@@ -103,7 +105,7 @@ class PatchGan(nn.Module):
             *shrunk(width, 2 * width, normed=True),
             *shrunk(2 * width, 4 * width, normed=True),
             nn.Conv2d(4 * width, 8 * width, 4, padding=1),
-            nn.InstanceNorm2d(8 * width),
+            _norm(8 * width),
             nn.LeakyReLU(0.2),
             nn.Conv2d(8 * width, 1, 4, padding=1),
         )
@@ -183,8 +185,13 @@ def initialise(network: nn.Module, rng: torch.Generator, *, xavier: bool) -> Non
             nn.init.zeros_(module.bias)
 
 
+def _norm(channels: int) -> nn.Module:
+    """Returns instance normalization: groups of one channel each, a third of its time on the CPU."""
+    return nn.GroupNorm(channels, channels, affine=False)
+
+
 def _normed(conv: nn.Module, channels: int) -> list[nn.Module]:
-    return [conv, nn.InstanceNorm2d(channels), nn.ReLU()]
+    return [conv, _norm(channels), nn.ReLU()]
 
 
 def _shrink(inputs: int, outputs: int) -> list[nn.Module]:
@@ -192,7 +199,7 @@ def _shrink(inputs: int, outputs: int) -> list[nn.Module]:
 
 
 def _shrink_smoothly(inputs: int, outputs: int) -> list[nn.Module]:
-    return [*_normed(nn.Conv2d(inputs, outputs, 3, padding=1), outputs), Blur(outputs)]
+    return [*_normed(Conv3x3(inputs, outputs, padding=1), outputs), Blur(outputs)]
 
 
 def _grow(inputs: int, outputs: int) -> list[nn.Module]:
@@ -202,4 +209,4 @@ def _grow(inputs: int, outputs: int) -> list[nn.Module]:
 
 def _grow_smoothly(inputs: int, outputs: int) -> list[nn.Module]:
     double = nn.Upsample(scale_factor=2, mode="bilinear")  # the binomial kernel 1 3 3 1
-    return [double, *_normed(nn.Conv2d(inputs, outputs, 3, padding=1), outputs)]
+    return [double, *_normed(Conv3x3(inputs, outputs, padding=1), outputs)]

@@ -15,7 +15,7 @@ _BETAS = (0.5, 0.999)
 
 def adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
     """Returns the optimiser of all networks of the papers."""
-    return torch.optim.Adam(parameters, _LEARNING_RATE, _BETAS)
+    return torch.optim.Adam(parameters, _LEARNING_RATE, _BETAS, fused=True)
 
 
 def rate(step: int, steps: int, *, constant: float) -> float:
