@@ -118,7 +118,7 @@ def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]
     photos = _read(dev, count)
     yield "photos of dice, in negative", [255 - rgb for rgb in photos]
     yield "photos of dice, 6 stops darker", [(rgb // 64).astype(np.uint8) for rgb in photos]
-    yield "photos of dice, out of focus", [cv2.GaussianBlur(rgb, (0, 0), 12) for rgb in photos]
+    yield "photos of dice, out of focus", [_blurred(rgb) for rgb in photos]
     yield "noise", list(_noise(photos))
     yield "household things (LM-O)", _read(read_captures(real_folder("lmo")), count)
     yield "chessboards (GoPro)", _read(read_captures(real_folder("gopro_chessboard")), count)
@@ -134,6 +134,10 @@ def _noise(photos: list[Rgb]) -> Iterator[Rgb]:
     for number, rgb in enumerate(photos):
         rng = stream(SEED, "noise", scene_index=number)
         yield rng.integers(0, 256, rgb.shape, dtype=np.uint8)
+
+
+def _blurred(rgb: Rgb) -> Rgb:
+    return cv2.GaussianBlur(rgb, (0, 0), 12).astype(np.uint8)
 
 
 def _row(name: str, judged: list[Judged], familiar: list[Judged]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -247,3 +248,23 @@ def made_ahead(make: Callable[[int], T], steps: range, threads: int) -> Iterator
             if step + threads + 1 < steps.stop:
                 pending.append(pool.submit(make, step + threads + 1))
             yield made
+
+
+class Awaited(Iterator[T]):
+    """What an iterator yields, and how long it was waited for."""
+
+    def __init__(self, found: Iterator[T]) -> None:
+        self._found = found
+        self._waits_s: list[float] = []
+
+    def __next__(self) -> T:
+        since = time.perf_counter()
+        found = next(self._found)
+        self._waits_s.append(time.perf_counter() - since)
+        return found
+
+    def take_wait_s(self) -> float:
+        """Returns the mean wait for what was yielded since the last call, in seconds."""
+        mean_s = sum(self._waits_s) / len(self._waits_s)
+        self._waits_s.clear()
+        return mean_s

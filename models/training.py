@@ -26,7 +26,15 @@ from sim2cam.models.adaptation import (
     strength_at,
 )
 from sim2cam.models.backdrops import Backdrops
-from sim2cam.models.batches import Batch, BatchMaker, CloseUps, ViewMaker, Views, made_ahead
+from sim2cam.models.batches import (
+    Awaited,
+    Batch,
+    BatchMaker,
+    CloseUps,
+    ViewMaker,
+    Views,
+    made_ahead,
+)
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import close_ups_a_crop
 from sim2cam.models.config import ARCHITECTURES, TrainConfig
@@ -97,6 +105,7 @@ class TrainProgress:
             have the names that it gives them.
         learning_rate: of the last step.
         step_s: seconds a step since the last line, waiting for data included.
+        wait_s: of these, the seconds in which a batch was not there yet.
     """
 
     step: int
@@ -104,6 +113,7 @@ class TrainProgress:
     losses: dict[str, float]
     learning_rate: float
     step_s: float
+    wait_s: float = 0.0
 
 
 @full_memory_told()
@@ -185,13 +195,16 @@ def _train(
 
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
     with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
-        for batch, seen in made_ahead(make, run.steps_left, threads):
+        made = Awaited(made_ahead(make, run.steps_left, threads))
+        for batch, seen in made:
             record.add(mean_over_all(run.train_step(batch, seen)))
             run.look(card)
             line = None
             if run.step % line_steps == 0 or run.is_done:
                 losses, step_s = record.take_means(run.step)
-                line = TrainProgress(run.step, config.steps, losses, run.learning_rate, step_s)
+                line = TrainProgress(
+                    run.step, config.steps, losses, run.learning_rate, step_s, made.take_wait_s()
+                )
             if is_first():
                 if line is not None:
                     record.write(line)

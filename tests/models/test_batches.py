@@ -7,7 +7,8 @@ import pytest
 
 from sim2cam.dataset.known_objects import known_objects, turns_of
 from sim2cam.images import encode_png, write_bytes
-from sim2cam.models.batches import BatchMaker, made_ahead
+from sim2cam.models import batches
+from sim2cam.models.batches import Awaited, BatchMaker, made_ahead
 from sim2cam.models.close_ups import CATEGORY_PX, SURFACE_PX
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
@@ -161,3 +162,13 @@ def test_an_error_ahead_is_raised_when_its_step_comes():
     assert [next(made), next(made)] == [0, 1]
     with pytest.raises(ValueError, match="step 2"):
         next(made)
+
+
+def test_what_is_waited_for_is_told(monkeypatch):
+    now = iter([0.0, 2.0, 10.0, 11.0, 20.0, 20.5])
+    monkeypatch.setattr(batches.time, "perf_counter", lambda: next(now))
+    made = Awaited(iter("abc"))
+    assert [next(made), next(made)] == ["a", "b"]
+    assert made.take_wait_s() == 1.5
+    assert next(made) == "c"
+    assert made.take_wait_s() == 0.5

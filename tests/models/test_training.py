@@ -107,8 +107,8 @@ def test_resumed_training_is_bit_identical(make_dataset, tmp_path, killed_at):
     train_detector(parts, TINY, broken, resume=True, line_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
-    same = [replace(line, step_s=0.0) for line in read_metrics(whole)]
-    assert same == [replace(line, step_s=0.0) for line in read_metrics(broken)]
+    same = [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(whole)]
+    assert same == [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(broken)]
     assert [line.step for line in same] == [2, 4, 6]
 
 
@@ -137,8 +137,8 @@ def test_interrupted_amid_a_step_it_goes_on_from_before_it(
     train_detector(parts, TINY, broken, resume=True, **flags)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
-    same = [replace(line, step_s=0.0) for line in read_metrics(whole)]
-    assert same == [replace(line, step_s=0.0) for line in read_metrics(broken)]
+    same = [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(whole)]
+    assert same == [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(broken)]
 
 
 def test_killed_before_the_first_checkpoint_it_starts_again(make_dataset, tmp_path):

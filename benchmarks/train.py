@@ -1,0 +1,143 @@
+"""What a training step of a detector costs, and whether it ever waits for its data.
+
+    python benchmarks/train.py [--work DIR] [--steps N]
+
+Trains each size of detector as the recipe ``dice`` has it, on pictures that are rendered into ``--work``, on
+one core and on two; on a GPU too where there is one. The first fifth of the steps, in which pictures are
+decoded, is no part of what is told. "Cores busy" is CPU time over wall time. Beside them stands what making
+a batch costs by itself. Writes ``train.json`` to ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import torch
+import tyro
+from rendering.spread import Clock, spread
+from scoring_log import RESULTS
+
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.models.config import TrainConfig
+from sim2cam.models.pictures import Tasks
+from sim2cam.models.training import TrainProgress, batch_maker, train_detector
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.training.device import use_threads
+
+SIZES = ("nano", "small", "base")
+CORES = (1, 2)
+PICTURES = 160
+BATCHES = 12
+LINE_STEPS = 5
+WARM_UP = 0.2
+AIM_BUSY = 0.9
+"""Share of the time in which a step waits for nothing; of two cores, that are busy."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is trained, and how long."""
+
+    work: Path = Path("runs/train")
+    """Renders and trainings."""
+    steps: int = 50
+    """Of each training."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training.
+
+    Attributes:
+        size: of the detector.
+        device: ``cpu`` or ``cuda``.
+        cores: threads.
+    """
+
+    size: str
+    device: str
+    cores: int
+
+
+def main(arguments: Arguments) -> None:
+    """Renders what is missing, trains, writes and prints."""
+    renders = arguments.work / "sim"
+    generate(
+        load_recipe("dice"), renders, count=PICTURES, seed=0, workers=max(CORES),
+        resume=True, overwrite=False, progress=lambda _done, _total: None,
+    )  # fmt: skip
+    cases = [Case(size, "cpu", cores) for size in SIZES for cores in CORES]
+    if torch.cuda.is_available():
+        cases += [Case(size, "cuda", os.cpu_count() or 1) for size in SIZES]
+    rows = []
+    context = multiprocessing.get_context("spawn")
+    for case in cases:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            rows.append(pool.submit(measure, case, renders, arguments).result())
+        print(rows[-1], flush=True)
+    facts = {
+        "environment": environment_facts(None, max(CORES)),
+        "aim_busy": AIM_BUSY,
+        "cases": rows,
+    }
+    write_json(RESULTS / "train.json", facts)
+
+
+def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
+    """Returns what a training costs, in a process of its own."""
+    use_threads(case.cores)
+    config = replace(load_recipe("dice").train, architecture=case.size, steps=arguments.steps)
+    told: list[tuple[TrainProgress, float, float]] = []
+
+    def tell(line: TrainProgress) -> None:
+        told.append((line, time.perf_counter(), time.process_time()))
+
+    run = arguments.work / f"{case.size}-{case.device}-{case.cores}"
+    shutil.rmtree(run, ignore_errors=True)
+    dataset = read_dataset(renders)
+    train_detector(
+        ((dataset, 1.0),), config, run,
+        device=case.device, progress=tell, checkpoint_s=1e9, line_steps=LINE_STEPS,
+    )  # fmt: skip
+    kept = [one for one in told if one[0].step >= WARM_UP * arguments.steps]
+    lines = [line for line, *_ in kept[1:]]
+    (_, first_s, first_cpu_s), (_, last_s, last_cpu_s) = kept[0], kept[-1]
+    steps_s = [line.step_s for line in lines]
+    return {
+        **asdict(case),
+        "batch": config.batch,
+        "crop_px": config.crop_px,
+        "step_ms": asdict(spread([1e3 * s for s in steps_s])),
+        "crops_per_s": config.batch * len(steps_s) / sum(steps_s),
+        "cores_busy": (last_cpu_s - first_cpu_s) / (last_s - first_s),
+        "waiting_share": sum(line.wait_s for line in lines) / sum(steps_s),
+        "making_cpu_ms": asdict(spread(making_ms(dataset.categories, config, renders))),
+    }
+
+
+def making_ms(categories: tuple[str, ...], config: TrainConfig, renders: Path) -> list[float]:
+    """Returns the CPU milliseconds of making each of some batches, of pictures that are decoded already."""
+    maker = batch_maker(((read_dataset(renders), 1.0),), categories, Tasks(), config)
+    for step in range(BATCHES):
+        maker.make(step)
+    clock = Clock()
+    for step in range(BATCHES):
+        with clock("make"):
+            maker.make(step)
+    return clock.cpu_ms["make"]
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
