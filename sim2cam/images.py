@@ -266,14 +266,19 @@ def frame_rate_hz(path: Path) -> float | None:
     return rate_hz if 0 < rate_hz < math.inf else None
 
 
-def watch_camera(number: int) -> Iterator[NDArray[np.uint8]]:
-    """Returns the frames of a camera of this computer as they come, RGB uint8 (height, width, 3).
+def watch_camera(which: int | str) -> Iterator[NDArray[np.uint8]]:
+    """Returns the frames of a camera as they come, RGB uint8 (height, width, 3).
+
+    Args:
+        which: number of a camera of this computer, or the address of one in a network or of a video.
 
     Raises:
         InputError: there is no such camera, or it gives nothing.
     """
-    problem = "no such camera, or another program uses it"
-    yield from _frames(cv2.VideoCapture(number), Path(f"camera {number}"), problem)
+    name, problem = f"camera {which}", "no such camera, or another program uses it"
+    if isinstance(which, str):
+        name, problem = which, "nothing there that OpenCV can watch"
+    yield from _frames(cv2.VideoCapture(which), name, problem)
 
 
 def read_16bit(path: Path, *, planes: int = 1) -> NDArray[np.uint16]:
@@ -473,7 +478,9 @@ def _turned(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
     return pixels[:, ::-1] if orientation in _RIGHT_FIRST else pixels
 
 
-def _frames(capture: cv2.VideoCapture, path: Path, problem: str) -> Iterator[NDArray[np.uint8]]:
+def _frames(
+    capture: cv2.VideoCapture, path: Path | str, problem: str
+) -> Iterator[NDArray[np.uint8]]:
     try:
         if (
             capture.get(cv2.CAP_PROP_FRAME_WIDTH) * capture.get(cv2.CAP_PROP_FRAME_HEIGHT)

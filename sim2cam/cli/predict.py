@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sim2cam.models.seen import Prediction
 
 _QUALITY = 92
+_RECENT = 10_000  # detections by whose sizes pictures are judged
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Predict:
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
     """Detector, by its file or the name of one that ships."""
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
-    """A picture, a folder of them, a COCO file, a video, or the number of a camera: 0, 1, ..."""
+    """A picture, a folder of them, a COCO file, a video, or a camera: its number (0, 1, ...) or its address
+    (rtsp://..., http://...)."""
     out: Path | None = None
     """Folder for the pictures with what was found drawn in."""
     camera: Path | None = None
@@ -84,7 +87,7 @@ class Predict:
             check_poses(detector)
             pictures = _through(self.camera, pictures)
         count = unlike = unplaced = 0
-        sides_px: list[float] = []
+        sides_px: deque[float] = deque(maxlen=_RECENT)  # a camera has no end
         for name, rgb, lens in itertools.islice(pictures, self.limit):
             seen = look(detector, rgb, score_floor=self.score)
             found, lines = _told(detector, seen, lens)
@@ -216,6 +219,8 @@ def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
     path = Path(what)
     if what.isdecimal() and not path.exists():
         yield from _numbered(images.watch_camera(int(what)))
+    elif "://" in what:
+        yield from _numbered(images.watch_camera(what))
     elif path.suffix.lower() in images.VIDEO_SUFFIXES:
         yield from _numbered(images.read_video(path))
     elif path.suffix.lower() in images.SUFFIXES:

@@ -1,5 +1,8 @@
+import functools
 import json
+import threading
 from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import cv2
 import numpy as np
@@ -62,12 +65,17 @@ def test_what_is_less_sure_is_left_out(photos, capsys):
     assert (line["image"], line["detections"]) == ("a.jpg", [])
 
 
-def test_videos_are_read_frame_by_frame(photo, tmp_path, capsys):
-    path = tmp_path / "film.avi"
+def film(path, photo):
+    """A video of five frames in which a picture moves."""
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (128, 96))
     for shift in range(5):
         writer.write(np.roll(photo[..., ::-1], shift, axis=1))
     writer.release()
+    return path
+
+
+def test_videos_are_read_frame_by_frame(photo, tmp_path, capsys):
+    path = film(tmp_path / "film.avi", photo)
     frames = list(images.read_video(path))
     assert len(frames) == 5
     assert np.abs(frames[0].astype(float) - photo).mean() < 12  # RGB, but for JPEG's loss
@@ -176,6 +184,42 @@ def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, ca
         assert f"{path}: {text}" in capsys.readouterr().err
     assert predict(photos, "--camera", path) == 2
     assert "the weights find boxes alone. Train them with poses = true" in capsys.readouterr().err
+
+
+def test_cameras_are_watched_by_their_number(photo, monkeypatch, capsys):
+    class Camera:
+        """A camera that is unplugged after three frames."""
+
+        def __init__(self, number):
+            assert number == 7
+            self.left = 3
+
+        def get(self, _what):
+            return 1.0
+
+        def read(self):
+            self.left -= 1
+            return self.left >= 0, photo[..., ::-1].copy()
+
+        def release(self):
+            self.left = None
+
+    monkeypatch.setattr(cv2, "VideoCapture", Camera)
+    assert predict("7") == 0
+    assert [line["image"] for line in lines(capsys)] == ["000000", "000001", "000002"]
+
+
+def test_cameras_are_watched_by_their_address(photo, tmp_path, capsys):
+    film(tmp_path / "film.avi", photo)
+    serve = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        assert predict(f"{address}/film.avi", "--limit", "2") == 0
+        assert [line["image"] for line in lines(capsys)] == ["000000", "000001"]
+        assert predict(f"{address}/nothing.avi") == 1
+        server.shutdown()
+    assert "/nothing.avi: nothing there that OpenCV can watch. Check it." in capsys.readouterr().err
 
 
 BAD = [
