@@ -31,6 +31,7 @@ from sim2cam.models.novelty import Familiar, Strangeness, distance, doubt, take_
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
 from sim2cam.models.seen import Prediction, Surface, widened, without_duplicates
+from sim2cam.models.selection import category_probabilities
 from sim2cam.models.tiles import maps_of
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
@@ -179,7 +180,7 @@ def look(
             calibration, which keeps the order of those of one category.
         scale: the only magnification before the network. When None the picture is looked at with the
             card's and, as long as larger objects than those trained on would have room in it, ever
-            halved ones: see ``pyramid``. Novelty and pixels of categories are those of the first.
+            halved ones: see ``pyramid``. Pixels and probabilities of categories are those of the first.
     """
     return detector.look(rgb, score_floor=score_floor, scale=scale)
 
@@ -212,6 +213,7 @@ def _look(
         strangeness,
         tuple(_surface(card, glance, i) for glance, i in found) if card.objects else None,
         category_masks(first.maps, card.categories, size, first.scale) if card.masks else None,
+        category_probabilities(first.maps),
     )
 
 

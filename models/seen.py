@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
@@ -52,6 +52,8 @@ class Prediction:
         strangeness: what that was told from.
         surfaces: what is seen of that of each detection; None without poses.
         segments: the pixels that show each category, by its name; None without masks.
+        votes: probabilities (n, c) of categories where objects surely are, before close-ups are read; None
+            of models of torchvision.
     """
 
     detections: tuple[Detection, ...]
@@ -59,6 +61,7 @@ class Prediction:
     strangeness: Strangeness | None
     surfaces: tuple[Surface, ...] | None
     segments: dict[str, RunLengths] | None = None
+    votes: Floats | None = field(default=None, compare=False)
 
     @property
     def is_unlike(self) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sim2cam.measure.bootstrap import Estimate
     from sim2cam.measure.poses import PoseScore
     from sim2cam.measure.segments import SegmentScore
+    from sim2cam.measure.selection import SelectionScores
     from sim2cam.measure.slices import Slice
     from sim2cam.models.prediction import AnyDetector
     from sim2cam.pipeline.bench import BenchResult, UnlabelledResult
@@ -171,6 +172,8 @@ class Bench:
             _tell_shapes(result, console)
             console.table(_over(result.score.intervals_over))
             console.table(_trust_words(result.trust))
+            if result.selection is not None:
+                console.table("\nwithout labels\n" + _selection_words(result.selection))
             console.table(_slice_table(slices))
             if poses is not None:
                 console.table("\n" + _pose_table(poses.score))
@@ -342,13 +345,16 @@ def _unlike_words(unlike: Estimate | None, false_alarms: float | None) -> str:
 
 def _unlabelled_words(found: UnlabelledResult) -> str:
     """Returns the scores of a detector on captures without labels, a line each."""
-    lines = [f"images: {found.images}", _unlike_words(found.unlike, found.false_alarms)]
-    if found.selection is None:
-        return "\n".join([*lines, "selection scores: not measured, next to nothing was found"])
-    s = found.selection
+    unlike = _unlike_words(found.unlike, found.false_alarms)
+    return "\n".join([f"images: {found.images}", unlike, _selection_words(found.selection)])
+
+
+def _selection_words(s: SelectionScores | None) -> str:
+    """Returns the scores that need no labels, a line each."""
+    if s is None:
+        return "selection scores: not measured, next to nothing was found"
     return "\n".join(
         [
-            *lines,
             f"entropy: {s.entropy:.3f} (of {s.detections} detections; lower is surer)",
             f"diversity: {s.diversity:.3f} (0 where all is called the same)",
             f"neighbourhood density: {s.density:.3f} nats (higher where detections group)",

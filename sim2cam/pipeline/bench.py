@@ -34,12 +34,13 @@ from sim2cam.measure.selection import SelectionScores
 from sim2cam.measure.shapes import ShapeScore
 from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
-from sim2cam.models.prediction import AnyDetector, look_at_dataset
-from sim2cam.models.selection import look_without_labels
+from sim2cam.models.prediction import AnyDetector, look_at_dataset, own_detector
+from sim2cam.models.selection import selection_of
 from sim2cam.pipeline.pose_file import POSES, pictures_json
 from sim2cam.pipeline.poses import PoseBench
 from sim2cam.pipeline.trust import (
     Trust,
+    novelty_by_name,
     trust_in_detections,
     trust_in_detector,
     unlike_json,
@@ -63,6 +64,7 @@ class BenchResult:
             where they were not looked for, or are not labelled.
         matching: how their categories became these; None where they are the captures' own.
         pixels: what those of categories were taken for, of which ``segments`` are; None with these.
+        selection: scores that need no labels, to be seen beside those that do; None where not measured.
     """
 
     captures: Dataset
@@ -74,10 +76,11 @@ class BenchResult:
     segments: SegmentScore | None = None
     matching: Matching | None = None
     pixels: Confusions | None = None
+    selection: SelectionScores | None = None
 
     def scores_json(self) -> dict[str, Any]:
         """Returns all scores as JSON values."""
-        more = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
+        more = {n: getattr(self, n) for n in ("keypoints", "masks", "segments", "selection")}
         return self.score.to_json() | {n: one.to_json() for n, one in more.items() if one}
 
 
@@ -122,6 +125,7 @@ def bench(
         _segment_score(matched, pixels),
         matching,
         pixels,
+        selection_of(seen.values()),
     )
 
 
@@ -163,13 +167,15 @@ def bench_unlabelled(
 
     Raises:
         InputError: an image cannot be read.
+        UsageError: it is a model of torchvision.
     """
-    found = look_without_labels(detector, captures, progress=progress)
-    limit = detector.card.novelty
+    own = own_detector(detector, "scores without labels")
+    seen = look_at_dataset(own, captures, progress=progress)
+    limit = own.card.novelty
     return UnlabelledResult(
         len(captures.samples),
-        found.selection,
-        unlike_share(found.novelty),
+        selection_of(seen.values()),
+        unlike_share(novelty_by_name(seen)),
         limit.false_alarms if limit else None,
     )
 

@@ -75,7 +75,7 @@ def trust_in_detector(
         before = before_calibration(found, card.scaling)
         # the same resamples, so that both are compared on the same images
         uncalibrated = calibration_of(before, stream(0, "calibration"))
-    novelty = {name: one.novelty for name, one in seen.items() if one.novelty is not None}
+    novelty = novelty_by_name(seen)
     sides = [
         longer_side(label.box_xyxy) * card.magnification
         for sample in captures.samples
@@ -108,6 +108,11 @@ def learned_warning(captures: Dataset, card: DetectorCard) -> str | None:
         f"the detector was trained on these captures, or some of them, as {learned[0]}: the scores tell "
         "nothing of other pictures. Score it on captures that it has not learned from."
     )
+
+
+def novelty_by_name(seen: Mapping[str, Prediction]) -> dict[str, float]:
+    """Returns how unlike each image is, by its name; empty where not measured."""
+    return {name: one.novelty for name, one in seen.items() if one.novelty is not None}
 
 
 def unlike_share(novelty: Mapping[str, float]) -> Estimate | None:

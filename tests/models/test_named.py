@@ -37,10 +37,9 @@ from sim2cam.models.named_network import (
 from sim2cam.models.pictures import Tasks, read_picture
 from sim2cam.models.prediction import load_detector, look, own_detector
 from sim2cam.models.pretrained import begin_pretrained
-from sim2cam.models.selection import look_without_labels
 from sim2cam.models.training import read_metrics, train_detector
 from sim2cam.models.trust import measure_trust
-from sim2cam.pipeline.bench import bench
+from sim2cam.pipeline.bench import bench, bench_unlabelled
 
 SSD, PIXELS = "ssdlite320_mobilenet_v3_large", "lraspp_mobilenet_v3_large"
 CONFIG = TrainConfig(
@@ -537,7 +536,7 @@ def test_what_their_detectors_cannot_do_is_refused(data):
     with pytest.raises(
         UsageError, match=r"^scores without labels: maskrcnn_tiny is a model of torch"
     ):
-        look_without_labels(detector, data)
+        bench_unlabelled(detector, data)
     with pytest.raises(UsageError) as caught:
         own_detector(detector, "--format onnx")
     assert str(caught.value) == (

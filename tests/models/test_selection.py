@@ -8,8 +8,8 @@ import torch
 
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector, Maps
-from sim2cam.models.prediction import LoadedDetector
-from sim2cam.models.selection import category_probabilities, look_without_labels
+from sim2cam.models.prediction import LoadedDetector, look_at_dataset
+from sim2cam.models.selection import category_probabilities, selection_of
 
 
 def test_sure_peaks_count_whatever_lies_there():
@@ -30,10 +30,8 @@ def test_images_are_taken_together_and_labels_not_at_all(make_dataset):
     detector = LoadedDetector(network, DetectorCard("nano", ("square", "disc"), 0, {}, ()))
     data = make_dataset(n=3)
     bare = replace(data, samples=tuple(replace(s, objects=None) for s in data.samples))
-    told = []
-    found = look_without_labels(detector, bare, progress=lambda *done: told.append(done))
-    assert told == [(1, 3), (2, 3), (3, 3)]
-    assert found == look_without_labels(detector, data)
-    assert found.novelty == {}
-    each = [look_without_labels(detector, replace(bare, samples=(s,))) for s in bare.samples]
-    assert found.selection.detections == sum(one.selection.detections for one in each)
+    seen = look_at_dataset(detector, bare)
+    assert selection_of(seen.values()) == selection_of(look_at_dataset(detector, data).values())
+    each = [selection_of([one]).detections for one in seen.values()]
+    assert selection_of(seen.values()).detections == sum(each) > 3
+    assert selection_of([]) is None
