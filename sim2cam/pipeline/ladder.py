@@ -45,12 +45,14 @@ from sim2cam.pipeline.translate import (
     Certification,
     apply_transfer,
     fit_plain_transfer,
+    read_certificate,
     train_network,
 )
 from sim2cam.training.device import use_threads
 
 REAL = "real"  # the labelled captures, among the names of data sets; ``real-25``: so many of them
-TRANSLATED = "translated"  # by the default network; others have the names of their methods
+TRANSLATED = "translated"  # by the default network; others have the names of their methods:
+# ``cyclegan`` as the recipe has it, ``cyclegan-500`` trained for so many steps
 RETRANSLATED = "translated-1"  # by the default network, trained with the next seed
 PUBLISHED = get_args(ReferenceMethod)
 BEST = "best-transfer"  # by the plain transfer that comes nearest, whose pictures these are
@@ -173,7 +175,7 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
         Sim2CamError: a data set cannot be made.
     """
     names = {name for arm in plan.arms for name in arm.data}
-    methods = {name: name for name in names & _TRANSLATIONS}
+    methods = {name: name for name in filter(_is_translation, names)}
     if FIXED in names and plan.fixed is not None:
         _render(plan, plan.fixed, work / FIXED, workers)
     if methods or names & {RANDOMIZED, BEST}:
@@ -217,12 +219,26 @@ def run_piece(piece: Piece) -> Path:
         "seed": piece.seed,
         "config": piece.config.to_json(),
         "data": [asdict(record) for record in (*before, *detector.card.data)],
+        "rejected": _rejected(piece),
         "magnification": detector.card.magnification,
         "box_margin": detector.card.box_margin,
         "found": {image: [_short(d) for d in detections] for image, detections in found.items()},
     }
     write_json(piece.result, facts, in_lines=False)
     return piece.result
+
+
+def _is_translation(name: str) -> bool:
+    return name in _TRANSLATIONS or name.partition("-")[0] in PUBLISHED
+
+
+def _rejected(piece: Piece) -> dict[str, int]:
+    """Returns how many pictures the certificate kept out of each translated data set."""
+    names = [_folder(name, piece) for name in piece.arm.data]
+    return {
+        name: len(read_certificate(piece.work / name).rejected)
+        for name in filter(_is_translation, names)
+    }
 
 
 def _trained(piece: Piece) -> AnyDetector:
@@ -422,8 +438,11 @@ def _network(
     name: str, options: AdaptOptions
 ) -> TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig] | None:
     """Returns the training of the network that makes a translation; None where it has none."""
-    if name in PUBLISHED:
-        return cast(ReferenceMethod, name), options.reference
+    method, _, steps = name.partition("-")
+    if method in PUBLISHED:
+        reference = options.reference
+        config = replace(reference, steps=int(steps)) if steps else reference
+        return cast(ReferenceMethod, method), config
     translator = options.translator
     trainings = {
         TRANSLATED: translator,
@@ -449,6 +468,11 @@ def _calibrated(detector: AnyDetector, piece: Piece) -> AnyDetector:
     return with_trust(detector, renders, "held-out pictures")
 
 
+def _folder(name: str, piece: Piece) -> str:
+    """Returns the name of the folder of a data set."""
+    return str(read_choice(piece.work / CHOICE).method) if name == BEST else name
+
+
 def _parts(names: tuple[str, ...], piece: Piece) -> Parts:
     return tuple((_data(name, piece), 1.0) for name in names)
 
@@ -458,10 +482,8 @@ def _data(name: str, piece: Piece, detector: AnyDetector | None = None) -> Datas
     if name == LABELLED:
         assert detector is not None  # nothing begins with it
         return labelled(_calibrated(_tuned(detector, piece), piece), piece.captures.style)
-    if name == BEST:
-        name = str(read_choice(piece.work / CHOICE).method)
     if not name.startswith(REAL):
-        return read_dataset(piece.work / name)
+        return read_dataset(piece.work / _folder(name, piece))
     train = piece.captures.train
     assert train is not None  # arms are planned for captures that have them
     if name == REAL:

@@ -55,12 +55,15 @@ class ArmRuns:
         each: by metric, of each training on all images.
         means: by metric, ``mean_of_seeds`` on all images, then on resamples of images and seeds
             (1 + draws,).
+        rejected: pictures that the certificate kept out, by the name of the translated data set; empty
+            where that was not told.
     """
 
     arm: Arm
     seeds: tuple[int, ...]
     each: tuple[Mapping[str, float], ...]
     means: Mapping[str, NDArray[np.float64]]
+    rejected: Mapping[str, int]
 
 
 def score_ladder(
@@ -206,13 +209,15 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
         tuple(facts["seed"] for facts in found),
         tuple({m: getattr(score, m).value for m in METRICS} for score in scores),
         {m: mean_of_seeds(resampled[m], stream(0, f"ladder/{arm.name}")) for m in METRICS},
+        found[-1].get("rejected", {}),
     )
 
 
 def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
-    """Returns the scores of each seed, and their mean with an interval."""
+    """Returns the scores of each seed, their mean with an interval, and what was kept out."""
     return {
         "name": runs.arm.name,
+        **({"rejected": dict(runs.rejected)} if runs.rejected else {}),
         "seeds": [{"seed": seed, **each} for seed, each in zip(runs.seeds, runs.each, strict=True)],
         **{metric: mean_estimate(runs.means[metric]).to_json() for metric in METRICS},
     }

@@ -31,6 +31,7 @@ from sim2cam.pipeline.ladder import (
     run_pieces,
 )
 from sim2cam.pipeline.ladder_scores import score_ladder
+from sim2cam.pipeline.translate import read_certificate
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
@@ -94,6 +95,8 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
         "+ transfer": 2,
         "real only": 2,
     }
+    kept_out = len(read_certificate(work / "reinhard").rejected)
+    assert [a.get("rejected") for a in scores["arms"]] == [None, {"reinhard": kept_out}, None]
     assert [c["first"] for c in scores["comparisons"]] == ["+ transfer", "real only"]
     assert scores["equivalents"]["worth"] == []  # a curve needs two points
     over = "95 %, bootstrap over the seeds and 12 scenes of 24 images"
@@ -118,13 +121,20 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
         'base = "dice"\n[adapt.translator]\npreset = "demo"\nsteps = 2\npatch_px = 32\nbatch = 1\n'
         "[adapt.reference]\nsteps = 1\npatch_px = 32\nblocks = 5\nwidth = 2\n"
     )
-    names = ("translated", "translated-1", "cyclegan", "cut", "fastcut")
+    names = ("translated", "translated-1", "cyclegan", "cyclegan-2", "cut", "fastcut")
     arms = tuple(Arm(f"+ {name}", ("randomized", name)) for name in names)
     plan = replace(PLAN, arms=arms, recipe=str(tmp_path / "tiny.toml"))
     rejected = ladder.prepare_data(plan, captures, work, workers=1)
-    assert set(rejected) <= {"cyclegan", "cut", "fastcut"}  # what one step teaches may be refused
+    assert set(rejected) <= {
+        "cyclegan",
+        "cyclegan-2",
+        "cut",
+        "fastcut",
+    }  # what one step teaches may be refused
     headers = [json.loads((work / name / "dataset.json").read_text()) for name in names]
     assert len({header["transfer_digest"] for header in headers}) == len(names)
+    cards = [json.loads((work / f"transfers/{name}/weights.json").read_text()) for name in names]
+    assert [card["steps"] for card in cards] == [2, 2, 1, 2, 1, 1]
 
 
 def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tmp_path, tuned_arms):
