@@ -5,7 +5,8 @@
 Renders dice at 320x320, or takes the pictures of ``--data``, and changes each in every way of
 ``saboteurs``. Writes ``certificate.json`` to ``benchmarks/results``: how many pictures, and sets of
 them, were caught and passed, with the two detectors that ship as judges and by what is measured without
-them. The limits are those of the recipe; they were chosen on other renders.
+them. The limits are those of the recipe; they were chosen on other renders. Beside it ``certificate.jpg``
+shows the first picture and what each saboteur makes of it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import cv2
 import numpy as np
 import tyro
 from numpy.typing import NDArray
+from rendering.sheet import contact_sheet
 from saboteurs import BENIGN, SABOTEURS, Change, Subject
 from scoring_log import RESULTS
 
@@ -35,7 +37,7 @@ from sim2cam.adapt.translation import JPEG_QUALITY
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
-from sim2cam.images import decode_picture, digest_of, encode_jpeg
+from sim2cam.images import decode_picture, digest_of, encode_jpeg, write_bytes
 from sim2cam.measure.detection import Detection
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
@@ -48,6 +50,7 @@ OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificates
 SIDE_PX = 320
 SEED = 600
 SET = 20  # pictures
+SHEET_QUALITY = 88
 
 Judges = Mapping[str, Judge]
 
@@ -86,12 +89,20 @@ def main(arguments: Arguments) -> None:
         "benign": benign,
     }
     write_json(RESULTS / "certificate.json", facts)
+    write_sheet(subjects[0], RESULTS / "certificate.jpg")
     for found in (*saboteurs, *benign):
         alone = found["failed_without_judges"]["value"]
         print(
             f"{found['name']:<28} failed {found['failed']['value']:.3f} ({alone:.3f} without judges)  "
             f"by {found['by']}"
         )
+
+
+def write_sheet(subject: Subject, path: Path) -> None:
+    """Writes a picture beside what each saboteur makes of it."""
+    changed = [(name, _changed(name, change, 0, subject)) for name, change in SABOTEURS.items()]
+    sheet = contact_sheet([("as rendered", subject.rgb), *changed])
+    write_bytes(path, encode_jpeg(sheet, SHEET_QUALITY))
 
 
 def pictures_of(dataset: Dataset, count: int) -> list[Subject]:
@@ -150,12 +161,15 @@ def remembering(judge: Judge) -> Judge:
 def _certificate(
     name: str, change: Change, index: int, subject: Subject, limits: Limits, judges: Judges
 ) -> PictureCertificate:
-    rng = stream(SEED, f"certificate/{name}", scene_index=index)
-    after = decode_picture(encode_jpeg(change(subject, rng), JPEG_QUALITY))
+    after = decode_picture(encode_jpeg(_changed(name, change, index, subject), JPEG_QUALITY))
     regions = regions_of(subject.objects, subject.ids, subject.rgb.shape)
     pair = Pair(subject.rgb, after, regions, subject.ids)
     boxes = [label.box_xyxy for label in subject.objects]
     return certify(f"{index:06d}", pair, limits, labelled=boxes, judges=judges)
+
+
+def _changed(name: str, change: Change, index: int, subject: Subject) -> NDArray[np.uint8]:
+    return change(subject, stream(SEED, f"certificate/{name}", scene_index=index))
 
 
 def _dataset(arguments: Arguments) -> Dataset:

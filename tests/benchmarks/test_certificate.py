@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from certificate import OPINIONS, judged, pictures_of, remembering
+from certificate import OPINIONS, judged, pictures_of, remembering, write_sheet
 from saboteurs import BENIGN, SABOTEURS, Subject
 
 from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection
 from tests.adapt.certificate.conftest import draw, labels_of
 
@@ -30,6 +31,17 @@ def test_saboteurs_are_caught(subject, name, change):
     found = judged(name, change, [subject] * 4, Limits(), {})
     assert found["failed"]["value"] == 1.0
     assert found["by"]
+
+
+def test_the_sheet_shows_each_saboteur_beside_the_render(subject, tmp_path):
+    write_sheet(subject, tmp_path / "sheet.jpg")
+    height, width = subject.rgb.shape[:2]
+    rows, columns = -(-(1 + len(SABOTEURS)) // 3), 3
+    sheet = read_rgb(tmp_path / "sheet.jpg")
+    assert sheet.shape[1] == columns * width
+    top = sheet.shape[0] // rows - height
+    assert np.abs(sheet[top : top + height, :width].astype(int) - subject.rgb).mean() < 4
+    assert np.abs(sheet[top : top + height, width : 2 * width].astype(int) - subject.rgb).mean() > 4
 
 
 @pytest.mark.parametrize(("name", "change"), BENIGN.items())
