@@ -4,7 +4,9 @@
 
 Each case runs in a process of its own with one thread, so that its peak of memory is its own, on
 renders of recipe ``dice-demo`` and the stand-in captures. Times are CPU seconds of the process.
-Writes ``adapt.json`` to ``benchmarks/results``.
+CycleGAN stands beside itself as published (``peers/published_cyclegan.py``), run just before it. Where
+there is a GPU, each is also timed there, by the clock: in single precision as it is called, and compiled
+in bfloat16. Writes ``adapt.json`` to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -15,16 +17,17 @@ import multiprocessing
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import cv2
 import numpy as np
 import torch
 import tyro
+from peers.published_cyclegan import PublishedCycleGan
 from scoring_log import RESULTS
 
 from sim2cam.adapt.adversarial import Game
@@ -32,10 +35,12 @@ from sim2cam.adapt.frame import Frame, Transfer
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
+from sim2cam.adapt.reference.networks import PatchGan, PatchProjector, ResnetGenerator
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
+from sim2cam.adapt.translator.generator import Generator
 from sim2cam.adapt.translator.patches import PatchSource, draw_batch
 from sim2cam.adapt.translator.step import build_players
 from sim2cam.adapt.translator.training import ResidualGame
@@ -51,6 +56,8 @@ from sim2cam.pipeline.recipe import SHIPPED, load_recipe
 CPU = torch.device("cpu")
 PICTURES = 16
 WHOLE_PX = (256, 512)
+STYLE = SHIPPED / "standin" / "style.json"
+GPU_WAYS = ("fp32, eager", "bf16, compiled")
 
 
 @dataclass(frozen=True)
@@ -61,20 +68,30 @@ class Case:
         name: as the table shows it.
         method: None is the default translator.
         config: of the training.
+        peer: name of the case that does the same, against which it is held; None without one.
     """
 
     name: str
-    method: ReferenceMethod | None
+    method: ReferenceMethod | Literal["published"] | None
     config: TranslatorConfig | ReferenceConfig
+    peer: str | None = None
 
 
 PUBLISHED: dict[ReferenceMethod, str] = {"cyclegan": "CycleGAN", "cut": "CUT", "fastcut": "FastCUT"}
+PEER = "CycleGAN as published"
+
+
+def _published(side: int, blocks: int) -> Iterator[Case]:
+    config = ReferenceConfig(patch_px=side, blocks=blocks)
+    yield Case(f"{PEER}, {blocks} blocks", "published", config)
+    for method, name in PUBLISHED.items():
+        peer = f"{PEER}, {blocks} blocks" if method == "cyclegan" else None
+        yield Case(f"{name}, {blocks} blocks", method, config, peer)
+
+
 CASES = (
-    *(
-        Case(f"{name}, {blocks} blocks", method, ReferenceConfig(patch_px=side, blocks=blocks))
-        for side, blocks in ((128, 6), (256, 9))
-        for method, name in PUBLISHED.items()
-    ),
+    *_published(128, 6),
+    *_published(256, 9),
     *(
         Case("default, `small`", None, replace(PRESETS["small"], patch_px=side))
         for side in (128, 256)
@@ -96,11 +113,18 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Times every case and writes what came of it."""
     _render(arguments.work)
-    cases = []
-    spawn = multiprocessing.get_context("spawn")
+    cases: list[dict[str, Any]] = []
     for case in CASES:
-        with ProcessPoolExecutor(1, mp_context=spawn) as alone:
-            facts = alone.submit(timed, case, arguments.work, arguments.repeats).result()
+        facts = _alone(timed, case, arguments.work, arguments.repeats)
+        for peer in (other for other in cases if other["name"] == case.peer):
+            facts["times_faster"] = peer["step_cpu_s"]["least"] / facts["step_cpu_s"]["least"]
+        if torch.cuda.is_available() and case.method != "published":
+            facts["gpu"] = {
+                way: _alone(timed_on_gpu, case, arguments.work, arguments.repeats, way)
+                for way in (
+                    GPU_WAYS if case.method else GPU_WAYS[1:]
+                )  # the default has bf16 anyway
+            }
         cases.append(facts)
         print(
             f"{case.name:<20} {facts['patch_px']} px  {facts['step_cpu_s']['median']:.2f} CPU-s a step,"
@@ -111,12 +135,49 @@ def main(arguments: Arguments) -> None:
     write_json(RESULTS / "adapt.json", {"environment": environment, "cases": cases})
 
 
+def _alone(work: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
+    """Returns what comes of work in a process of its own."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as alone:
+        return alone.submit(work, *given).result()
+
+
+def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str, Any]:
+    """Returns seconds of the clock a step on the first GPU, and its peak of memory.
+
+    Args:
+        case: the training.
+        renders: its data set.
+        repeats: steps that are timed, after three that are not.
+        way: of ``GPU_WAYS``.
+    """
+    is_fast = way == "bf16, compiled"
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_fast
+    device = torch.device("cuda")
+    if is_fast:
+        for kind in (ResnetGenerator, PatchGan, PatchProjector, Generator):
+            setattr(kind, "forward", torch.compile(kind.forward))  # noqa: B010
+    game, _ = _game(case, read_dataset(renders), read_captures(STYLE), device)
+    seconds = []
+    for step in range(repeats + 3):
+        start = time.perf_counter()
+        with torch.autocast("cuda", torch.bfloat16, enabled=case.method is not None and is_fast):
+            game.play(step)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return {
+        "device": torch.cuda.get_device_name(),
+        "step_s": _spread(seconds[3:]),
+        "pictures_per_s": case.config.batch / statistics.median(seconds[3:]),
+        "peak_mb": torch.cuda.max_memory_allocated() / 2**20,
+    }
+
+
 def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
     """Returns what a step and a translated picture cost; runs in a process of its own."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    sim, real = read_dataset(renders), read_captures(SHIPPED / "standin" / "style.json")
-    game, transfer = _game(case, sim, real)
+    game, transfer = _game(case, read_dataset(renders), read_captures(STYLE), CPU)
     config = case.config
     period = config.gradient_penalty_every if isinstance(config, TranslatorConfig) else 1
     steps = itertools.count()
@@ -140,7 +201,9 @@ def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
     }
 
 
-def _game(case: Case, sim: Dataset, real: Dataset) -> tuple[Game, Transfer]:
+def _game(
+    case: Case, sim: Dataset, real: Dataset, device: torch.device
+) -> tuple[Game | PublishedCycleGan, Transfer]:
     """Returns a training at step 0 and the translator that it trains."""
     if isinstance(case.config, TranslatorConfig):
         buffers = buffers_of(sim)
@@ -150,18 +213,21 @@ def _game(case: Case, sim: Dataset, real: Dataset) -> tuple[Game, Transfer]:
             PatchSource(real, buffers=(), cache_bytes=cache),
         )
         draw = functools.partial(draw_batch, *sources, case.config, count_channels(buffers))
-        generator = build_players(case.config, buffers, CPU).generator
+        generator = build_players(case.config, buffers, device).generator
         return (
-            ResidualGame(case.config, buffers, draw, CPU),
-            Translator(generator.eval(), buffers, CPU),
+            ResidualGame(case.config, buffers, draw, device),
+            Translator(generator.eval(), buffers, device),
         )
     pairs = PatchPairs(sim, real, case.config)
+    if case.method == "published":
+        published = PublishedCycleGan(case.config.blocks, lambda step: pairs.draw(step, device))
+        return published, ReferenceTranslator(cast(ResnetGenerator, published.generator), device)
     if case.method == "cyclegan":
-        cyclegan = CycleGan(case.config, pairs, CPU)
-        return cyclegan, ReferenceTranslator(cyclegan.generator, CPU)
+        cyclegan = CycleGan(case.config, pairs, device)
+        return cyclegan, ReferenceTranslator(cyclegan.generator, device)
     assert case.method is not None
-    cut = Cut(case.config, VARIANTS[case.method], pairs, CPU)
-    return cut, ReferenceTranslator(cut.generator, CPU)
+    cut = Cut(case.config, VARIANTS[case.method], pairs, device)
+    return cut, ReferenceTranslator(cut.generator, device)
 
 
 def _frame(side: int) -> Frame:

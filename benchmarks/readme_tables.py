@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -33,6 +33,8 @@ DICE_ARMS = (
     "+ self-labelled photos",
     "+ translated",
     "+ translated, next seed",
+    "+ CycleGAN in the time of ours, under-trained",
+    "+ CycleGAN, 5,000 steps",
     "real only (200 labelled photos)",
 )
 RENDERERS = (
@@ -160,12 +162,12 @@ def adapt_table(results: dict[str, Any] | None) -> str:
     sides = list(cases[0]["translate_cpu_s"]) if cases else ["256", "512"]
     heads = " | ".join(f"CPU-s to translate {side}x{side}" for side in sides)
     lines = [
-        f"| translator | patch, px | batch | CPU-s a step | pictures a CPU-s | {heads} | peak MB |",
-        f"|{'---|' * (6 + len(sides))}",
+        f"| translator | patch, px | batch | CPU-s a step | times as fast as published | pictures a CPU-s | {heads} | peak MB |",
+        f"|{'---|' * (7 + len(sides))}",
     ]
     if not cases:
         return _not_run(lines)
-    return "\n".join(lines + [_adapt_row(case) for case in cases])
+    return "\n".join([*lines, *map(_adapt_row, cases), *_gpu_lines(cases)])
 
 
 def predict_table(results: dict[str, Any] | None) -> str:
@@ -438,7 +440,8 @@ def _row(name: str, arm: dict[str, Any] | None) -> str:
     if arm is None:
         return f"| {name} | {'not run | ' * len(SCORES)}0 |"
     cells = [_score(arm[key]) for key in SCORES]
-    return f"| {name} | {' | '.join(cells)} | {len(arm['seeds'])} |"
+    kept_out = "".join(f", {n:,} rejected" for n in arm.get("rejected", {}).values())
+    return f"| {name}{kept_out} | {' | '.join(cells)} | {len(arm['seeds'])} |"
 
 
 def _score(score: dict[str, Any]) -> str:
@@ -460,9 +463,20 @@ def _share(found: dict[str, Any]) -> str:
     return f"{100 * found['value']:.1f} % ({low}–{high})"
 
 
+def _gpu_lines(cases: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yields what was measured on a GPU, one line for each case; none without one."""
+    timed = [case for case in cases if "gpu" in case]
+    for number, case in enumerate(timed):
+        told = ", ".join(f"{way} {one['pictures_per_s']:.1f}" for way, one in case["gpu"].items())
+        device = next(iter(case["gpu"].values()))["device"]
+        start = f"\nPictures a second on {device}:\n\n" if number == 0 else ""
+        yield f"{start}- {case['name']}, {case['patch_px']} px: {told}"
+
+
 def _adapt_row(case: dict[str, Any]) -> str:
+    faster = f"{case['times_faster']:.2f}" if "times_faster" in case else "—"
     cells = (
-        case["name"], case["patch_px"], case["batch"], _range(case["step_cpu_s"]),
+        case["name"], case["patch_px"], case["batch"], _range(case["step_cpu_s"]), faster,
         f"{case['pictures_per_cpu_s']:.2f}", *map(_range, case["translate_cpu_s"].values()),
         f"{case['peak_mb']:,.0f}",
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""The renderers that are compared, one program each; none but sim2cam's own needs sim2cam."""
+"""What is compared with: renderers, one program each, and published code; none but ours needs sim2cam."""

@@ -32,7 +32,8 @@ def test_the_readme_shows_the_committed_results():
 
 
 def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
-    arms = [{"name": "another", **ARM}, {"name": "randomized", **ARM}]
+    refused = {"rejected": {"cyclegan-5000": 1234}}
+    arms = [{"name": "another", **ARM, **refused}, {"name": "randomized", **ARM}]
     (tmp_path / "dice.json").write_text(json.dumps({"protocol": {}, "arms": arms}))
     text = tables.with_tables(f"before\n{empty('README.md')}", "README.md", tmp_path)
     cell = "0.500 (0.450–0.551)"
@@ -48,15 +49,17 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "| + self-labelled photos | not run | not run | not run | 0 |",
         "| + translated | not run | not run | not run | 0 |",
         "| + translated, next seed | not run | not run | not run | 0 |",
+        "| + CycleGAN in the time of ours, under-trained | not run | not run | not run | 0 |",
+        "| + CycleGAN, 5,000 steps | not run | not run | not run | 0 |",
         "| real only (200 labelled photos) | not run | not run | not run | 0 |",
-        f"| another | {cell} | {cell} | {cell} | 3 |",
+        f"| another, 1,234 rejected | {cell} | {cell} | {cell} | 3 |",
         "<!-- dice-results:end -->",
     ]
     assert tables.with_tables(text, "README.md", tmp_path) == text
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert made("README.md", tmp_path).count("not run") == 24 + 6 + 6
+    assert made("README.md", tmp_path).count("not run") == 30 + 6 + 6
     assert (
         made("docs/results.md", tmp_path).count("not run")
         == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1 + 1 + 2
@@ -189,10 +192,17 @@ def test_translators_have_their_costs(tmp_path):
         "translate_cpu_s": {"256": spread, "512": spread},
         "peak_mb": 1234.5,
     }
-    (tmp_path / "adapt.json").write_text(json.dumps({"cases": [case]}))
+    on_gpu = {"fp32, eager": 12.34, "bf16, compiled": 45.67}
+    gpu = {way: {"device": "a GPU", "pictures_per_s": n} for way, n in on_gpu.items()}
+    cases = [case, case | {"times_faster": 1.418, "gpu": gpu}]
+    (tmp_path / "adapt.json").write_text(json.dumps({"cases": cases}))
     cell = "1.23 (1.00–2.00)"
-    row = f"| CUT, 6 blocks | 128 | 1 | {cell} | 0.81 | {cell} | {cell} | 1,234 |"
-    assert row in made("docs/results.md", tmp_path).splitlines()
+    lines = made("docs/results.md", tmp_path).splitlines()
+    for faster in ("—", "1.42"):
+        row = f"| CUT, 6 blocks | 128 | 1 | {cell} | {faster} | 0.81 | {cell} | {cell} | 1,234 |"
+        assert row in lines
+    assert "Pictures a second on a GPU:" in lines
+    assert "- CUT, 6 blocks, 128 px: fp32, eager 12.3, bf16, compiled 45.7" in lines
 
 
 def test_detectors_have_their_costs_where_they_were_run(tmp_path):
