@@ -109,15 +109,22 @@ def with_trust(detector: AnyDetector, pictures: Dataset, source: Source) -> AnyD
     card = replace(
         card,
         scaling=fitted_scaling(found, card.categories),
-        novelty=_limit(pictures, seen, source, card),
+        novelty=novelty_limit(pictures, seen, source, card),
     )
     return replace(detector, card=card)
 
 
-def _limit(
+def novelty_limit(
     pictures: Dataset, seen: Mapping[str, Prediction], source: Source, card: DetectorCard
 ) -> NoveltyLimit | None:
-    """Returns from where on pictures are unlike; None where it is not known what they are held against."""
+    """Returns from where on pictures are unlike; None where it is not known what they are held against.
+
+    Args:
+        pictures: labelled, at least ``novelty.LEAST_PICTURES``.
+        seen: what the detector says of each, by its name.
+        source: what these are.
+        card: of the detector.
+    """
     strange = {name: one.strangeness for name, one in seen.items() if one.strangeness is not None}
     if not strange:
         return None
