@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from pydantic import TypeAdapter
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from sim2cam.adapt.card import digests_of, images_record
 from sim2cam.adapt.contest import Contest, Contestant
 from sim2cam.adapt.pictures import PICTURES, check_unchanged, damage_told
+from sim2cam.adapt.probe import digest_of_labelled
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.samples import write_samples
 from sim2cam.adapt.selection import (
@@ -23,6 +26,7 @@ from sim2cam.adapt.selection import (
     Ending,
     Selection,
     best_of,
+    contenders,
     moments,
     parts_of,
     selection_of,
@@ -46,7 +50,7 @@ from sim2cam.training.weights import write_whole
 MIN_CAPTURES = 20
 LINE_STEPS = 10
 
-_CHOSEN, _PENDING = "chosen", "record"  # groups of a checkpoint's tensors
+_CHOSEN, _CONTENDER, _PENDING = "chosen", "contender", "record"  # groups of a checkpoint's tensors
 _QUIET = 4  # a training is not warned of in its first part of so many,
 _RECENT = 10  # and by its last part of so many
 
@@ -62,7 +66,8 @@ class TranslatorProgress:
         steps: steps in all.
         scalars: means since the last line of what the game measures: its losses by name, and the
             ``mean_change`` of a render (of a range of 1). Where a candidate was judged, its
-            ``aside_passed``, ``aside_distance`` and ``aside_known_auc`` (see ``Candidate``).
+            ``aside_passed``, ``aside_distance``, ``aside_known_auc`` and, with labels, ``aside_probe`` (see
+            ``Candidate``).
         step_s: seconds a step since the last line, waiting for data included.
         warnings: signs that the training goes wrong, in words.
     """
@@ -161,7 +166,7 @@ def play(
     if checkpoint := open_run(run_dir, identity, TranslatorProgress, resume=resume):
         step = checkpoint.step
         groups = _grouped(checkpoint.tensors)
-        standings.restore(checkpoint.facts, groups.pop(_CHOSEN, {}))
+        standings.restore(checkpoint.facts, groups)
         record.resume(groups.pop(_PENDING, {}))
         game.restore(groups)
     lines = list(read_metrics(run_dir)) if is_first() else []
@@ -172,7 +177,7 @@ def play(
         show(0)
 
     def state() -> Checkpoint:
-        groups = game.state() | {_CHOSEN: standings.chosen, _PENDING: record.pending}
+        groups = game.state() | standings.groups | {_PENDING: record.pending}
         return Checkpoint(step, identity, _flat(groups), standings.facts | {PICTURES: digests})
 
     with damage_told(), kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
@@ -223,13 +228,13 @@ def _show(
 
 
 class _Standings:
-    """The candidates of a game so far, and the weights of the best."""
+    """The candidates of a game so far, and the weights of those that may ship."""
 
     def __init__(self, contest: Contest, game: Game) -> None:
         self._contest = contest
         self._game = game
         self._candidates: list[Candidate] = []
-        self.chosen: dict[str, Tensor] = {}
+        self._weights: dict[int, dict[str, Tensor]] = {}  # by step
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -237,20 +242,25 @@ class _Standings:
         jury = self._contest.jury
         if not self._contest.parts.steps:
             return {}
-        return {"certificate": {"limits": asdict(jury.limits), "judges": dict(jury.digests)}}
+        judged = {"certificate": {"limits": asdict(jury.limits), "judges": dict(jury.digests)}}
+        return judged if jury.dev is None else judged | {"dev": digest_of_labelled(jury.dev)}
 
     @property
     def facts(self) -> dict[str, Any]:
         """The candidates as JSON values."""
         return {"candidates": [asdict(candidate) for candidate in self._candidates]}
 
-    def restore(self, facts: Mapping[str, Any], chosen: dict[str, Tensor]) -> None:
-        """Becomes the standings that ``facts`` and ``chosen`` were taken of."""
-        self._candidates = [
-            Candidate(**{**values, "faults": tuple(values["faults"])})
-            for values in facts.get("candidates", ())
-        ]
-        self.chosen = chosen
+    @property
+    def groups(self) -> Groups:
+        """The weights that may ship: those that would now, and others by their steps."""
+        names = self._names()
+        return {names[step]: weights for step, weights in self._weights.items()}
+
+    def restore(self, facts: Mapping[str, Any], groups: Groups) -> None:
+        """Becomes the standings that ``facts`` and ``groups`` were taken of, and takes its own out of these."""
+        found = facts.get("candidates", [])
+        self._candidates = TypeAdapter(list[Candidate]).validate_python(found)
+        self._weights = {step: groups.pop(name) for step, name in self._names().items()}
 
     def judged(self, step: int) -> dict[str, float]:
         """Returns the scalars of the candidate of this step; none where none is judged."""
@@ -258,12 +268,25 @@ class _Standings:
             return {}
         candidate = self._contest.judge(step, self._game)
         self._candidates.append(candidate)
-        if best_of(self._candidates) is candidate:
-            self.chosen = {name: value.clone() for name, value in self._game.weights().items()}
-        return {
+        known = {**self._weights, step: self._game.weights()}
+        self._weights = {
+            at: {name: value.clone() for name, value in known[at].items()} for at in self._names()
+        }
+        scalars = {
             "aside_passed": candidate.passed / len(self._contest.parts.sim_aside.samples),
             "aside_distance": candidate.distance,
             "aside_known_auc": candidate.known_auc,
+        }
+        return scalars if candidate.probe is None else scalars | {"aside_probe": candidate.probe}
+
+    def _names(self) -> dict[int, str]:
+        """Returns the groups of weights that may ship, by step."""
+        if not self._candidates:
+            return {}
+        best = best_of(self._candidates)
+        return {
+            one.step: _CHOSEN if one is best else f"{_CONTENDER} {one.step}"
+            for one in contenders(self._candidates)
         }
 
     def warnings(self, lines: Sequence[TranslatorProgress]) -> list[str]:
@@ -285,9 +308,10 @@ class _Standings:
         untouched = self._contest.untouched
         if best_of(self._candidates).distance >= untouched:
             warnings = (*warnings, _NO_NEARER)
-        return Played(
-            self.chosen, Ending(selection_of(parts, self._candidates, untouched), warnings)
-        )
+        selection = selection_of(parts, self._candidates, untouched)
+        if dev := self._contest.jury.dev:
+            selection = replace(selection, dev=images_record(dev, digests_of(dev)))
+        return Played(self._weights[selection.step], Ending(selection, warnings))
 
 
 _NO_NEARER = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from scipy.stats import mannwhitneyu
 
 from sim2cam.adapt.certificate.certificate import SetCertificate
 from sim2cam.adapt.frame import Transfer
+from sim2cam.adapt.probe import Probe
 from sim2cam.adapt.selection import Candidate, Parts
 from sim2cam.adapt.translation import Jury, encode_as, numbered, translate_all
 from sim2cam.images import decode_picture, read_rgb
@@ -20,6 +22,7 @@ from sim2cam.seeds import stream
 
 Floats = NDArray[np.float64]
 
+_RESAMPLES = 200
 _MIDDLE_PX = 512  # of captures that a discriminator is shown, which may be of any size
 
 
@@ -57,11 +60,12 @@ class Contest:
             Sim2CamError: a render lacks a buffer that the others have.
         """
         transfer = contestant.transfer()
-        looks, certificates = [], []
+        looks, certificates, made = [], [], []
         aside = numbered(self.parts.sim_aside.samples)
         for translated in translate_all(transfer, aside, self.seed, "adapt/aside", self.jury):
             looks.append(look(translated.pair.after))
             certificates.append(translated.certificate)
+            made.append(translated.pair.after)
         certificate = SetCertificate(self.jury.limits, self.jury.digests, tuple(certificates))
         known, strange = (
             [contestant.verdict(_middle(read_rgb(sample.rgb))) for sample in captures.samples]
@@ -72,19 +76,40 @@ class Contest:
             step,
             certificate.kept,
             certificate.faults,
-            self._distance(np.array(looks)),
+            self._distance(np.array(looks), self._captures),
             float(statistic) / (len(known) * len(strange)),
             float(p_value),
+            self._probed(made),
+            self._resampled(np.array(looks)),
         )
+
+    def _probed(self, translated: Sequence[NDArray[np.uint8]]) -> float | None:
+        """Returns the score of the probe by translations; None without one."""
+        if self._probe is None:
+            return None
+        labels = [sample.objects or () for sample in self.parts.sim_aside.samples]
+        return self._probe.score(zip(translated, labels, strict=True))
+
+    @cached_property
+    def _probe(self) -> Probe | None:
+        return None if self.jury.dev is None else Probe(self.jury.dev, self.seed)
+
+    def _resampled(self, looks: Floats) -> tuple[float, ...]:
+        """Returns distances from captures that are drawn again, the same for all; none without a probe."""
+        if self.jury.dev is None:
+            return ()
+        count = len(self._captures)
+        drawn = stream(self.seed, "adapt/resampled").integers(count, size=(_RESAMPLES, count))
+        return tuple(self._distance(looks, self._captures[indices]) for indices in drawn)
 
     @cached_property
     def untouched(self) -> float:
         """The distance of the renders from the captures, written as translations are."""
-        return self._distance(self._renders)
+        return self._distance(self._renders, self._captures)
 
-    def _distance(self, looks: Floats) -> float:
+    def _distance(self, looks: Floats, captures: Floats) -> float:
         rng = stream(self.seed, "adapt/directions")
-        return sliced_value(self._scale.of(self._captures), self._scale.of(looks), rng)
+        return sliced_value(self._scale.of(captures), self._scale.of(looks), rng)
 
     @cached_property
     def _scale(self) -> Scale:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sim2cam.adapt.card import digest_of_sample
+import numpy as np
+
+from sim2cam.adapt.card import ImagesRecord, digest_of_sample
 from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.measure.bootstrap import difference
 from sim2cam.measure.look import LEAST_PX
 from sim2cam.measure.sets import LEAST_PICTURES
 from sim2cam.training.run import WEIGHTS
@@ -41,6 +44,10 @@ class Candidate:
         known_auc: how well the discriminator tells captures that it was trained on from others, as the
             area under the ROC curve; 0.5 if it cannot.
         known_p: one-sided p-value of that (Mann and Whitney 1947).
+        probe: balanced accuracy on labelled captures of what is learned of its translations (``Probe``); None
+            without labels.
+        resampled: distances from captures that were drawn again, the same for all candidates; none without
+            a probe.
     """
 
     step: int
@@ -49,6 +56,8 @@ class Candidate:
     distance: float
     known_auc: float
     known_p: float
+    probe: float | None = None
+    resampled: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,8 @@ class Selection:
         why: these, in words.
         renders, captures: how many were kept aside.
         untouched: distance of the renders themselves; None where nothing was kept aside.
-        candidates: all of them, in order.
+        candidates: all of them, in order, without what is drawn again.
+        dev: captures whose labels helped to choose; None where no label did. No weight is learned from one.
     """
 
     step: int
@@ -69,6 +79,7 @@ class Selection:
     captures: int = 0
     untouched: float | None = None
     candidates: tuple[Candidate, ...] = ()
+    dev: ImagesRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -161,34 +172,62 @@ def parts_of(
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Returns the candidate that ships.
+    """Returns the candidate that ships: of the ``contenders`` the one with the best probe, then the nearest."""
+    return max(contenders(candidates), key=lambda c: (c.probe or 0.0, -c.distance, c.step))
 
-    Of those whose pictures keep to the limits of a set, the one nearest to the captures; if there is
-    none, the one of which most pictures pass, then the nearest.
+
+def contenders(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Returns the candidates among which a probe decides: one that is none of them never will be again.
+
+    Of those whose pictures keep to the limits of a set, these are all that are not surely further from the
+    captures than another one; without a probe, the nearest. If none keeps to them, it is the one of which most
+    pictures pass, then the nearest.
     """
-    return max(
+    keep = [candidate for candidate in candidates if not candidate.faults]
+    if keep and keep[0].resampled:
+        return tuple(one for one in keep if not any(_is_further(one, other) for other in keep))
+    nearest = max(
         candidates,
         key=lambda c: (not c.faults, c.passed if c.faults else 0, -c.distance, c.step),
     )
+    return (nearest,)
+
+
+def _is_further(one: Candidate, other: Candidate) -> bool:
+    """Returns whether one is surely further from the captures: also from those that were drawn again."""
+    if one.distance <= other.distance:
+        return False
+    apart = difference(
+        one.distance, other.distance, np.array(one.resampled), np.array(other.resampled)
+    )
+    return apart.ci95[0] > 0
 
 
 def selection_of(parts: Parts, candidates: Sequence[Candidate], untouched: float) -> Selection:
     """Returns which of some candidates ships, and why."""
     best = best_of(candidates)
     keep = sum(not candidate.faults for candidate in candidates)
+    near = len(contenders(candidates))
     renders = len(parts.sim_aside.samples)
-    if keep:
-        why = (
-            f"of {len(candidates)} candidates, {keep} kept to the limits; of these, this one is the "
-            "nearest to the captures that were kept aside"
-        )
-    else:
+    if not keep:
         why = (
             f"none of {len(candidates)} candidates kept to the limits; of this one most pictures "
             f"passed, {best.passed} of {renders}"
         )
+    elif near > 1:
+        why = (
+            f"of {len(candidates)} candidates, {keep} kept to the limits; of these, {near} cannot be told "
+            "from the nearest by the captures that were kept aside, and of them this one's translations "
+            f"teach most of the labelled captures (balanced accuracy {best.probe:.2f})"
+        )
+    else:
+        why = (
+            f"of {len(candidates)} candidates, {keep} kept to the limits; of these, this one is the "
+            "nearest to the captures that were kept aside"
+        )
     captures = len(parts.real_aside.samples)
-    return Selection(best.step, why, renders, captures, untouched, tuple(candidates))
+    told = tuple(replace(candidate, resampled=()) for candidate in candidates)
+    return Selection(best.step, why, renders, captures, untouched, told)
 
 
 def read_ending(run_dir: Path) -> Ending:

@@ -17,7 +17,7 @@ from sim2cam.adapt.certificate.opinion import Judge
 from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
 from sim2cam.adapt.translator.perception import Perception
-from sim2cam.dataset.sample import Sample
+from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.images import (
     LOSSLESS,
     decode_picture,
@@ -40,12 +40,14 @@ class Jury:
         judges: detectors, by names of ``certificate.JUDGES``.
         digests: of the judges' weights, by the same names.
         perception: the detector that the default translator learns to speak the same to; None without.
+        dev: labelled captures that help to choose among weights (``Probe``); None without.
     """
 
     limits: Limits = field(default_factory=Limits)
     judges: Mapping[str, Judge] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     perception: Perception | None = None
+    dev: Dataset | None = None
 
 
 NO_JUDGES = Jury()

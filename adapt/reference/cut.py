@@ -20,7 +20,7 @@ from sim2cam.adapt.reference.networks import (
     compared_channels,
     initialise,
 )
-from sim2cam.adapt.reference.patches import PatchPairs
+from sim2cam.adapt.reference.patches import PairSource
 from sim2cam.adapt.reference.schedule import adam, descend, rate
 from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
 from sim2cam.seeds import integer_seed, stream
@@ -61,7 +61,7 @@ class Cut:
         self,
         config: ReferenceConfig,
         variant: CutVariant,
-        pairs: PatchPairs,
+        pairs: PairSource,
         device: torch.device,
     ) -> None:
         self._config = config

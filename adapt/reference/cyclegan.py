@@ -13,7 +13,7 @@ from sim2cam.adapt.adversarial import Groups, player_state, restore_player
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.losses import UNDECIDED, least_squares
 from sim2cam.adapt.reference.networks import PatchGan, ResnetGenerator, initialise
-from sim2cam.adapt.reference.patches import PatchPairs
+from sim2cam.adapt.reference.patches import PairSource
 from sim2cam.adapt.reference.pool import ImagePool
 from sim2cam.adapt.reference.schedule import adam, descend, rate
 from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
@@ -41,7 +41,7 @@ class CycleGan:
 
     undecided = "discriminator_real", UNDECIDED
 
-    def __init__(self, config: ReferenceConfig, pairs: PatchPairs, device: torch.device) -> None:
+    def __init__(self, config: ReferenceConfig, pairs: PairSource, device: torch.device) -> None:
         self._config = config
         self._pairs = pairs
         self._device = device

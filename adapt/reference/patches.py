@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,6 +13,18 @@ from sim2cam.adapt.translator.patches import PatchSource
 from sim2cam.dataset.sample import Dataset
 from sim2cam.seeds import stream
 from sim2cam.training.processes import share_of
+
+
+class PairSource(Protocol):
+    """Patches of renders and of captures (n, 3, side, side), from -1 to 1, of each step."""
+
+    def draw(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Returns the part of ``whole`` that is this process's."""
+        ...
+
+    def whole(self, step: int) -> tuple[Tensor, Tensor]:
+        """Returns those of all processes."""
+        ...
 
 
 class PatchPairs:

@@ -7,13 +7,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sim2cam.adapt.adversarial import TranslatorProgress, contest_of, play
+import torch
+
+from sim2cam.adapt.adversarial import Game, TranslatorProgress, contest_of, play
 from sim2cam.adapt.card import digests_of, images_record
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
-from sim2cam.adapt.reference.patches import PatchPairs
+from sim2cam.adapt.reference.patches import PairSource, PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.dataset.sample import Dataset
@@ -68,13 +70,8 @@ def train_reference(
     card = ReferenceCard(method, config.steps, config, *records)
     pairs = PatchPairs(contest.parts.sim, contest.parts.real, config)
     with joined(device) as place:
-        game = (
-            CycleGan(config, pairs, place)
-            if method == "cyclegan"
-            else Cut(config, VARIANTS[method], pairs, place)
-        )
         played = play(
-            game,
+            game_of(method, config, pairs, place),
             _identity(card),
             digests,
             config.steps,
@@ -90,6 +87,15 @@ def train_reference(
             save_weights(run_dir / WEIGHTS, played.weights, asdict(ended))
         wait_for_all()
     return load_reference(run_dir, device=str(place))
+
+
+def game_of(
+    method: ReferenceMethod, config: ReferenceConfig, pairs: PairSource, device: torch.device
+) -> Game:
+    """Returns the game of a published method at step 0."""
+    if method == "cyclegan":
+        return CycleGan(config, pairs, device)
+    return Cut(config, VARIANTS[method], pairs, device)
 
 
 def _identity(card: ReferenceCard) -> dict[str, Any]:

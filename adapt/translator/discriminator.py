@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sim2cam.training.device import single_precision
+
 _SLOPE = 0.2
 
 
@@ -30,7 +32,7 @@ class SpectralConv2d(nn.Conv2d):
     def _norm(self) -> Tensor:
         """Returns the spectral norm, in single precision whatever the convolution's is."""
         flat = self.weight.flatten(1)  # (outputs, inputs * kernel * kernel)
-        with torch.autocast(flat.device.type, enabled=False):
+        with single_precision(flat.device):
             with torch.no_grad():
                 right = functional.normalize(flat.T @ self.singular, dim=0)
                 left = functional.normalize(flat @ right, dim=0)

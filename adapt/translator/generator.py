@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sim2cam.training.device import single_precision
+
 STRIDE = 4  # sides of what enters the generator are multiples of this
 THUMBNAIL_PX = 32
 
@@ -73,7 +75,7 @@ class Generator(nn.Module):
         """
         colour = self.colour_bound * torch.tanh(self.colour_head(thumbnail).float())
         local = self.local_bound * torch.tanh(self.residual(rgb, buffers, noise).float())
-        with torch.autocast(rgb.device.type, enabled=False):  # half of it would be seen as steps
+        with single_precision(rgb.device):  # half of it would be seen as steps
             linear = torch.einsum("nij,njhw->nihw", colour[:, :, :3], rgb)
         shift = linear + colour[:, :, 3, None, None]
         return Translation(rgb + shift + local, colour, local)

@@ -217,6 +217,11 @@ def image_bytes(sample: Sample, buffers: tuple[str, ...]) -> int:
     return sample.width * sample.height * (3 + 2 * count_channels(buffers))
 
 
+def cached_bytes(dataset: Dataset, buffers: tuple[str, ...], cache_bytes: int) -> int:
+    """Returns how much memory the decoded images of a source take at most."""
+    return min(cache_bytes, sum(image_bytes(sample, buffers) for sample in dataset.samples))
+
+
 def draw_batch(
     sim: PatchSource, real: PatchSource, config: TranslatorConfig, channels: int, step: int
 ) -> Batch:

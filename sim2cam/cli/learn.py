@@ -66,6 +66,9 @@ class AdaptTrain:
     preset: Literal["demo", "small", "large"] | None = None
     """Settings of the learned translator, instead of the recipe's: about two minutes, or twenty of two
     cores, or half an hour of a GPU."""
+    dev: Path | None = None
+    """Labelled captures, not among --real. They choose which weights of the training ship where the captures that
+    are kept aside do not tell candidates apart; no weight is learned from their labels, nor from their pixels."""
     paired: bool = False
     """Captures show the very scenes of the renders of their names, through the same lens: the learned
     translator is then also taught what differs, wherever both show the same place."""
@@ -87,9 +90,9 @@ class AdaptTrain:
     def execute(self) -> None:
         """Trains, or fits."""
         from sim2cam.adapt.concerns import concerns
-        from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
+        from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.cli.pages import write_training_page
-        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.captures import check_labels_are_true, read_captures
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translate import (
             Certification,
@@ -117,15 +120,19 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **given))
         else:
-            _check_fit(method, judges, board, given)
+            choosing = [*dict(judges), *(["dev"] if self.dev else [])]
+            _check_fit(method, choosing, board, given)
             plain = cast("PlainMethod", method)
             _warn(console, concerns(sim, real))
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
-        _warn(console, check_training(sim, real, self.out, judges, paired=self.paired))
-        if isinstance(training, TranslatorConfig):
-            console.say(_memory_words(training, sim, real))
+        dev = None if self.dev is None else read_captures(self.dev)
+        if dev is not None and self.dev is not None:
+            check_labels_are_true(dev, self.dev)
+        odd = check_training(sim, real, self.out, judges, paired=self.paired, dev=dev)
+        _warn(console, odd)
+        console.say(_memory_words(training, sim, real, self.device))
         perception = self._perception(training, judges, sim)
         clear_run(self.out, self.folder)
         ending = train_network(
@@ -133,7 +140,7 @@ class AdaptTrain:
             real,
             training,
             self.out,
-            certification=Certification(options.certificate, judges),
+            certification=Certification(options.certificate, judges, dev),
             resume=self.folder.resume,
             device=self.device,
             progress=_steps(console, method, board),
@@ -425,7 +432,7 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
 
 def _check_fit(
     method: str,
-    judges: Sequence[tuple[str, Path]],
+    choosing: Sequence[str],
     board: Board | None,
     given: Mapping[str, int],
 ) -> None:
@@ -436,10 +443,10 @@ def _check_fit(
     """
     for flag in given:
         raise UsageError(f"--{flag}: {method} is fitted at once, without chance. Leave it out.")
-    if judges:
+    for flag in choosing:
+        cure = "Leave it out." if flag == "dev" else "Give it to adapt apply."
         raise UsageError(
-            f"--{judges[0][0]}: {method} is fitted, so there are no weights to choose from. Give it to "
-            "adapt apply."
+            f"--{flag}: {method} is fitted, so there are no weights to choose from. {cure}"
         )
     if board is not None:
         raise UsageError(
@@ -454,14 +461,28 @@ def _warn(console: Console, warnings: Sequence[str]) -> None:
         console.say(f"warning: {warning}")
 
 
-def _memory_words(config: TranslatorConfig, sim: Dataset, real: Dataset) -> str:
+def _memory_words(
+    training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig],
+    sim: Dataset,
+    real: Dataset,
+    device: str,
+) -> str:
+    from sim2cam.adapt.reference.memory import reference_memory
     from sim2cam.adapt.translator.buffers import buffers_of
-    from sim2cam.adapt.translator.memory import memory_of
+    from sim2cam.adapt.translator.config import TranslatorConfig
+    from sim2cam.adapt.translator.memory import translator_memory
 
-    need = memory_of(config, sim, real, buffers_of(sim) if config.use_buffers else ())
+    if isinstance(training, TranslatorConfig):
+        buffers = buffers_of(sim) if training.use_buffers else ()
+        need = translator_memory(training, sim, real, buffers)
+    else:
+        need = reference_memory(*training, sim, real)
+    images = f"{need.images_bytes / 1e9:.1f} GB of it for images"
+    if device == "cpu":
+        return f"memory: about {need.on_cpu_bytes / 1e9:.1f} GB at the peak, {images}"
     return (
-        f"memory: about {need.step_bytes / 1e9:.1f} GB for a step, and up to "
-        f"{need.images_bytes / 1e9:.1f} GB for images"
+        f"memory: up to {need.of_gpu_bytes / 1e9:.1f} GB of the GPU's, and about "
+        f"{need.beside_gpu_bytes / 1e9:.1f} GB of the machine's, {images}"
     )
 
 

@@ -25,6 +25,7 @@ from sim2cam.adapt.certificate.certificate import (
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.concerns import concerns
 from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
+from sim2cam.adapt.probe import check_probe
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.selection import Ending, read_ending
@@ -36,6 +37,7 @@ from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.channels import ChannelName
+from sim2cam.dataset.duplicates import check_apart
 from sim2cam.dataset.reader import line_of, read_dataset, read_lines
 from sim2cam.dataset.sample import CARRIED, Dataset, Sample
 from sim2cam.dataset.writer import (
@@ -67,10 +69,12 @@ class Certification:
     Attributes:
         limits: that it has to keep to.
         judges: weights files of detectors, by names of ``certificate.JUDGES``.
+        dev: labelled captures that help to choose among the weights of a training; None without.
     """
 
     limits: Limits
     judges: tuple[tuple[str, Path], ...] = ()
+    dev: Dataset | None = None
 
 
 @dataclass(frozen=True)
@@ -120,14 +124,14 @@ def fit_plain_transfer(
 
 
 def check_training(
-    sim: Dataset, real: Dataset, run_dir: Path, judges: Judges, *, paired: bool
+    sim: Dataset, real: Dataset, run_dir: Path, judges: Judges, *, paired: bool, dev: Dataset | None
 ) -> tuple[str, ...]:
     """Returns what is odd about the pictures (``concerns``), and refuses what ``train_network`` would; a
     picture that is mended after that would be another training's.
 
     Raises:
         InputError: no renders, fewer than ``MIN_CAPTURES`` captures or, of ``paired`` ones, pairs, or a
-            picture that cannot be read.
+            picture that cannot be read; or captures of ``dev`` tell nothing, or are among the others.
         OutputError: the run's folder holds the pictures.
         CheckpointError: a judge's weights are missing or broken.
         UsageError: the judges are not independent of one another.
@@ -143,6 +147,9 @@ def check_training(
             f"{len(names)} captures have the names of renders, but a translator needs at least "
             f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
         )
+    if dev is not None:
+        check_probe(sim, dev)
+        check_apart(real.samples, dev)
     return concerns(sim, real, paired=paired)
 
 
@@ -349,7 +356,7 @@ def jury_of(certification: Certification, device: str) -> Jury:
         CheckpointError: a judge's weights are broken.
     """
     judges = load_judges(certification.judges, device)
-    return Jury(certification.limits, judges, _judge_digests(certification))
+    return Jury(certification.limits, judges, _judge_digests(certification), dev=certification.dev)
 
 
 def _judge_digests(certification: Certification) -> dict[str, str]:

@@ -108,12 +108,12 @@ def kept(path: Path, every_s: float) -> Iterator[Keeper]:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint, replacing the last one in one step.
+    """Writes a checkpoint, of which no tensors share memory, replacing the last one in one step.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
-    tensors = {n: v.detach().cpu().clone().contiguous() for n, v in checkpoint.tensors.items()}
+    tensors = {name: value.contiguous() for name, value in checkpoint.tensors.items()}
     state = {name: getattr(checkpoint, name) for name in ("step", "identity", "facts")}
     write_whole(path, save(tensors, {_TEXT: json.dumps(state, sort_keys=True)}))
 

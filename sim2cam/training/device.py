@@ -130,7 +130,18 @@ def autocast(device: torch.device, *, on_cpu: bool = False) -> AbstractContextMa
         on_cpu: whether it is bfloat16 on CPUs as well that multiply it themselves.
     """
     is_used = device.type == "cuda" or (on_cpu and _multiplies_bfloat16())
-    return torch.autocast(device.type, torch.bfloat16, enabled=is_used)
+    return torch.autocast(_kind(device), torch.bfloat16, enabled=is_used)
+
+
+def single_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Returns a context of single precision, within one of bfloat16 too."""
+    return torch.autocast(_kind(device), enabled=False)
+
+
+def _kind(device: torch.device) -> str:
+    return (
+        "cuda" if device.type == "cuda" else "cpu"
+    )  # of meta, where sizes are told, there is none
 
 
 @functools.cache

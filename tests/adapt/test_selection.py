@@ -1,10 +1,12 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sim2cam.adapt.selection import (
     Candidate,
     best_of,
+    contenders,
     parts_of,
     read_ending,
     selection_of,
@@ -119,6 +121,45 @@ def test_the_certificate_comes_first_and_then_the_distance():
     assert best_of([worse, broken]) is broken
     same = replace(near, step=600)
     assert best_of([near, same]) is same  # of equals the one that was trained longer
+
+
+def probed(step, distance, probe, spread=0.1, faults=()):
+    """A candidate whose resampled distances lie this far apart from those of others by chance."""
+    luck = np.random.default_rng(step).normal(0, spread, 200)
+    common = np.random.default_rng(0).normal(0, 1, 200)
+    return replace(
+        candidate(step, distance=distance, faults=faults),
+        probe=probe,
+        resampled=tuple((distance + common + luck).tolist()),
+    )
+
+
+def test_a_probe_decides_among_those_that_captures_do_not_tell_apart():
+    near, beside, far = probed(100, 1.0, 0.5), probed(200, 1.1, 0.8), probed(300, 2.0, 1.0)
+    broken = probed(400, 0.5, 1.0, faults=("10.0% rejected",))
+    assert contenders([near, beside, far, broken]) == (near, beside)
+    assert best_of([near, beside, far, broken]) is beside
+    same = replace(near, step=500, probe=0.8)
+    assert best_of([near, beside, same]) is same  # of equals the nearer one
+    assert contenders([broken, replace(broken, step=500, passed=3)]) == (broken,)
+
+
+def test_what_no_longer_contends_never_does_again():
+    """A nearer one leaves the best probe behind; the second best, which is nearer, then ships."""
+    chance = np.random.default_rng(3)
+    best, second, nearer = probed(100, 1.3, 0.9), probed(200, 1.1, 0.7), probed(300, 0.95, 0.5)
+    assert best_of([best, second]) is best
+    assert best_of([best, second, nearer]) is second
+    for _ in range(20):
+        found = [
+            probed(step, 1 + chance.random(), chance.random(), spread=0.3) for step in range(8)
+        ]
+        before = set(found[:1])
+        for count in range(1, 9):
+            now = set(contenders(found[:count]))
+            assert now <= before | {found[count - 1]}
+            assert best_of(found[:count]) in now
+            before = now
 
 
 def test_a_selection_says_why(many_sim, many_real):

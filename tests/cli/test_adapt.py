@@ -1,6 +1,7 @@
 """`adapt train` and `adapt apply` on plain folders of pictures."""
 
 import json
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -165,16 +166,17 @@ def test_the_method_comes_from_the_recipe(photos, tmp_path):
     assert json.loads((tmp_path / "run" / "transfer.json").read_text())["method"] == "sliced"
 
 
-def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path):
+def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path, capsys):
     recipe = tmp_path / "published.toml"
     recipe.write_text(
         'base = "dice"\n[adapt]\nmethod = "fastcut"\n'
         "[adapt.reference]\nsteps = 1\npatch_px = 32\nwidth = 2\nblocks = 5\n"
     )
     out = tmp_path / "run"
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
     flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert "GB at the peak" in capsys.readouterr().err
     assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
     card = json.loads((out / "weights.json").read_text())
     assert (card["method"], card["steps"]) == ("fastcut", 1)
@@ -266,13 +268,73 @@ def test_a_preset_and_single_settings_over_it(photos, tmp_path, capsys):
         main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1", "--workers", "1"]) == 0
     )
     said = capsys.readouterr().err
-    assert "memory: about 0.2 GB for a step, and up to 0.0 GB for images" in said
+    told = re.search(r"memory: about (.+) GB at the peak, 0.0 GB of it for images", said)
+    assert told is not None
+    assert 0.3 < float(told[1]) < 3  # of this process, which has done other things before
     config = json.loads((out / "weights.json").read_text())["config"]
     assert TranslatorConfig(**config) == replace(PRESETS["demo"], steps=1)
     recipe = tmp_path / "mine.toml"
     recipe.write_text('base = "dice-demo"\n[adapt.translator]\npreset = "large"\nsteps = 7\n')
     assert load_recipe(str(recipe)).adapt.translator == replace(PRESETS["large"], steps=7)
     assert load_recipe("dice-demo").adapt.translator == PRESETS["demo"]
+
+
+@pytest.fixture(scope="module")
+def squares(tmp_path_factory):
+    """Three COCO files of coarse pictures with a labelled square in each: renders, captures, and a few more."""
+    root = tmp_path_factory.mktemp("squares")
+    rng = np.random.default_rng(1)
+    for side, count, level in (("sim", 30, 100), ("real", 30, 140), ("dev", 4, 140)):
+        images, boxes = [], []
+        for number in range(count):
+            rgb = np.kron(rng.normal(level, 20, (18, 18, 3)), np.ones((4, 4, 1)))
+            rgb[20:44, 24:48] += (60, -20, -40)
+            name = f"{side}{number}.png"
+            write_bytes(root / name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
+            images.append({"id": number, "file_name": name, "width": 72, "height": 72})
+            boxes.append({"id": number, "image_id": number, "category_id": 1, "bbox": [24, 20, 24, 24],
+                          "area": 576})  # fmt: skip
+        categories = [{"id": 1, "name": "square"}]
+        tables = {"images": images, "annotations": boxes, "categories": categories}
+        (root / f"{side}.json").write_text(json.dumps(tables))
+    return root
+
+
+def test_labelled_captures_help_to_choose_and_the_card_says_so(squares, tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 10)
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 8\npatch_px = 64\nwidth = 2\nblocks = 1\n'
+    )
+    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
+    flags = ["adapt", "train", "--sim", str(sim), "--real", str(real), "--out", str(out), "-q"]
+    flags += ["--workers", "1", "--recipe", str(recipe)]
+    assert main([*flags, "--dev", str(dev)]) == 0
+    selection = json.loads((out / "weights.json").read_text())["ending"]["selection"]
+    assert selection["dev"]["images"] == 4
+    assert [0 <= one["probe"] <= 1 for one in selection["candidates"]] == [True, True]
+    assert "aside_probe" in (out / "metrics.jsonl").read_text()
+    assert main([*flags, "--resume"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--dev", "real.json"], "image real0.png is trained on too, as real0.png"),
+        (["--dev", "photos"], "photos: pictures of --dev have no labels, so nothing can be asked of them."),
+        (["--dev", "dev.json", "--method", "mkl"],
+         "--dev: mkl is fitted, so there are no weights to choose from. Leave it out."),
+    ],
+)  # fmt: skip
+def test_labelled_captures_of_no_use_are_refused(
+    squares, tmp_path, capsys, monkeypatch, flags, message
+):
+    monkeypatch.chdir(squares)
+    write_bytes(squares / "photos" / "a.png", (squares / "sim0.png").read_bytes())
+    given = ["--sim", "sim.json", "--real", "real.json", "--out", str(tmp_path / "run")]
+    assert main(["adapt", "train", *given, "--workers", "1", *flags]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):

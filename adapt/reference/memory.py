@@ -1,0 +1,51 @@
+"""How much memory a training of a published translator takes at its peak, told before it starts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sim2cam.adapt.memory import META, Memory, memory_of
+from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+from sim2cam.adapt.reference.pool import SIZE
+from sim2cam.adapt.reference.training import game_of
+from sim2cam.adapt.translator.patches import cached_bytes
+from sim2cam.dataset.sample import Dataset
+
+
+class _Sizes:
+    """Patches that have nothing but their size."""
+
+    def __init__(self, config: ReferenceConfig) -> None:
+        self._config = config
+
+    def draw(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Returns those of both sides."""
+        return self.whole(step)
+
+    def whole(self, step: int) -> tuple[Tensor, Tensor]:
+        """Returns the same."""
+        return _pictures(self._config, self._config.batch), _pictures(
+            self._config, self._config.batch
+        )
+
+
+def reference_memory(
+    method: ReferenceMethod, config: ReferenceConfig, sim: Dataset, real: Dataset
+) -> Memory:
+    """Returns what a training takes (``memory_of``), with pools that are full.
+
+    Args:
+        method: whose networks.
+        config: of the training.
+        sim, real: what it is trained on.
+    """
+    game = game_of(method, config, _Sizes(config), META)
+    state = game.state()
+    pools = {name: {"pictures": _pictures(config, SIZE)} for name in state if "pool" in name}
+    game.restore(state | pools)
+    return memory_of(game, sum(cached_bytes(s, (), config.cache_bytes) for s in (sim, real)))
+
+
+def _pictures(config: ReferenceConfig, count: int) -> Tensor:
+    return torch.empty((count, 3, config.patch_px, config.patch_px), device=META)
