@@ -1,0 +1,115 @@
+"""What transfers make of renders of dice: what certificates and two judges say, and how near to photos it is.
+
+    python benchmarks/translations.py [--work DIR] [--pictures N]
+
+Takes the renders and transfers that ``benchmarks/dice.py`` left in ``--work``, translates the first N renders
+with each, and certifies them with the weights that ship as judges. Nearness is that to the photos of the
+development split, which no transfer was fitted to: the sliced Wasserstein distance, and how well a
+classifier tells both sets apart (0.5 if it cannot), of the looks of certified pictures. No label of a photo is
+read. Writes ``translations.json`` to ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+from scoring_log import RESULTS, real_folder
+
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.images import read_rgb
+from sim2cam.measure.look import look
+from sim2cam.measure.sets import Scale, gap_of, scale_of
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.judges import weights_file
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.translate import Certification, apply_transfer
+from sim2cam.seeds import stream
+from sim2cam.training.device import use_threads
+
+Looks = NDArray[np.float64]
+
+SEED = 100
+JUDGES = {"task": "dice", "judge": "dice-judge"}
+AIMS = {"rejection": 0.05, "retention": 0.97}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is translated."""
+
+    work: Path = Path("runs/ladder")
+    """Where ``benchmarks/dice.py`` left its data."""
+    pictures: int = 200
+    """Renders."""
+
+
+def main(arguments: Arguments) -> None:
+    """Translates, measures, writes and prints."""
+    use_threads(1)
+    renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
+    photos, before = _looks(read_captures(real_folder("dice") / "dev.json")), _looks(renders)
+    near = functools.partial(_nearness, photos, scale_of(photos, before))
+    rows = [{"name": "renders", **near(before)}]
+    for run in sorted((arguments.work / "transfers").iterdir()):
+        rows.append(measure(run, renders, near, arguments.work / "judged" / run.name))
+        print(rows[-1], flush=True)
+    facts = {
+        "environment": environment_facts(None, 1),
+        "judges": JUDGES,
+        "aims": AIMS,
+        "pictures": len(renders.samples),
+        "photos": len(photos),
+        "transfers": rows,
+    }
+    write_json(RESULTS / "translations.json", facts)
+
+
+def measure(run: Path, renders: Dataset, photos: NDArray[np.float64], out: Path) -> dict[str, Any]:
+    """Returns what a transfer makes of renders."""
+    weights = tuple((name, weights_file(Path(file))) for name, file in JUDGES.items())
+    certificate = apply_transfer(
+        run,
+        renders,
+        out,
+        certification=Certification(load_recipe("dice").adapt.certificate, weights),
+        seed=SEED,
+        workers=1,
+        device="cpu",
+        resume=True,
+        overwrite=False,
+        progress=lambda _done, _total: None,
+    )
+    retention = {name: certificate.retention(name) for name in JUDGES}
+    return {
+        "name": run.name,
+        "verdict": certificate.verdict,
+        "rejection": certificate.rejection.to_json(),
+        "retention": {name: one and one.to_json() for name, one in retention.items()},
+        **near(_looks(read_dataset(out))),
+    }
+
+
+def _nearness(photos: Looks, scale: Scale, looks: Looks) -> dict[str, Any]:
+    gap = gap_of(scale.of(looks), scale.of(photos), stream(SEED, "translations"))
+    return {"sliced": gap.sliced.to_json(), "auc": gap.auc.to_json()}
+
+
+def _looks(dataset: Dataset) -> Looks:
+    return np.array([look(read_rgb(sample.rgb)) for sample in dataset.samples])
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
