@@ -99,6 +99,50 @@ def shipped_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
+def translations_table(results: dict[str, Any] | None) -> str:
+    """Returns what transfers make of renders of dice as a Markdown table.
+
+    Args:
+        results: the content of ``translations.json``, None when it is not there.
+    """
+    lines = [
+        "| transfer | verdict | rejected | kept, task | kept, judge | distance | classifier's AUC |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in (results or {}).get("transfers", []):
+        kept = one.get("retention", {})
+        cells = [
+            one.get("verdict", "—"),
+            *(
+                _score(found) if found else "—"
+                for found in (one.get("rejection"), kept.get("task"), kept.get("judge"))
+            ),
+            _score(one["sliced"]),
+            _score(one["auc"]),
+        ]
+        lines.append(f"| {one['name']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def novelty_table(results: dict[str, Any] | None) -> str:
+    """Returns which pictures count as unlike those trained on as a Markdown table.
+
+    Args:
+        results: the content of ``novelty.json``, None when it is not there.
+    """
+    lines = [
+        "| pictures | how many | unlike | AUC of the distance | AUC of the doubt |",
+        "|---|---|---|---|---|",
+    ]
+    for one in (results or {}).get("sets", []):
+        auc = one["auc"]
+        lines.append(
+            f"| {one['name']} | {one['pictures']} | {_score(one['unlike'])} | {auc['distance']:.2f} | "
+            f"{auc['doubt']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
 def lmo_table(results: dict[str, Any] | None) -> str:
     """Returns how well LM-O is read, over all and by object, as a Markdown table.
 
@@ -652,6 +696,8 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "imprint": ("gap.json", imprint_table),
         "hidden": ("hidden.json", hidden_table),
         "lmo": ("lmo.json", lmo_table),
+        "novelty": ("novelty.json", novelty_table),
+        "translations": ("translations.json", translations_table),
         "predict": ("predict.json", predict_table),
         "worlds": ("worlds.json", worlds_table),
         "rest": ("rest.json", rest_table),

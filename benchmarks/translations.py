@@ -77,7 +77,9 @@ def main(arguments: Arguments) -> None:
     write_json(RESULTS / "translations.json", facts)
 
 
-def measure(run: Path, renders: Dataset, photos: NDArray[np.float64], out: Path) -> dict[str, Any]:
+def measure(
+    run: Path, renders: Dataset, near: Callable[[Looks], dict[str, Any]], out: Path
+) -> dict[str, Any]:
     """Returns what a transfer makes of renders."""
     weights = tuple((name, weights_file(Path(file))) for name, file in JUDGES.items())
     certificate = apply_transfer(
