@@ -52,9 +52,11 @@ class Probe:
 
     def score(self, pictures: Iterable[Labelled]) -> float:
         """Returns the balanced accuracy on the captures, 0 to 1, of what is learned of pictures (h, w, 3) with
-        their labels: the mean over categories of the share that is told right.
+        their labels: the mean over categories of the share that is told right; 0 of pictures without objects.
         """
         looks, names = self._crops(pictures)
+        if not len(names):
+            return 0.0
         found = ridge_classifier(looks, names, self._looks)
         known = np.isin(self._names, names)
         return balanced_accuracy(self._names[known], found[known])
@@ -86,7 +88,7 @@ def check_probe(sim: Dataset, dev: Dataset) -> None:
                 "--dev.",
             )
     theirs, ours = (
-        {label.category for sample in side.samples for label in sample.objects or ()}
+        {label.category for s in side.samples for label in s.objects or () if _is_shown(label)}
         for side in (dev, sim)
     )
     if not theirs & ours:
@@ -126,11 +128,10 @@ def crops_of(
     height, width = rgb.shape[:2]
     taken = np.array([label.box_xyxy for label in objects], np.float64).reshape(-1, 4)
     for label in objects:
-        x0, y0, x1, y1 = label.box_xyxy
-        longer = max(x1 - x0, y1 - y0)
-        if label.is_crowd or longer < _LEAST_OBJECT_PX:
+        if not _is_shown(label):
             continue
-        side = min(round(_MARGIN * longer), height, width)
+        x0, y0, x1, y1 = label.box_xyxy
+        side = min(round(_MARGIN * _longer_side(label)), height, width)
         left, top = (
             min(max(round((low + high - side) / 2), 0), most - side)
             for low, high, most in ((x0, x1, width), (y0, y1, height))
@@ -169,6 +170,15 @@ def ridge_classifier(features: Floats, names: NDArray[np.str_], asked: Floats) -
 def balanced_accuracy(truth: NDArray[np.str_], found: NDArray[np.str_]) -> float:
     """Returns the mean over categories of the share of their items (n,) that was found as such."""
     return float(np.mean([(found[truth == name] == name).mean() for name in np.unique(truth)]))
+
+
+def _is_shown(label: ObjectLabel) -> bool:
+    return not label.is_crowd and _longer_side(label) >= _LEAST_OBJECT_PX
+
+
+def _longer_side(label: ObjectLabel) -> float:
+    x0, y0, x1, y1 = label.box_xyxy
+    return max(x1 - x0, y1 - y0)
 
 
 def _scaled(crop: RGB) -> RGB:

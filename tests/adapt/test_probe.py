@@ -196,6 +196,7 @@ def test_the_probe_tells_what_was_learned(sides):
     assert probe.score(wrong) == pytest.approx(1 / 3, abs=0.01)  # background alone is right
     one = [(rgb, labels) for rgb, labels in lit if labels[0].category == "warm"]
     assert probe.score(one) == 1.0  # of categories that it never saw nothing is asked
+    assert probe.score([(lit[0][0], ())]) == 0.0
 
 
 def test_crops_show_an_object_or_none():
@@ -241,6 +242,16 @@ def test_captures_that_tell_nothing_are_refused(sides):
         with pytest.raises(InputError) as caught:
             check_probe(renders, captures)
         assert str(caught.value) == message
+
+
+def test_specks_and_groups_are_no_labels_to_ask(sides):
+    sim, _, dev = sides
+    for change in ({"is_crowd": True}, {"box_xyxy": (0.0, 0.0, 7.0, 5.0)}):
+        changed = tuple(
+            replace(s, objects=tuple(replace(o, **change) for o in s.objects)) for s in dev.samples
+        )
+        with pytest.raises(InputError, match=r"none of its categories \(none\) is of the renders"):
+            check_probe(sim, replace(dev, samples=changed))
 
 
 def test_labels_belong_to_what_is_asked(sides):
