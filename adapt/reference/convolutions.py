@@ -48,10 +48,12 @@ class Conv3x3(nn.Conv2d):
         self._edges = (padding,) * 4
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns (n, outputs, h, w); as the library does it on GPUs, and where tiles do not fit."""
+        """Returns (n, outputs, h, w); as the library does it on GPUs, in graphs that are exported for any
+        size, and where tiles do not fit.
+        """
         padded = functional.pad(features, self._edges)
         fits = all((side - _OVERLAP) % _STEP == 0 for side in padded.shape[2:])
-        if features.device.type != "cpu" or not fits:
+        if features.device.type != "cpu" or torch.compiler.is_compiling() or not fits:
             return super().forward(features)
         convolved: Tensor = _Winograd.apply(padded, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return convolved

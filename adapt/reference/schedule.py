@@ -15,7 +15,9 @@ _BETAS = (0.5, 0.999)
 
 def adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
     """Returns the optimiser of all networks of the papers."""
-    return torch.optim.Adam(parameters, _LEARNING_RATE, _BETAS, fused=True)
+    taught = list(parameters)
+    is_fused = all(one.device.type != "meta" for one in taught)  # which no kernel is for
+    return torch.optim.Adam(taught, _LEARNING_RATE, _BETAS, fused=is_fused)
 
 
 def rate(step: int, steps: int, *, constant: float) -> float:

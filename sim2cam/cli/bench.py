@@ -164,7 +164,12 @@ class Bench:
         for warning in filter(None, warnings):
             console.say(warning)
         if self.talk.json:
-            facts = {"trust": result.trust.to_json(), "slices": [s.to_json() for s in slices]}
+            selection = result.selection
+            facts: dict[str, Any] = {
+                "trust": result.trust.to_json(),
+                "selection": None if selection is None else selection.to_json(),
+                "slices": [s.to_json() for s in slices],
+            }
             facts |= {} if poses is None else {"poses": poses.to_json()}
             console.result(result.scores_json() | facts)
         else:

@@ -11,6 +11,7 @@ from sim2cam.dataset.formats.predictions import (
     DETECTIONS,
     MATCHING,
     PIXELS,
+    SELECTION,
     Found,
     predictions_to_json,
 )
@@ -80,7 +81,7 @@ class BenchResult:
 
     def scores_json(self) -> dict[str, Any]:
         """Returns all scores as JSON values."""
-        more = {n: getattr(self, n) for n in ("keypoints", "masks", "segments", "selection")}
+        more = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
         return self.score.to_json() | {n: one.to_json() for n, one in more.items() if one}
 
 
@@ -207,6 +208,7 @@ def score_predictions(found: Found) -> BenchResult:
         _segment_score(captures, pixels),
         found.matching,
         pixels,
+        found.selection,
     )
 
 
@@ -261,6 +263,7 @@ def write_bench(
     facts: dict[str, Any] = {
         "scores": result.scores_json(),
         "trust": result.trust.to_json(),
+        SELECTION: None if result.selection is None else result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         MATCHING: None if result.matching is None else asdict(result.matching),

@@ -82,7 +82,7 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
     assert main(["bench", str(out), *flags]) == 0
     assert json.loads(capsys.readouterr().out) == first
     stored = json.loads(out.read_text())
-    assert {name: stored[name] for name in ("slices", "trust")} | stored["scores"] == first
+    assert {n: stored[n] for n in ("selection", "slices", "trust")} | stored["scores"] == first
     assert sum(image["objects"] for image in stored["images"]) == first["objects"]
     assert main(["bench", weights, *flags, "--out", str(out)]) == 2
     assert "is there already. Name another file." in capsys.readouterr().err

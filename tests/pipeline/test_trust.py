@@ -146,8 +146,10 @@ def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, ca
     out = tmp_path / "bench.json"
     flags = ["--captures", str(coco), "--workers", "1"]
     assert main(["bench", str(weights), *flags, "--json", "--out", str(out)]) == 0
-    found = json.loads(capsys.readouterr().out)["trust"]
-    assert json.loads(out.read_text())["trust"] == found
+    told, kept = json.loads(capsys.readouterr().out), json.loads(out.read_text())
+    found = told["trust"]
+    assert (kept["trust"], kept["selection"]) == (found, told["selection"])
+    assert told["selection"]["detections"] >= 1
     low, high = found["calibration"]["ece"]["ci95"]
     assert 0 <= low <= found["calibration"]["ece"]["value"] <= high
     assert sum(n for *_, n in found["calibration"]["bins"]) > 0

@@ -22,10 +22,11 @@ from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.measure.segments import Confusions
+from sim2cam.measure.selection import SelectionScores
 
-DETECTIONS, MATCHING, PIXELS = "detections", "matching", "pixels"
-"""Keys in a file of ours: of the detections, of how labels were held against them, and of what the pixels of
-categories were taken for."""
+DETECTIONS, MATCHING, PIXELS, SELECTION = "detections", "matching", "pixels", "selection"
+"""Keys in a file of ours: of the detections, of how labels were held against them, of what the pixels of
+categories were taken for, and of the scores that need no labels."""
 
 _MOST_BYTES = 500_000_000
 _CURE = "Write the results as COCO has them."
@@ -41,12 +42,14 @@ class Found(NamedTuple):
         detections: by the image's name, with an entry for every image.
         matching: how the categories became these; None where they are the captures' own.
         pixels: what those of categories were taken for; None where they were not counted.
+        selection: scores that need no labels; None where they were not measured.
     """
 
     captures: Dataset
     detections: Predictions
     matching: Matching | None = None
     pixels: Confusions | None = None
+    selection: SelectionScores | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class _Result:
 
 
 _MATCHING: TypeAdapter[Matching | None] = TypeAdapter(Matching | None)
+_SELECTION: TypeAdapter[SelectionScores | None] = TypeAdapter(SelectionScores | None)
 _PIXELS: TypeAdapter[Confusions | None] = TypeAdapter(Confusions | None)
 _OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
 _COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
@@ -130,6 +134,8 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
         matching = _MATCHING.validate_python(values.get(key))
         key = PIXELS
         pixels = _PIXELS.validate_python(values.get(key))
+        key = SELECTION
+        selection = _SELECTION.validate_python(values.get(key))
     except ValidationError as error:
         raise InputError(path, f"{key}.{first_problem(error)}. Make it anew.") from error
     if matching is not None:
@@ -150,7 +156,8 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
         )
     if pixels is not None:
         _check_pixels(path, pixels, captures)
-    return Found(captures, {s.name: found[s.name] for s in captures.samples}, matching, pixels)
+    named = {s.name: found[s.name] for s in captures.samples}
+    return Found(captures, named, matching, pixels, selection)
 
 
 def _results(path: Path, values: list[Any]) -> list[_Result]:
