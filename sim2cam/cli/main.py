@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import tyro
 
 from sim2cam import __version__
+from sim2cam.cli.adapt import AdaptApply, AdaptTrain
 from sim2cam.cli.assets import Assets, New
 from sim2cam.cli.bench import Bench, Compare
 from sim2cam.cli.calibrate import Calibrate, Drift
@@ -25,10 +26,10 @@ from sim2cam.cli.domain import DomainFit, DomainShow
 from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.fetch import Fetch
 from sim2cam.cli.ladder import Ladder
-from sim2cam.cli.learn import AdaptApply, AdaptTrain, Train
 from sim2cam.cli.predict import Label, Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
+from sim2cam.cli.train import Train
 from sim2cam.errors import RepairWarning, Sim2CamError, UsageError
 from sim2cam.training.launch import process_count
 

@@ -12,8 +12,8 @@ import pytest
 from sim2cam.adapt.adversarial import TranslatorProgress
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.cli.console import Console
-from sim2cam.cli.learn import _steps
 from sim2cam.cli.main import main
+from sim2cam.cli.runs import steps_told
 from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -455,7 +455,7 @@ def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_pat
 
 
 def test_warnings_are_told_when_they_begin(capsys):
-    tell = _steps(Console(0), "training", None)
+    tell = steps_told(Console(0), "training", None)
     for step, warnings in (
         (10, ()),
         (20, ("it has won.",)),

@@ -1,0 +1,156 @@
+"""The command that trains detectors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from sim2cam.cli.options import Folder, Talk, check_numbers
+from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
+from sim2cam.errors import UsageError
+from sim2cam.training.launch import is_first
+
+if TYPE_CHECKING:
+    from sim2cam.dataset.sample import Dataset
+    from sim2cam.models.trust import Source
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a detector on one or several data sets."""
+
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    """Name of a shipped recipe (dice), or a .toml file; its [train] section configures."""
+    data: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DATA [DATA ...]")]
+    """Labelled data sets: rendered, translated, or captures."""
+    out: Path
+    """Run folder."""
+    weights: tuple[float, ...] = ()
+    """Share of each data set in the mix; all alike without it."""
+    first_weights: tuple[float, ...] = ()
+    """Share of each at the first step, where it is another; a data set of weight 0 only begins."""
+    mix_steps: int | None = None
+    """Steps in which the first weights turn into the weights, evenly."""
+    steps: int | None = None
+    """Training steps, instead of the recipe's."""
+    seed: int | None = None
+    """Instead of the recipe's."""
+    limit: int | None = None
+    """Read only so many samples of each data set."""
+    start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="WEIGHTS")] = None
+    """Begin with these weights, a file or the name of some that ship, as the recipe's [train.fine_tuning]
+    says: for few labelled captures, or what label writes."""
+    captures: Path | None = None
+    """Captures whose labels are not read, to which the recipe's [train.adapt] brings the detector."""
+    backdrops: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="PICTURES [PICTURES ...]")] = ()
+    """Pictures of anything but what is learned: photos of where it will be used, or renders of other recipes.
+    Half of the time objects are cut out and laid before them, and pieces of them before objects."""
+    dev: Path | None = None
+    """Labelled captures that choose the magnification of images and the margin of boxes, and tell how
+    far confidences are to be trusted; with patience in the recipe's [train], also when training ends.
+    They are not trained on, and must not be among the data."""
+    held_out: float = 0.05
+    """Share of the scenes that is not trained on, where fewer than 19 pictures are given as --dev: they
+    tell how far confidences are to be trusted and which pictures are unlike. None where that is fewer
+    than 19."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:0."""
+    tensorboard: bool = False
+    """Write the curves for TensorBoard too, into the run folder."""
+    workers: int = os.cpu_count() or 1
+    """Threads, of all processes on this machine together."""
+    folder: Folder = field(default_factory=Folder)
+    talk: Talk = field(default_factory=Talk)
+
+    def execute(self) -> None:
+        """Trains."""
+        from sim2cam.dataset.algebra import merge
+        from sim2cam.dataset.captures import check_labels_are_true, read_captures
+        from sim2cam.dataset.duplicates import check_apart
+        from sim2cam.models.lesson import Aids
+        from sim2cam.models.named import check_operators
+        from sim2cam.models.training import WEIGHTS, train_detector
+        from sim2cam.models.trust import measure_trust
+        from sim2cam.models.tuning import tune_weights
+        from sim2cam.pipeline.judges import weights_file
+        from sim2cam.pipeline.recipe import load_recipe
+        from sim2cam.training.board import Board
+
+        if self.weights and len(self.weights) != len(self.data):
+            raise UsageError(
+                f"--weights has {len(self.weights)} numbers for {len(self.data)} data sets; give one each."
+            )
+        if self.start is not None and self.start.resolve().parent == self.out.resolve():
+            raise UsageError(
+                f"--from {self.start}: lies in --out, where it would be replaced. Choose another."
+            )
+        if not 0 <= self.held_out < 1:
+            raise UsageError(f"--held-out must be 0 or more and below 1, not {self.held_out}")
+        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
+        console = self.talk.console()
+        take_threads(self.workers, console)
+        changes = given(
+            steps=self.steps,
+            seed=self.seed,
+            first_weights=self.first_weights or None,
+            mix_steps=self.mix_steps,
+        )
+        config = replace(load_recipe(self.recipe).train, **changes)
+        check_operators(config.architecture)
+        start = None if self.start is None else weights_file(self.start)
+        shares = self.weights or (1.0,) * len(self.data)
+        sets = [read_captures(path).take(self.limit) for path in self.data]
+        captures, dev = (
+            None if path is None else read_captures(path) for path in (self.captures, self.dev)
+        )
+        backdrops = [read_captures(path) for path in self.backdrops]
+        if dev is not None and self.dev is not None:
+            check_labels_are_true(dev, self.dev)
+            check_apart((sample for one in sets for sample in one.samples), dev)
+        learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
+        parts = tuple(zip(learned, shares, strict=True))
+        board = Board(self.out) if self.tensorboard else None
+        clear_run(self.out, self.folder)
+        train_detector(
+            parts,
+            config,
+            self.out,
+            aids=Aids(start, captures, merge(backdrops) if backdrops else None, dev),
+            resume=self.folder.resume,
+            device=self.device,
+            progress=steps_told(console, "detector", board),
+        )
+        if not is_first():
+            return
+        if dev is not None:
+            tune_weights(self.out / WEIGHTS, dev, device=self.device)
+        if pictures is not None:
+            measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
+        self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
+
+    def _trusted_pictures(
+        self, sets: Sequence[Dataset], dev: Dataset | None, seed: int
+    ) -> tuple[Sequence[Dataset], Dataset | None, Source]:
+        """Returns what is trained on, the pictures that tell when to trust what comes of it, and what
+        these are.
+        """
+        from sim2cam.dataset.algebra import set_aside
+        from sim2cam.models.novelty import LEAST_PICTURES
+        from sim2cam.seeds import stream
+
+        if dev is not None and len(dev.samples) >= LEAST_PICTURES:
+            return sets, dev, "development captures"
+        kept, aside = set_aside(sets, self.held_out, stream(seed, "held out"))
+        if len(aside.samples) >= LEAST_PICTURES:
+            return kept, aside, "held-out pictures"
+        self.talk.console().say(
+            f"{self.held_out:g} of the scenes are {len(aside.samples)} pictures, fewer than "
+            f"{LEAST_PICTURES}: all are trained on. How far confidences are to be trusted, and which "
+            "pictures are unlike those trained on, is not measured."
+        )
+        return sets, None, "held-out pictures"
