@@ -26,7 +26,7 @@ from scoring_log import RESULTS, log_scoring, real_folder
 from sim2cam import images
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.writer import write_json
+from sim2cam.dataset.writer import CARD, write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
     CAMERA,
@@ -70,8 +70,8 @@ PLAN = Plan(
     fixed="dice-fixed",
 )
 
-SHOWN = (RANDOMIZED, "reinhard", TRANSLATED)
-"""Data sets in columns of the sheet."""
+SHOWN = (RANDOMIZED, "reinhard", TRANSLATED, RETRANSLATED)
+"""Data sets in columns of the sheet, those that are there."""
 ROWS, SIDE_PX, SHEET_QUALITY = 4, 240, 88
 
 
@@ -122,18 +122,21 @@ def main(arguments: Arguments) -> None:
 
 
 def write_sheet(work: Path, path: Path) -> None:
-    """Writes some renders, each beside what transfers make of it, where all of them are there."""
-    if not all((work / name).is_dir() for name in SHOWN):
+    """Writes some renders, each beside what transfers make of it, where there are any that are whole."""
+    shown = [name for name in SHOWN if (work / name / CARD).is_file()]
+    if len(shown) < 2:
         return
-    files = [{s.name: s.rgb for s in read_dataset(work / name).samples} for name in SHOWN]
+    files = [{s.name: s.rgb for s in read_dataset(work / name).samples} for name in shown]
     passed = sorted(set.intersection(*map(set, files)))
     chosen = [passed[i] for i in np.linspace(0, len(passed) - 1, ROWS).astype(int)]
     tiles = [
         (f"{of} {name}", middle(images.read_rgb(named[name])))
         for name in chosen
-        for of, named in zip(SHOWN, files, strict=True)
+        for of, named in zip(shown, files, strict=True)
     ]
-    images.write_bytes(path, images.encode_jpeg(contact_sheet(tiles), SHEET_QUALITY))
+    images.write_bytes(
+        path, images.encode_jpeg(contact_sheet(tiles, columns=len(shown)), SHEET_QUALITY)
+    )
 
 
 def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 
 Picture = NDArray[np.uint8]
 
-_COLUMNS = 3
 _STRIP_PX = 28
 _PAPER, _INK = 255, (30, 30, 30)
 
 
-def contact_sheet(pictures: Sequence[tuple[str, Picture]]) -> Picture:
+def contact_sheet(pictures: Sequence[tuple[str, Picture]], *, columns: int = 3) -> Picture:
     """Returns named pictures (h, w, 3) of one size beside and below one another.
+
+    Args:
+        pictures: row by row.
+        columns: how many stand beside one another, at most.
 
     Raises:
         ValueError: there are none, or their sizes differ.
@@ -24,7 +27,7 @@ def contact_sheet(pictures: Sequence[tuple[str, Picture]]) -> Picture:
     if len({picture.shape for _, picture in pictures}) != 1:
         raise ValueError("a contact sheet needs pictures of one size")
     tiles = [_tile(name, picture) for name, picture in pictures]
-    columns = min(_COLUMNS, len(tiles))
+    columns = min(columns, len(tiles))
     tiles += [np.full_like(tiles[0], _PAPER)] * (-len(tiles) % columns)
     rows = [np.hstack(tiles[i : i + columns]) for i in range(0, len(tiles), columns)]
     return np.vstack(rows)
