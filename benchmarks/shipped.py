@@ -1,4 +1,4 @@
-"""The weights that ship, on real dice: scores on the development and the test split.
+"""The weights that ship, on real dice: scores and novelty on the development and the test split.
 
     python benchmarks/shipped.py
 
@@ -24,9 +24,13 @@ def main() -> None:
     """Scores, writes and prints."""
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     captures = real_folder("dice")
-    scores = {
-        split: bench(detector, read_captures(captures / f"{split}.json")).score.to_json()
+    results = {
+        split: bench(detector, read_captures(captures / f"{split}.json"))
         for split in ("dev", "test")
+    }
+    scores = {
+        split: {**found.score.to_json(), "unlike": found.trust.to_json()["unlike"]}
+        for split, found in results.items()
     }
     facts = {
         "environment": environment_facts(None, 1),

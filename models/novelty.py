@@ -31,6 +31,9 @@ LEAST_PICTURES = math.ceil(1 / FALSE_ALARMS) - 1
 """With fewer, even the furthest is not far enough for either of the two limits to keep to
 ``FALSE_ALARMS``."""
 
+SLACK = 1.1
+"""Of the limit of distances, which move a little from hour to hour with one camera."""
+
 _RIDGE = 0.01  # of the mean variance: channels that never fire would have none
 _PREFIX = "familiar."
 

@@ -14,7 +14,14 @@ from sim2cam.measure.calibration import confidences_of
 from sim2cam.models.card import DetectorCard, NoveltyLimit
 from sim2cam.models.confidence import fitted_scaling
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.novelty import LEAST_PICTURES, Familiar, crop_features, familiar_of, limit_of
+from sim2cam.models.novelty import (
+    LEAST_PICTURES,
+    SLACK,
+    Familiar,
+    crop_features,
+    familiar_of,
+    limit_of,
+)
 from sim2cam.models.parts import Parts, as_learned
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import (
@@ -137,5 +144,10 @@ def novelty_limit(
         doubt, more = limit_of([strange[name].doubt for name in shown])
         false_alarms += more
     return NoveltyLimit(
-        distance, round(false_alarms, 4), len(strange), source, card.config["crop_px"], doubt
+        SLACK * distance,
+        round(false_alarms, 4),
+        len(strange),
+        source,
+        card.config["crop_px"],
+        doubt,
     )

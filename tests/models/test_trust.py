@@ -13,7 +13,7 @@ from sim2cam.images import encode_png, read_rgb, write_bytes
 from sim2cam.models import trust
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.novelty import FALSE_ALARMS, LEAST_PICTURES
+from sim2cam.models.novelty import FALSE_ALARMS, LEAST_PICTURES, SLACK
 from sim2cam.models.parts import as_learned
 from sim2cam.models.prediction import load_detector, look, look_at_dataset, predict, save_detector
 from sim2cam.models.training import train_detector
@@ -87,7 +87,8 @@ def test_card_and_file_hold_what_was_measured_and_the_network_stays(trained):
     assert (limit.pictures, limit.measured_on, limit.tile_px) == (HELD_OUT, "held-out pictures", 64)
     assert limit.false_alarms == round(2 / 41, 4) < FALSE_ALARMS  # the 40th of 40 is each limit
     seen = look_at_dataset(load_detector(weights), held)
-    assert max(one.strangeness.distance for one in seen.values()) == limit.distance
+    most = max(one.strangeness.distance for one in seen.values())
+    assert limit.distance == pytest.approx(SLACK * most)
     assert max(one.strangeness.doubt for one in seen.values()) == limit.doubt
     assert card.sizes_px is not None
     again = weights.parent.parent / "again"
