@@ -21,6 +21,7 @@ import cv2
 import numpy as np
 import tyro
 from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu
 from scoring_log import RESULTS, real_folder
 
 from sim2cam.adapt.certificate.certificate import share
@@ -162,8 +163,7 @@ def _row(name: str, judged: list[Judged], familiar: list[Judged]) -> dict[str, A
 
 def _auc(low: list[float], high: list[float]) -> float:
     """Returns the chance that one of ``high`` is above one of ``low``; ties count half."""
-    difference = np.subtract.outer(high, low)
-    return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
+    return float(mannwhitneyu(high, low).statistic) / (len(high) * len(low))
 
 
 if __name__ == "__main__":

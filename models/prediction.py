@@ -203,13 +203,13 @@ def _look(
     found, boxes = [found[i] for i in kept], boxes[kept]
     masks = _masks(found, boxes, size) if card.masks else {}
     first = glances[0]
-    strangeness = strangeness_of(detector, first.features, [one.maps.heat for one in glances])
+    strangeness = _strangeness(detector, glances)
     return Prediction(
         tuple(
             _detection(card, glance, i, masks.get(number))
             for number, (glance, i) in enumerate(found)
         ),
-        novelty_of(card, strangeness),
+        card.novelty.novelty(strangeness) if card.novelty and strangeness else None,
         strangeness,
         tuple(_surface(card, glance, i) for glance, i in found) if card.objects else None,
         category_masks(first.maps, card.categories, size, first.scale) if card.masks else None,
@@ -358,28 +358,14 @@ def _masks(
     return masks
 
 
-def novelty_of(card: DetectorCard, strangeness: Strangeness | None) -> float | None:
-    """Returns how unlike what a detector was trained on a picture is, over the limits of its card."""
-    if card.novelty is None or strangeness is None:
-        return None
-    return card.novelty.novelty(strangeness)
-
-
-def strangeness_of(
-    detector: LoadedDetector, features: Tensor, heats: Sequence[Tensor]
-) -> Strangeness | None:
+def _strangeness(detector: LoadedDetector, glances: Sequence[_Glance]) -> Strangeness | None:
     """Returns how far a picture is from training crops and how little sure its surest object; None where
     it is not known what training crops look like.
-
-    Args:
-        detector: from ``load_detector``.
-        features: of the picture, at the card's magnification, from ``maps_of``.
-        heats: the logits of objects' centres, at each magnification that was looked at.
     """
     if detector.familiar is None:
         return None
-    away = distance(detector.familiar, features, detector.card.config["crop_px"])
-    return Strangeness(away, min(map(doubt, heats)))
+    away = distance(detector.familiar, glances[0].features, detector.card.config["crop_px"])
+    return Strangeness(away, min(doubt(glance.maps.heat) for glance in glances))
 
 
 def _keypoints(

@@ -49,3 +49,21 @@ def pycoco_precision():
         return scorer.eval["precision"][:, :, :, 0, -1].mean(axis=1)
 
     return scored
+
+
+@pytest.fixture(scope="session")
+def same_as_pycoco():
+    """A function that compares what is reported of shapes, and what resamples are made of, with precisions."""
+
+    def compare(ours, score, expected):
+        assert score.category_ap.keys() == expected.keys()
+        for name, precision in expected.items():
+            assert ours[f"ap/{name}"][0] == pytest.approx(precision.mean(), abs=1e-9)
+            assert score.category_ap[name].value == pytest.approx(precision.mean(), abs=1e-9)
+        each = np.array(list(expected.values()))
+        values = {"ap": each.mean(), "ap50": each[:, 0].mean(), "ap75": each[:, 5].mean()}
+        for name, value in values.items():
+            assert ours[name][0] == pytest.approx(value, abs=1e-9), name
+            assert getattr(score, name).value == pytest.approx(value, abs=1e-9), name
+
+    return compare
