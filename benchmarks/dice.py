@@ -105,7 +105,7 @@ def main(arguments: Arguments) -> None:
     for done in run_pieces(
         plan, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
     ):
-        print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.stem}", flush=True)
+        print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.name}", flush=True)
     scores = score_ladder(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
     facts = {"environment": environment_facts(None, arguments.at_once), **scores}
     write_json(RESULTS / "dice.json", facts)

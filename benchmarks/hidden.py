@@ -88,7 +88,7 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
             for arm in plan.arms:
                 if left() > 0:
                     run_arm(plan, arm, site, at_once=arguments.at_once, minutes=left())
-        if not any((root / PREDICTIONS).glob("*.json")):
+        if not any((root / PREDICTIONS).glob("*.json.gz")):
             continue  # nothing is scored yet: what was measured before stays
         made = {
             "camera": number,

@@ -65,4 +65,4 @@ def run_arm(plan: Plan, arm: Arm, site: Site, *, at_once: int, minutes: float) -
     for done in run_pieces(
         own, site.captures, work, site.predictions, workers=at_once, minutes=minutes
     ):
-        print(f"{site.root.name}: {done.stem}", flush=True)
+        print(f"{site.root.name}: {done.name}", flush=True)

@@ -12,6 +12,7 @@ whole; that rename is the only commit.
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import hashlib
 import json
 import shutil
@@ -170,7 +171,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -
     """Writes a JSON file with sorted keys, whole or not at all.
 
     Args:
-        path: of the file.
+        path: of the file; one that ends in ``.gz`` is compressed.
         value: what it holds.
         in_lines: one value a line, for people to read; otherwise as few bytes as can be.
 
@@ -180,6 +181,8 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -
     part = path.with_name(path.name + TEMPORARY_SUFFIX)
     form: dict[str, Any] = {"indent": 1} if in_lines else {"separators": (",", ":")}
     data = (json.dumps(plain(value), sort_keys=True, **form) + "\n").encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)  # the same values are the same bytes
     try:
         with images.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)

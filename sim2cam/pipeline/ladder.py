@@ -7,6 +7,7 @@ a ladder can be run in pieces and on several machines.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -61,6 +62,7 @@ RANDOMIZED = "randomized"
 LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
 CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
 PREDICTIONS = "predictions"  # folder of a run's results
+_PREDICTIONS_SUFFIX = ".json.gz"
 RESULT, PAGE = "ladder.json", "ladder.html"
 CHOICE = "best-transfer.json"  # which one that is, and why
 
@@ -141,6 +143,11 @@ class Piece:
     captures: CaptureSets
     result: Path
     threads: int
+
+    @property
+    def name(self) -> str:
+        """The name of its training and of its predictions."""
+        return self.result.name.removesuffix(_PREDICTIONS_SUFFIX)
 
 
 def open_ladder(
@@ -243,7 +250,7 @@ def _rejected(piece: Piece) -> dict[str, int]:
 
 def _trained(piece: Piece) -> AnyDetector:
     """Returns the detector of a piece; all arms have the same number of steps."""
-    arm, run = piece.arm, piece.work / _RUNS / piece.result.stem
+    arm, run = piece.arm, piece.work / _RUNS / piece.name
     adapt = None if arm.adapt is None else Adaptation(arm.adapt)
     whole = replace(piece.config, seed=piece.seed, fine_tuning=None, adapt=adapt)
     later = max(1, round(TUNING_SHARE * whole.steps)) if arm.then else 0
@@ -322,7 +329,7 @@ def photo_subset(photos: Dataset, count: int, seed: int) -> Dataset:
 def result_file(results: Path, arm: Arm, seed: int) -> Path:
     """Returns where the predictions of a piece are."""
     slug = "-".join("".join(c if c.isalnum() else " " for c in arm.name).split()).lower()
-    return results / f"{slug}-{seed}.json"
+    return results / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
 
 
 def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
@@ -333,7 +340,7 @@ def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     """
     if not path.is_file():
         return None
-    facts: dict[str, Any] = json.loads(path.read_text())
+    facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     wanted = {"arm": arm.name, "config": json.loads(json.dumps(plan.config.to_json()))}
     before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
     found = facts | {"config": before | facts.get("config", {})}

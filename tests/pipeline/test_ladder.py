@@ -1,5 +1,6 @@
 """A whole ladder on very small data: pieces, predictions, scores of every arm."""
 
+import gzip
 import itertools
 import json
 from dataclasses import replace
@@ -13,6 +14,7 @@ from sim2cam.adapt.choice import Choice, Tried
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.labelling import labelled
@@ -102,16 +104,16 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     over = "95 %, bootstrap over the seeds and 12 scenes of 24 images"
     assert scores["protocol"]["intervals"] == over
 
-    path = results / "randomized-1.json"
-    facts = json.loads(path.read_text())
+    path = results / "randomized-1.json.gz"
+    facts = unpacked(path)
     del facts["config"]["mix_steps"]  # as if that setting had come later
-    path.write_text(json.dumps(facts))
+    write_json(path, facts)
     assert score_ladder(PLAN, captures, results, baseline="randomized") == scores
     facts["data"][0]["digest"] = "of other renders"
-    path.write_text(json.dumps(facts))
+    write_json(path, facts)
     with pytest.raises(InputError, match="the seeds of arm 'randomized' were trained on different"):
         score_ladder(PLAN, captures, results, baseline="randomized")
-    path.write_text(json.dumps(facts | {"config": {"steps": 3}}))
+    write_json(path, facts | {"config": {"steps": 3}})
     with pytest.raises(InputError, match="Remove it to run it again"):
         score_ladder(PLAN, captures, results, baseline="randomized")
 
@@ -258,9 +260,12 @@ def write_predictions(results, arm, seed, dataset, every):
     config = json.loads(json.dumps(PLAN.config.to_json()))
     facts = {"arm": arm.name, "seed": seed, "config": config, "data": [seed], "found": found}
     path = result_file(results, arm, seed)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(facts))
+    write_json(path, facts)
     return path
+
+
+def unpacked(path):
+    return json.loads(gzip.decompress(path.read_bytes()))
 
 
 def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
@@ -289,7 +294,7 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
         write_predictions(tmp_path, steady, seed, captures.test, 2)
     for arm in (lucky, steady):  # of one arm and all of its seeds, the data are the same
         for path in (result_file(tmp_path, arm, seed) for seed in range(3)):
-            path.write_text(json.dumps(json.loads(path.read_text()) | {"data": []}))
+            write_json(path, unpacked(path) | {"data": []})
     plan = replace(PLAN, arms=(lucky, steady), seeds=(0, 1, 2))
     scores = score_ladder(plan, captures, tmp_path, baseline="randomized")
     luck, rest = (arm["ap50"]["ci95"] for arm in scores["arms"])

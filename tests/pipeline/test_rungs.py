@@ -1,5 +1,6 @@
 """`sim2cam ladder` as a user meets it, and which arms it plans."""
 
+import gzip
 import json
 import re
 from dataclasses import replace
@@ -98,9 +99,9 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
     assert "how seeds differ is not in them, which takes two or more" in table
     before = {path.name: path.read_bytes() for path in (out / "predictions").iterdir()}
     assert set(before) == {
-        "randomized-0.json",
-        "real-only-5-labelled-photos-0.json",
-        "randomized-5-labelled-photos-0.json",
+        "randomized-0.json.gz",
+        "real-only-5-labelled-photos-0.json.gz",
+        "randomized-5-labelled-photos-0.json.gz",
     }
 
     assert ladder(recipe, photos, out, "--arms", "real", "--resume", "--json") == 0
@@ -122,7 +123,11 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
     page = (out / "ladder.html").read_text()
     assert "Labelled photos that train as well" in page
     assert "only 20 labelled photos" in page
-    few = json.loads((out / "predictions" / "real-only-5-labelled-photos-0.json").read_text())
+    few = json.loads(
+        gzip.decompress(
+            (out / "predictions" / "real-only-5-labelled-photos-0.json.gz").read_bytes()
+        )
+    )
     assert [part["images"] for part in few["data"]] == [5]
 
     assert ladder(recipe, photos, out, "--steps", "3", "--resume", "--minutes", "0") == 1
@@ -147,7 +152,9 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
     best = min(near, key=near.get)
     assert f"The best transfer is {best}: its translations of 10 renders look most like" in said.err
     assert re.search(r"\n\+ best transfer +0\.\d{3}", said.out)
-    facts = json.loads((out / "predictions" / "best-transfer-0.json").read_text())
+    facts = json.loads(
+        gzip.decompress((out / "predictions" / "best-transfer-0.json.gz").read_bytes())
+    )
     assert [part["name"] for part in facts["data"]] == ["randomized", best]
     assert "The best transfer is" in json.loads((out / "ladder.json").read_text())["notes"][-1]
 
