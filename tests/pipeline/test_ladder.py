@@ -147,7 +147,7 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     plan = replace(PLAN, arms=arms, seeds=(0,), config=replace(PLAN.config, steps=4))
     found = {}
     for path in run_pieces(plan, captures, work, tmp_path / "results", workers=1, minutes=9):
-        facts = json.loads(path.read_text())
+        facts = unpacked(path)
         found[facts["arm"]] = [(part["name"], part["images"]) for part in facts["data"]]
     assert found == {
         "then photos": [("randomized", 24), ("coco", 5)],
@@ -176,8 +176,8 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
     plan = replace(PLAN, arms=(arm,), config=replace(PLAN.config, steps=4))
     results = tmp_path / "results"
     first, second = run_pieces(plan, captures, work, results, workers=1, minutes=9)
-    data = json.loads(first.read_text())["data"]
-    assert data != json.loads(second.read_text())["data"]  # each seed finds other labels
+    data = unpacked(first)["data"]
+    assert data != unpacked(second)["data"]  # each seed finds other labels
     style = len(captures.style.samples)
     assert [(part["images"], part["origins"]) for part in data] == [
         (24, {"sim": 24}), (24, {"sim": 24}), (style, {"self-labelled": style}),
