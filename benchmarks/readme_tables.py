@@ -106,19 +106,18 @@ def translations_table(results: dict[str, Any] | None) -> str:
         results: the content of ``translations.json``, None when it is not there.
     """
     lines = [
-        "| transfer | verdict | rejected | kept, task | kept, judge | distance | classifier's AUC |",
+        "| pictures | verdict | rejected | kept, task | kept, judge | from style photos | from development photos |",
         "|---|---|---|---|---|---|---|",
     ]
     for one in (results or {}).get("transfers", []):
-        kept = one.get("retention", {})
+        kept, far = one.get("retention", {}), one["from"]
         cells = [
             one.get("verdict", "—"),
             *(
                 _score(found) if found else "—"
                 for found in (one.get("rejection"), kept.get("task"), kept.get("judge"))
             ),
-            _score(one["sliced"]),
-            _score(one["auc"]),
+            *(_score(far[name]["sliced"]) if name in far else "—" for name in ("style", "dev")),
         ]
         lines.append(f"| {one['name']} | {' | '.join(cells)} |")
     return "\n".join(lines)

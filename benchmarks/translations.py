@@ -3,17 +3,18 @@
     python benchmarks/translations.py [--work DIR] [--pictures N]
 
 Takes the renders and transfers that ``benchmarks/dice.py`` left in ``--work``, translates the first N renders
-with each, and certifies them with the weights that ship as judges. Nearness is that to the photos of the
-development split, which no transfer was fitted to: the sliced Wasserstein distance, and how well a
-classifier tells both sets apart (0.5 if it cannot), of the looks of certified pictures. No label of a photo is
-read. Writes ``translations.json`` to ``benchmarks/results``.
+with each, and certifies them with the weights that ship as judges. How far certified pictures are from photos
+is told by their looks: the sliced Wasserstein distance, and how well a classifier tells both sets apart (0.5
+if it cannot), from the style photos that transfers were fitted to, and from those of the development split,
+which are other views. How far these are from the style photos is told too. No label of a photo is read. Writes
+``translations.json`` to ``benchmarks/results``.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.images import read_rgb
 from sim2cam.measure.look import look
-from sim2cam.measure.sets import Scale, gap_of, scale_of
+from sim2cam.measure.sets import gap_of, scale_of
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import weights_file
 from sim2cam.pipeline.recipe import load_recipe
@@ -42,6 +43,8 @@ from sim2cam.training.device import use_threads
 Looks = NDArray[np.float64]
 
 SEED = 100
+PHOTOS = ("style", "dev")
+"""Splits: those that transfers were fitted to, and others."""
 JUDGES = {"task": "dice", "judge": "dice-judge"}
 AIMS = {"rejection": 0.05, "retention": 0.97}
 
@@ -60,25 +63,29 @@ def main(arguments: Arguments) -> None:
     """Translates, measures, writes and prints."""
     use_threads(1)
     renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
-    photos, before = _looks(read_captures(real_folder("dice") / "dev.json")), _looks(renders)
-    near = functools.partial(_nearness, photos, scale_of(photos, before))
-    rows = [{"name": "renders", **near(before)}]
+    photos = {name: _looks(read_captures(real_folder("dice") / f"{name}.json")) for name in PHOTOS}
+    before = _looks(renders)
+    far = functools.partial(_gaps, photos, before)
+    rows = [
+        {"name": "development photos", **far(photos["dev"])},
+        {"name": "renders", **far(before)},
+    ]
     for run in sorted((arguments.work / "transfers").iterdir()):
-        rows.append(measure(run, renders, near, arguments.work / "judged" / run.name))
+        rows.append(measure(run, renders, far, arguments.work / "judged" / run.name))
         print(rows[-1], flush=True)
     facts = {
         "environment": environment_facts(None, 1),
         "judges": JUDGES,
         "aims": AIMS,
         "pictures": len(renders.samples),
-        "photos": len(photos),
+        "photos": {name: len(looks) for name, looks in photos.items()},
         "transfers": rows,
     }
     write_json(RESULTS / "translations.json", facts)
 
 
 def measure(
-    run: Path, renders: Dataset, near: Callable[[Looks], dict[str, Any]], out: Path
+    run: Path, renders: Dataset, far: Callable[[Looks], dict[str, Any]], out: Path
 ) -> dict[str, Any]:
     """Returns what a transfer makes of renders."""
     weights = tuple((name, weights_file(Path(file))) for name, file in JUDGES.items())
@@ -100,13 +107,19 @@ def measure(
         "verdict": certificate.verdict,
         "rejection": certificate.rejection.to_json(),
         "retention": {name: one and one.to_json() for name, one in retention.items()},
-        **near(_looks(read_dataset(out))),
+        **far(_looks(read_dataset(out))),
     }
 
 
-def _nearness(photos: Looks, scale: Scale, looks: Looks) -> dict[str, Any]:
-    gap = gap_of(scale.of(looks), scale.of(photos), stream(SEED, "translations"))
-    return {"sliced": gap.sliced.to_json(), "auc": gap.auc.to_json()}
+def _gaps(photos: Mapping[str, Looks], before: Looks, looks: Looks) -> dict[str, Any]:
+    """Returns how far looks are from those of each set of photos, but not from themselves."""
+    found = {}
+    for name, own in photos.items():
+        if own is not looks:
+            scale = scale_of(own, before)
+            gap = gap_of(scale.of(looks), scale.of(own), stream(SEED, "translations"))
+            found[name] = {"sliced": gap.sliced.to_json(), "auc": gap.auc.to_json()}
+    return {"from": found}
 
 
 def _looks(dataset: Dataset) -> Looks:
