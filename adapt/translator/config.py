@@ -131,7 +131,7 @@ class TranslatorConfig:
 
 
 PRESETS: Mapping[str, TranslatorConfig] = {
-    "demo": TranslatorConfig(steps=150, batch=3),
+    "demo": TranslatorConfig(steps=150, batch=3, local_bound=0.1),  # too short to learn restraint
     "small": TranslatorConfig(steps=2400),
     "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6),
 }
