@@ -48,6 +48,6 @@ def test_impossible_values_are_refused(changes, message):
 
 def test_presets_differ_in_what_they_cost():
     assert replace(PRESETS["small"], steps=3000) == TranslatorConfig()
-    assert replace(PRESETS["demo"], steps=3000, batch=4) == TranslatorConfig()
+    assert replace(PRESETS["demo"], steps=3000, batch=4, local_bound=0.2) == TranslatorConfig()
     assert PRESETS["demo"].steps < PRESETS["small"].steps
     assert PRESETS["large"].patch_px == 512
