@@ -1,13 +1,13 @@
 """What fitting a camera and translating are worth on hidden cameras: equal trainings, scored on each.
 
-    python benchmarks/hidden.py [--cameras N ...] [--work DIR] [--at-once N] [--minutes M]
+    python benchmarks/hidden.py [--cameras N ...] [--arms NAME ...] [--work DIR] [--at-once N] [--minutes M]
 
 Three cameras, none of them the stand-in that ships: lens, sensor, tone, table and light of each are drawn
 from a seed. They take path-traced pictures, so that there is a gap between these and what is trained on:
 60 without labels, from which each camera is told and looks are learned, and 200 that are scored. Pictures,
 data and trainings go to ``--work`` and are resumed; the scores go to ``benchmarks/results/hidden.json``, in
 which cameras that are not measured now stay as they were. With ``--minutes`` no picture set, data set or
-training is started after that time; what there is is scored.
+training is started after that time, with ``--arms`` none of another arm; what there is is scored.
 
 Each picture takes about 17 s of one core, and 4 s where ``DRJIT_LIBLLVM_PATH`` names a library of LLVM 19 or
 later; each of ten data sets about ten minutes, each of three translators half an hour, and each of ten
@@ -67,6 +67,8 @@ class Arguments:
     """Pictures and trainings side by side, one thread each."""
     minutes: float = 1e9
     """Start nothing after so many minutes."""
+    arms: tuple[str, ...] = tuple(arm.name for arm in HIDDEN.arms)
+    """What is trained, by names in the table."""
     out: Path = RESULTS
     """Folder of the results."""
 
@@ -75,6 +77,8 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
     """Makes what is missing, camera by camera, and writes the scores of what there is of each."""
     if strangers := set(arguments.cameras).difference(range(CAMERAS)):
         raise SystemExit(f"--cameras: there is no {', '.join(map(str, sorted(strangers)))}")
+    if strangers := set(arguments.arms).difference(arm.name for arm in plan.arms):
+        raise SystemExit(f"--arms: there is no {', '.join(sorted(strangers))}")
     start = time.monotonic()
 
     def left() -> float:
@@ -86,7 +90,7 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
             make_pictures(number, root / "photos", arguments.at_once)
             site = site_of(root)
             for arm in plan.arms:
-                if left() > 0:
+                if arm.name in arguments.arms and left() > 0:
                     run_arm(plan, arm, site, at_once=arguments.at_once, minutes=left())
         if not any((root / PREDICTIONS).glob("*.json.gz")):
             continue  # nothing is scored yet: what was measured before stays

@@ -60,6 +60,8 @@ def test_cameras_that_are_not_measured_now_stay_as_they_were(tmp_path):
 def test_a_camera_that_is_none_is_told(tmp_path):
     with pytest.raises(SystemExit, match=r"^--cameras: there is no 3, 7$"):
         main(Arguments((0, 7, 3), tmp_path, out=tmp_path))
+    with pytest.raises(SystemExit, match="--arms: there is no none"):
+        main(Arguments(work=tmp_path, out=tmp_path, arms=("none",)))
 
 
 @pytest.mark.slow
