@@ -77,8 +77,8 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
     """Makes what is missing, camera by camera, and writes the scores of what there is of each."""
     if strangers := set(arguments.cameras).difference(range(CAMERAS)):
         raise SystemExit(f"--cameras: there is no {', '.join(map(str, sorted(strangers)))}")
-    if strangers := set(arguments.arms).difference(arm.name for arm in plan.arms):
-        raise SystemExit(f"--arms: there is no {', '.join(sorted(strangers))}")
+    if unknown := set(arguments.arms).difference(arm.name for arm in plan.arms):
+        raise SystemExit(f"--arms: there is no {', '.join(sorted(unknown))}")
     start = time.monotonic()
 
     def left() -> float:
