@@ -24,8 +24,9 @@ def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
     """Returns the detector with the box margin measured and the magnification chosen on images.
 
     The margin is what brings the median side of found boxes to that of the labels, because people
-    draw boxes looser than masks are. The magnification is the one with the best AP50
-    of ``MAGNIFICATIONS``, over that of the training.
+    draw boxes looser than masks are; it is measured at each magnification, as what a detector finds of an
+    object depends on its size. The magnification is the one with the best AP50 of ``MAGNIFICATIONS``, over
+    that of the training.
 
     Args:
         detector: what its card says of both is replaced.
@@ -35,9 +36,7 @@ def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
         InputError: the images have no labels, or none of an object.
     """
     trained = detector.card.trained_magnification
-    plain = _with(detector, trained, 0.0)
-    margin = measured_margin(predict_dataset(plain, dev), dev)
-    candidates = [_with(detector, trained * more, margin) for more in MAGNIFICATIONS]
+    candidates = [_with_margin(detector, trained * more, dev) for more in MAGNIFICATIONS]
     return max(candidates, key=lambda candidate: ap50_on(candidate, dev))
 
 
@@ -78,6 +77,12 @@ def measured_margin(found: Mapping[str, Sequence[Detection]], dataset: Dataset) 
         true_sides = (truth[:, 2:] - truth[:, :2])[best[same]]
         shares.extend(((true_sides / drawn_sides - 1) / 2).ravel())
     return round(float(np.median(shares)), 3) if len(shares) >= 2 * MIN_PAIRS else 0.0
+
+
+def _with_margin(detector: AnyDetector, magnification: float, dev: Dataset) -> AnyDetector:
+    """Returns the detector that magnifies so much, with the margin of what it then finds."""
+    found = predict_dataset(_with(detector, magnification, 0.0), dev)
+    return _with(detector, magnification, measured_margin(found, dev))
 
 
 def _with(detector: AnyDetector, magnification: float, margin: float) -> AnyDetector:

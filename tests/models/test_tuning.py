@@ -63,9 +63,9 @@ def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
 
     def predict(detector, images):
         card = detector.card
-        found = inset(images, 0.1 - card.box_margin * 0.8)  # 1 + 2 m of a box of 80 %
-        if card.magnification == 1.25:
-            return found
+        if card.magnification == 1.25:  # it draws smaller boxes at that alone
+            return inset(images, 0.1 - card.box_margin * 0.8)  # 1 + 2 m of a box of 80 %
+        found = inset(images, 0.0)
         return {
             name: tuple(replace(d, category=swapped[d.category]) for d in detections)
             for name, detections in found.items()
@@ -87,7 +87,7 @@ def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, mon
     monkeypatch.setattr(tuning, "predict_dataset", predict)
     halved = replace(UNTUNED.card, config={"scale_range": (0.4, 0.625)}, magnification=0.7)
     assert tuned(replace(UNTUNED, card=halved), make_dataset()).card.magnification == 0.5
-    assert tried == [0.5, 0.5, 0.625, 0.75]
+    assert tried == 2 * [0.5, 0.625, 0.75]
     around = replace(UNTUNED.card, config={"scale_range": (0.5, 1.2)})
     assert around.trained_magnification == 1.0
 
