@@ -55,8 +55,8 @@ _BROWN = (*PINHOLE, "k1", "k2", "p1", "p2", "k3")
 _RATIONAL = (*_BROWN, "k4", "k5", "k6")
 MODELS = (
     Model("pinhole", BrownConrady, PINHOLE),
-    Model("kannala_brandt", KannalaBrandt, (*PINHOLE, "k1", "k2", "k3", "k4")),
     Model("brown_conrady", BrownConrady, _BROWN),
+    Model("kannala_brandt", KannalaBrandt, (*PINHOLE, "k1", "k2", "k3", "k4")),
     Model("rational", Rational, _RATIONAL),
     Model("thin_prism", ThinPrism, (*_RATIONAL, "s1", "s2", "s3", "s4")),
 )

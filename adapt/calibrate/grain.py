@@ -20,8 +20,11 @@ COLOR_LAGS = ((1, 0), (2, 0), (4, 0))
 
 _TILE = 16
 _MOST_TILES = 6000
-_KEPT = 24  # tiles of a bin that a photo gives at most
-_FLATTEST = 0.25  # share of the tiles of all photos in a bin that is taken for flat
+_KEPT = 24  # flat tiles of a bin that a photo gives at most
+_FLATTEST, _AS_FLAT, _EVEN = 0.1, 3.0, 0.05
+"""Tiles are flat whose coarse variance, and by so many square levels more, is at most so many times that of the
+flattest share. A bound as wide keeps nearly all that vary by noise alone: the flattest of many would be
+those with little of it."""
 _LEAST_TILES = 8
 _LOW = 0.3  # quantile over flat tiles: texture that looks flat only adds
 _GREY = 20.0  # levels between colours up to which their noise is that of a grey wall
@@ -30,7 +33,7 @@ _PAIRS = ((0, 1), (2, 1), (0, 2))  # colours whose differences are looked at
 
 @dataclass(frozen=True, eq=False)
 class FlatTiles:
-    """The flattest parts of a photo at each level.
+    """Flat parts of a photo at each level.
 
     Attributes:
         bins: (n,) number of the bin of levels.
@@ -47,7 +50,7 @@ class FlatTiles:
 
 
 def flat_tiles(rgb: NDArray[np.uint8], *, colored: bool = True) -> FlatTiles:
-    """Returns the flattest tiles of a photo by the mean of its colours' levels.
+    """Returns flat tiles of a photo by the mean of its colours' levels, from all over it.
 
     That is what no change of saturation moves.
 
@@ -63,9 +66,8 @@ def flat_tiles(rgb: NDArray[np.uint8], *, colored: bool = True) -> FlatTiles:
     )
     tiles, bins = tiles[whole], np.digitize(level[whole], LEVEL_BINS) - 1
     coarse = _coarse_variance(tiles)
-    order = np.argsort(coarse, kind="stable")
-    kept = [order[bins[order] == number][:_KEPT] for number in range(len(LEVEL_BINS) - 1)]
-    chosen = np.concatenate(kept)
+    mine = [np.flatnonzero(bins == number) for number in range(len(LEVEL_BINS) - 1)]
+    chosen = np.concatenate([_spread_out(one[_is_flat(coarse[one])]) for one in mine])
     fine = np.stack([_difference(tiles[chosen], *lag) for lag in LAGS], axis=1)
     color = _color_differences(colors[whole[chosen]])
     return FlatTiles(bins[chosen], coarse[chosen], fine, color if colored else color * np.nan)
@@ -77,8 +79,8 @@ _CLIPPED = 252
 def grain(photos: Sequence[FlatTiles]) -> Floats:
     """Returns half the mean squared difference of levels (bins, lags); NaN where nothing is flat.
 
-    Tiles are chosen as flat by what is coarse in them, and looked at by what is fine, so that the
-    choice hardly favours those with little noise.
+    Tiles are taken for flat by what is coarse in them, and looked at by what is fine, so that those with
+    little noise are hardly favoured.
     """
     return _quiet(photos, "fine")
 
@@ -89,7 +91,7 @@ def color_grain(photos: Sequence[FlatTiles]) -> Floats:
 
 
 def _quiet(photos: Sequence[FlatTiles], name: str) -> Floats:
-    """Returns a low quantile (bins, lags) of what the flattest tiles that know it show."""
+    """Returns a low quantile (bins, lags) of what flat tiles that know it show."""
     bins, coarse, values = (
         np.concatenate([getattr(tiles, part) for tiles in photos])
         for part in ("bins", "coarse", name)
@@ -98,11 +100,22 @@ def _quiet(photos: Sequence[FlatTiles], name: str) -> Floats:
     found = np.full((len(LEVEL_BINS) - 1, values.shape[1]), np.nan)
     for number in range(len(found)):
         mine = np.flatnonzero(known & (bins == number))
-        count = max(_LEAST_TILES, round(_FLATTEST * len(mine)))
         if len(mine) >= 2 * _LEAST_TILES:
-            flat = mine[np.argsort(coarse[mine], kind="stable")[:count]]
+            flat = mine[_is_flat(coarse[mine])]
             found[number] = np.quantile(values[flat], _LOW, axis=0)
     return found
+
+
+def _is_flat(coarse: Singles) -> NDArray[np.bool_]:
+    """Returns which tiles of one bin (n,) are flat, by their coarse variances (n,)."""
+    if not len(coarse):
+        return np.zeros(0, bool)
+    return np.asarray(coarse + _EVEN <= _AS_FLAT * (np.quantile(coarse, _FLATTEST) + _EVEN))
+
+
+def _spread_out(tiles: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Returns so many of tiles as are kept, evenly."""
+    return tiles[np.linspace(0, len(tiles) - 1, min(len(tiles), _KEPT)).round().astype(np.intp)]
 
 
 def _tiles(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -46,8 +46,8 @@ class FittedLens:
     """A lens and how sure it is.
 
     Attributes:
-        kind: ``brown_conrady``, ``rational``, ``thin_prism`` or ``kannala_brandt``: that which foretells
-            photos left out best, or the simplest that it extends and that is as good.
+        kind: ``brown_conrady``, ``rational``, ``thin_prism`` or ``kannala_brandt``: the simplest of those that
+            foretell photos left out as well as the best.
         names: of the numbers that were fitted; the others are 0.
         numbers: those.
         covariance: of them.
@@ -284,22 +284,17 @@ def _left_out(
 
 
 def _simplest(errors: Mapping[str, Floats]) -> str:
-    """Returns the best model, or the simplest that it extends and that is no worse than their difference
-    is sure.
+    """Returns the first of the models that is no worse than the best, by more than their difference is sure.
 
-    Models that do not extend each other are not exchanged for being simple: without tangential numbers
-    a fisheye takes its middle elsewhere, and is sure of it.
+    Brown's comes before the fisheye: without tangential numbers a fisheye takes its middle elsewhere, and is
+    sure of it.
     """
-    best = min(errors, key=lambda name: float(errors[name].mean()))
-    chain = [best]
-    while (simpler := _STARTS[chain[0]]) is not None:
-        chain.insert(0, simpler)
-    for name in chain:
-        if name in errors:
-            worse = errors[name] - errors[best]
-            if worse.mean() <= worse.std() / np.sqrt(len(worse)):
-                return name
-    return best
+    best = min(errors.values(), key=np.mean)
+    return next(name for name, found in errors.items() if _is_as_good(found - best))
+
+
+def _is_as_good(worse: Floats) -> bool:
+    return bool(worse.mean() <= worse.std() / np.sqrt(len(worse)))
 
 
 def _reach(sightings: Sequence[Sighting], size: tuple[int, int]) -> float:

@@ -52,7 +52,12 @@ RESPONSES = ("red_response", "blue_response")
 COLOR_FITTED = (*RESPONSES, "chroma_blur_px")
 
 _LOGARITHMIC = {"full_well_e", *RESPONSES}
-_DRAWS = (128, 96)  # sensors of the first round, and of the second around the best of it
+_DRAWS = (
+    128,
+    96,
+    64,
+)  # sensors of the first round, of the second around the best of it, and of each closer one
+_CLOSER = 2
 _KEPT = (20, 96)
 _DRAWN = 32  # that recipes draw
 _WIDER = 1.5  # of the second round, over the best of the first
@@ -272,12 +277,14 @@ def _agreeing(
     second = np.where((second > 0) & (second < 1), second, rng.random(second.shape))
     shares, offs = np.concatenate([first, second]), np.concatenate([first_off, off(second)])
     kept = np.argsort(_distance(offs))[: _KEPT[1]]
-    alike = float((offs**2).mean(axis=1).min()) < _NEAR**2
-    near = shares[np.argsort(offs**2 @ weights)[: _KEPT[0]]]
-    spread = np.cov(near.T) + 1e-4 * np.eye(count)
-    third = rng.multivariate_normal(near.mean(axis=0), spread, _DRAWS[1]).clip(0, 1)
-    every, every_off = np.concatenate([shares, third]), np.concatenate([offs, off(third)])
+    every, every_off = shares, offs
+    for _ in range(_CLOSER):
+        near = every[np.argsort(every_off**2 @ weights)[: _KEPT[0]]]
+        spread = np.cov(near.T) + 1e-4 * np.eye(count)
+        more = rng.multivariate_normal(near.mean(axis=0), spread, _DRAWS[2]).clip(0, 1)
+        every, every_off = np.concatenate([every, more]), np.concatenate([every_off, off(more)])
     which = np.argsort(every_off**2 @ weights)[:_DRAWN]
+    alike = float((every_off**2).mean(axis=1).min()) < _NEAR**2
     return _Tried(_moved(shares[kept], offs[kept]), every[which], which, alike)
 
 

@@ -307,7 +307,7 @@ LENS = BrownConrady(500.0, 502.0, 322.0, 236.0, -0.2, 0.06)
 
 def boards_fit(rng):
     boards = see_boards(LENS, 14, rng)
-    pinhole, _, brown, *_ = MODELS
+    pinhole, brown, *_ = MODELS
     found = fit_bundle(boards, SIZE, brown, fit_bundle(boards, SIZE, pinhole))
     numbers = tuple(float(getattr(found.lens, name)) for name in brown.free)
     rows = tuple(map(tuple, found.covariance.tolist()))
@@ -352,7 +352,7 @@ def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
 def test_a_lens_that_does_not_see_the_whole_picture_has_moved_by_no_number(monkeypatch):
     rng = np.random.default_rng(0)
     fit = boards_fit(rng)
-    pinhole, _, brown, *_ = MODELS
+    pinhole, brown, *_ = MODELS
     now = fit_bundle(boards := see_boards(LENS, 12, rng), SIZE, pinhole)
     folded = replace(fit_bundle(boards, SIZE, brown, now), lens=replace(LENS, k1=-0.9))
     monkeypatch.setattr("sim2cam.adapt.calibrate.drift.refit_lens", lambda *_: folded)

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.calibrate.chart import chart_marks, chart_tiles, marks
+from sim2cam.adapt.calibrate.chart import _flats, _shown, chart_marks, chart_tiles, marks
 from sim2cam.adapt.calibrate.edges import find_edges, fit_edges
 from sim2cam.adapt.calibrate.grain import COLOR_LAGS, LEVEL_BINS, color_grain, flat_tiles, grain
 from sim2cam.adapt.calibrate.sensor import (
@@ -45,6 +45,15 @@ def test_grain_is_not_that_of_what_is_seen():
     assert known[:, 0].sum() >= 4
     assert np.nanmedian(found) == pytest.approx(3.0, rel=0.2)
     assert np.isnan(grain([flat_tiles(np.zeros((64, 64, 3), np.uint8))])).all()
+
+
+def test_grain_of_many_tiles_is_that_of_few():
+    """Photos have more flat tiles than the chart: what is chosen of many is not quieter."""
+    sensor = replace(SENSOR, jpeg_quality=88, denoise=0.6, full_well_e=3000.0)
+    few = grain([chart_tiles(sensor)])
+    wide = np.tile(_flats(), (4, 4, 1))
+    many = grain([flat_tiles(_shown(wide, replace(sensor, noise_seed=seed))) for seed in range(2)])
+    assert np.log(many / few).mean() == pytest.approx(0.0, abs=0.06)
 
 
 def test_grain_of_differences_is_the_sum_of_both_colours():
