@@ -12,6 +12,7 @@ import hashlib
 import json
 import shutil
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -336,11 +337,14 @@ def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
     """Returns the predictions of a piece of this very plan; None before it was run.
 
     Raises:
-        InputError: they come from another budget or other data.
+        InputError: they come from another budget or other data, or are damaged.
     """
     if not path.is_file():
         return None
-    facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    try:
+        facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise InputError(path, f"is damaged ({error}). Remove it to run it again.") from error
     wanted = {"arm": arm.name, "config": json.loads(json.dumps(plan.config.to_json()))}
     before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
     found = facts | {"config": before | facts.get("config", {})}

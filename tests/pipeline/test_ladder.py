@@ -116,6 +116,10 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     write_json(path, facts | {"config": {"steps": 3}})
     with pytest.raises(InputError, match="Remove it to run it again"):
         score_ladder(PLAN, captures, results, baseline="randomized")
+    for damaged in (path.read_bytes()[:-20], b"{}", b""):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"is damaged \(.*\)\. Remove it to run it again\."):
+            score_ladder(PLAN, captures, results, baseline="randomized")
 
 
 def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
