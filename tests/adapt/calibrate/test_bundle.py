@@ -74,7 +74,9 @@ def test_a_fisheye_is_not_chosen_for_its_few_numbers():
     same = np.full(6, 0.01)
     hardly = same + 1e-3 * np.array([1.0, -1.2, 1.0, -1.1, 0.9, -0.8])
     far = {"pinhole": same + 0.1}
-    assert _simplest(far | {"brown_conrady": same, "kannala_brandt": same + 1e-5}) == "brown_conrady"
+    assert (
+        _simplest(far | {"brown_conrady": same, "kannala_brandt": same + 1e-5}) == "brown_conrady"
+    )
     assert _simplest(far | {"brown_conrady": same, "kannala_brandt": hardly}) == "brown_conrady"
     assert _simplest(far | {"brown_conrady": same, "kannala_brandt": same / 2}) == "kannala_brandt"
     assert _simplest({"pinhole": same, "rational": hardly}) == "pinhole"
