@@ -355,17 +355,32 @@ def hidden_table(results: dict[str, Any] | None) -> str:
         scores.append("| not run | | | | |")
         gaps.append(f"| not run |{' |' * len(IMPRINTS)}")
     for one in cameras:
-        differences = {found["first"]: found for found in one["comparisons"]}
-        scores += [
-            f"| {one['camera']} | {arm['name']} | {_score(arm['ap50'])} "
-            f"| {_difference(differences.get(arm['name']))} |"
-            for arm in one["arms"]
-        ]
+        scores += [f"| {one['camera']} | {row}" for row in _against_baseline(one)]
         gaps += [
             f"| camera {one['camera']}, {name} | {' | '.join(_imprints(told))} |"
             for name, told in one["imprints"].items()
         ]
     return "\n".join([*scores, "", *gaps])
+
+
+def days_table(results: dict[str, Any] | None) -> str:
+    """Returns what fitting and translating are worth on photos of another day as Markdown.
+
+    Args:
+        results: the content of ``days.json``, None when it is not there.
+    """
+    head = ["| trained on | AP50 | difference to randomized | p, Holm |", f"|{'---|' * 4}"]
+    if not results:
+        return _not_run(head)
+    return "\n".join([*head, *(f"| {row}" for row in _against_baseline(results))])
+
+
+def _against_baseline(scores: dict[str, Any]) -> Iterator[str]:
+    """Yields the cells of each arm, beside the baseline."""
+    differences = {found["first"]: found for found in scores["comparisons"]}
+    for arm in scores["arms"]:
+        difference = _difference(differences.get(arm["name"]))
+        yield f"{arm['name']} | {_score(arm['ap50'])} | {difference} |"
 
 
 def _difference(found: dict[str, Any] | None) -> str:
@@ -694,6 +709,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "gap": ("gap.json", gap_table),
         "imprint": ("gap.json", imprint_table),
         "hidden": ("hidden.json", hidden_table),
+        "days": ("days.json", days_table),
         "lmo": ("lmo.json", lmo_table),
         "novelty": ("novelty.json", novelty_table),
         "translations": ("translations.json", translations_table),

@@ -62,7 +62,7 @@ def test_without_results_nothing_was_run(tmp_path):
     assert made("README.md", tmp_path).count("not run") == 30 + 6 + 6
     assert (
         made("docs/results.md", tmp_path).count("not run")
-        == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 5 + 1 + 1 + 2
+        == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 5 + 1 + 1 + 2
     )
 
 
@@ -73,6 +73,16 @@ def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
     cell = "0.500 (0.450–0.551)"
     assert f"| dice, development | {cell} | {cell} | {cell} | 40 |" in lines
     assert "| dice, test | not run | not run | not run | 0 |" in lines
+
+
+def test_photos_of_another_day_are_held_against_the_baseline(tmp_path):
+    arms = [{"name": name, "ap50": SCORE} for name in ("randomized", "fitted")]
+    better = {"first": "fitted", "value": 0.01, "ci95": [-0.02, 0.04], "p_holm": 0.25}
+    (tmp_path / "days.json").write_text(json.dumps({"arms": arms, "comparisons": [better]}))
+    lines = made("docs/results.md", tmp_path).splitlines()
+    cell = "0.500 (0.450–0.551)"
+    assert f"| randomized | {cell} | — | — |" in lines
+    assert f"| fitted | {cell} | 0.010 (-0.020–0.040) | 0.250 |" in lines
 
 
 def test_each_object_of_lmo_has_a_row(tmp_path):
