@@ -9,10 +9,12 @@ from typing import Any
 
 from sim2cam.dataset.formats.predictions import (
     DETECTIONS,
+    DIGESTS,
     MATCHING,
     PIXELS,
     SELECTION,
     Found,
+    digests_of,
     predictions_to_json,
 )
 from sim2cam.dataset.matching import Matching
@@ -256,6 +258,7 @@ def write_bench(
     every instance was placed.
 
     Raises:
+        InputError: an image is no longer there.
         OutputError: the file cannot be written.
     """
     novelty = result.trust.novelty or {}
@@ -268,6 +271,7 @@ def write_bench(
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         MATCHING: None if result.matching is None else asdict(result.matching),
         PIXELS: None if result.pixels is None else result.pixels.to_json(),
+        DIGESTS: digests_of(result.captures),
         DETECTIONS: predictions_to_json(result.predictions),
     }
     if poses is not None:

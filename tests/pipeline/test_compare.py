@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,6 +120,28 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
     assert "category 'one' is '1' for one run and 'one' for another." in capsys.readouterr().err
     assert main(["bench", str(out), "--captures", str(coco)]) == 1
     assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
+
+
+def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
+    out = tmp_path / "bench.json"
+    flags = ["--captures", str(coco)]
+    assert main(["bench", str(bare_weights), *flags, "--out", str(out), "--workers", "1"]) == 0
+    others = Path(shutil.copytree(coco.parent, tmp_path / "others")) / coco.name
+    flags = ["--captures", str(others)]
+    assert main(["bench", str(out), *flags]) == 0  # elsewhere, and the same
+    name = read_captures(others).samples[-1].name
+    picture = others.parent / name
+    with Image.open(picture) as image:
+        size = image.size
+    Image.new("RGB", size).save(picture)
+    capsys.readouterr()
+    told = f"is of another image {name} than the captures have."
+    for command in (["bench", str(out)], ["compare", str(out), str(out)]):
+        assert main([*command, *flags]) == 1
+        assert told in capsys.readouterr().err
+    assert (
+        main(["bench", str(out), *flags, "--limit", "1"]) == 0
+    )  # those that count are as they were
 
 
 def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):

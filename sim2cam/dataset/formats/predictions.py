@@ -20,13 +20,15 @@ from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
+from sim2cam.images import digest_of
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.measure.segments import Confusions
 from sim2cam.measure.selection import SelectionScores
 
-DETECTIONS, MATCHING, PIXELS, SELECTION = "detections", "matching", "pixels", "selection"
-"""Keys in a file of ours: of the detections, of how labels were held against them, of what the pixels of
-categories were taken for, and of the scores that need no labels."""
+DETECTIONS, DIGESTS, MATCHING = "detections", "digests", "matching"
+PIXELS, SELECTION = "pixels", "selection"
+"""Keys in a file of ours: of the detections, of the images that they are of, of how labels were held against
+them, of what the pixels of categories were taken for, and of the scores that need no labels."""
 
 _MOST_BYTES = 500_000_000
 _CURE = "Write the results as COCO has them."
@@ -69,6 +71,7 @@ _MATCHING: TypeAdapter[Matching | None] = TypeAdapter(Matching | None)
 _SELECTION: TypeAdapter[SelectionScores | None] = TypeAdapter(SelectionScores | None)
 _PIXELS: TypeAdapter[Confusions | None] = TypeAdapter(Confusions | None)
 _OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
+_DIGESTS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 _COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
 
 
@@ -84,6 +87,15 @@ def predictions_from_json(values: Any) -> Predictions:
         pydantic.ValidationError: the values are none.
     """
     return _OURS.validate_python(values)
+
+
+def digests_of(captures: Dataset) -> dict[str, str]:
+    """Returns the SHA-256 of each image's file, by its name, which tells it from others of that name.
+
+    Raises:
+        InputError: an image cannot be read.
+    """
+    return {sample.name: digest_of(sample.rgb) for sample in captures.samples}
 
 
 def read_predictions(
@@ -130,6 +142,8 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
     key = DETECTIONS
     try:
         found = predictions_from_json(values[key])
+        key = DIGESTS
+        digests = _DIGESTS.validate_python(values.get(key, {}))  # files of before have none
         key = MATCHING
         matching = _MATCHING.validate_python(values.get(key))
         key = PIXELS
@@ -154,6 +168,13 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
             f"says nothing of {len(missing)} of {len(captures.samples)} images, as {missing[0]}. It is of other "
             "captures, or of fewer.",
         )
+    for name, digest in digests_of(captures).items() if digests else ():
+        if digests.get(name) != digest:
+            raise InputError(
+                path,
+                f"is of another image {name} than the captures have. Name the captures that it was made of, "
+                "or make it anew.",
+            )
     if pixels is not None:
         _check_pixels(path, pixels, captures)
     named = {s.name: found[s.name] for s in captures.samples}
