@@ -119,7 +119,7 @@ def fit_sensor(
     tried = _agreeing(off, len(RANGES), weights, rng)
     if not tried.alike:
         return SensorFit({}, alike=(False, False))
-    draws, beyond = _told(tried.moved, RANGES, FITTED), _beyond(tried.moved)
+    draws, beyond = _told(tried.moved, RANGES, FITTED), _at_an_end(tried.moved, RANGES)
     photo_tiles = [photo.flat for photo in photos]
     color, grey = _fit_color(photo_tiles, tried.nearest, plain, rng)
     shown = {"tone_contrast"}
@@ -128,7 +128,8 @@ def fit_sensor(
     if color is None or not color.alike:
         together = _numbers_of(tried.nearest, RANGES, shown)
         return SensorFit(draws, beyond, (True, color is None), _with_green(together))
-    hues = _told(color.moved, COLOR_RANGES, COLOR_FITTED)
+    at_end = _at_an_end(color.moved, COLOR_RANGES)  # noise of colours that another thing made
+    hues = _told(color.moved, COLOR_RANGES, [n for n in COLOR_FITTED if n not in at_end])
     both = hues.keys() >= set(RESPONSES)
     told = {name: values for name, values in hues.items() if both or name not in RESPONSES}
     if both:
@@ -303,19 +304,17 @@ def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Flo
     return told
 
 
-def _beyond(moved: Floats) -> frozenset[str]:
-    """Returns the numbers whose places (n, p) in ``RANGES`` all lie at an end of what is tried.
+def _at_an_end(moved: Floats, ranges: Ranges) -> frozenset[str]:
+    """Returns the numbers whose places in their ranges (n, p) lie in the middle at an end of what is tried.
 
     No sensor has less than none of a thing, or a stronger filter than the strongest.
     """
-    low, high = np.quantile(moved, (0.025, 0.975), axis=0)
-    found = {name for name, place in zip(RANGES, low, strict=True) if place > 1 - _END}
-    found |= {
+    middle = np.median(moved, axis=0)
+    return frozenset(
         name
-        for name, place in zip(RANGES, high, strict=True)
-        if place < _END and RANGES[name][0] > 0
-    }
-    return frozenset(found - {"denoise"})
+        for (name, (least, _)), place in zip(ranges.items(), middle, strict=True)
+        if (place < _END and least > 0) or (place > 1 - _END and name != "denoise")
+    )
 
 
 def _off(shown: Floats, seen: Floats, sure: Floats, rng: np.random.Generator) -> Floats:

@@ -22,7 +22,14 @@ from sim2cam.adapt.calibrate.camera_fit import (
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.adapt.calibrate.photo import boards_of, list_captures, look, usual_orientation
 from sim2cam.adapt.calibrate.ranges import _FACTORS, ROWS, recipe_tables
-from sim2cam.adapt.calibrate.sensor import RANGES, SensorFit, _agreeing, _beyond, _told
+from sim2cam.adapt.calibrate.sensor import (
+    COLOR_RANGES,
+    RANGES,
+    SensorFit,
+    _agreeing,
+    _at_an_end,
+    _told,
+)
 from sim2cam.adapt.calibrate.shutter import readout, shutter_findings, spin
 from sim2cam.cli.calibrate import _remarks
 from sim2cam.errors import InputError, RecipeError
@@ -644,7 +651,10 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_w
         "read_noise_e": 0.48, "sharpening": -0.48, "denoise": 0.48, "full_well_e": -0.48,
     }.items():  # fmt: skip
         places[:, names.index(name)] += place
-    assert _beyond(places) == {"read_noise_e", "full_well_e"}  # nothing has less than no sharpening
+    ends = _at_an_end(places, RANGES)
+    assert ends == {"read_noise_e", "full_well_e"}  # nothing has less than no sharpening
+    colors = np.array([0.02, 0.5, 0.98, 0.5]) + np.linspace(-0.05, 0.05, 40)[:, None]
+    assert _at_an_end(colors.clip(0, 1), COLOR_RANGES) == {"red_response", "chroma_blur_px"}
     told = (Finding("sensor.full_well_e", 201.0), Finding("sensor.read_noise_e", 14.9))
     tried = {"sensor.full_well_e": (200.5, 201.0, 204.0), "sensor.read_noise_e": (14.4, 14.9, 15.0)}
     found = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors=tried))
