@@ -100,8 +100,7 @@ def fetch(
         except InputError:
             archive.unlink()  # or it would be found again, as broken, the next time
             raise
-    data_set.arrange(work / "unpacked", work / "whole")
-    checked = _checked(data_set, work)
+    checked = _arranged(data_set, work)
     with images.writing(folder):
         if folder.is_dir():
             folder.rename(work / "old")
@@ -113,12 +112,14 @@ def fetch(
     return Fetched(folder, digests, new, checked)
 
 
-def _checked(data_set: DataSet, work: Path) -> int:
-    """Returns how many files of an arranged data set are those that are known; removes it if one is not."""
-    if data_set.known is None:
-        return 0
+def _arranged(data_set: DataSet, work: Path) -> int:
+    """Returns how many files of a data set are those that are known, after arranging what was unpacked.
+
+    What was downloaded is removed where it is not what it should be, or it would be found again.
+    """
     try:
-        return check_contents(work / "whole", data_set.known)
+        data_set.arrange(work / "unpacked", work / "whole")
+        return 0 if data_set.known is None else check_contents(work / "whole", data_set.known)
     except InputError:
         shutil.rmtree(work)
         raise

@@ -112,13 +112,16 @@ def test_a_broken_archive_is_fetched_again_the_next_time(lmo, server, tmp_path):
     assert fetch(lmo, tmp_path).folder.is_dir()
 
 
-def test_archives_of_something_else_are_refused(lmo, server, tmp_path):
+def test_archives_of_something_else_are_refused_and_fetched_again(lmo, server, tmp_path):
+    right = server.files["/lmo_base.zip"]
     server.files["/lmo_base.zip"] = packed({"lmo/camera.json": "{}"})
     with pytest.raises(InputError) as caught:
         fetch(lmo, tmp_path)
     problem = "its archives hold no test_targets_bop19.json. They were changed."
     assert str(caught.value) == f"{tmp_path}/.lmo.part/unpacked/lmo: {problem}"
-    assert not (tmp_path / "lmo").exists()
+    assert names(tmp_path) == []
+    server.files["/lmo_base.zip"] = right
+    assert fetch(lmo, tmp_path).folder.is_dir()
 
 
 def listed(path, files):
