@@ -48,7 +48,7 @@ THEN, POOL, NOW = 20, 20, 8
 SPLITS = 10
 """Comparisons of a camera with itself."""
 DICE_SPLITS, DICE_THEN, DICE_NOW = 40, 60, 20
-GOPRO_SPLITS = 8
+GOPRO_SPLITS = 40
 VEIL = 0.08
 
 PLANTED: dict[str, tuple[str, ...]] = {

@@ -231,7 +231,9 @@ def _covariance(
     one photo after another is left out (the jackknife of clusters, CR3 of Bell and McCaffrey 2002, "Bias
     reduction in standard errors for linear regression with multi-stage samples", by one step of
     Newton's method), with Student's quantile for so few photos; of each number the larger variance of the
-    two counts.
+    two counts. How numbers go together is told by both as well: the fewer photos there are for a number,
+    the less the jackknife's correlations count, which photos of as many as numbers say nothing of (in the
+    way of Ledoit and Wolf 2004, "Honey, I shrunk the sample covariance matrix").
     """
     blocks = _blocks(*_derivatives(sightings, model, numbers, poses), weights)
     spread = np.linalg.solve(blocks.pose, blocks.mixed.transpose(0, 2, 1))
@@ -246,10 +248,21 @@ def _covariance(
     plain = np.linalg.pinv(told, hermitian=True) * _cost(off, weights) / free
     others = np.linalg.pinv(told - by_photo, hermitian=True)
     moved = (others @ (scores * unit)[..., None])[..., 0]
-    variances = (moved**2).sum(axis=0) * (photos - 1) / photos
-    variances *= (student_t.ppf(_SURE, photos - 1) / norm.ppf(_SURE)) ** 2
-    growth = np.sqrt(np.maximum(1, variances / np.maximum(np.diag(plain), 1e-100))) * unit
-    return np.asarray(plain * growth[:, None] * growth)
+    clustered = moved.T @ moved * (photos - 1) / photos
+    clustered *= (student_t.ppf(_SURE, photos - 1) / norm.ppf(_SURE)) ** 2
+    deviations = np.sqrt(np.maximum(np.diag(plain), np.diag(clustered))) * unit
+    share = min(1.0, len(numbers) / photos)
+    correlation = share * _correlation(plain) + (1 - share) * _correlation(clustered)
+    return np.asarray(correlation * deviations[:, None] * deviations)
+
+
+def _correlation(covariance: Floats) -> Floats:
+    """Returns the correlations of a covariance (p, p); 0 with what never varies."""
+    variances = np.diag(covariance)
+    unit = np.sqrt(variances, where=variances > 0, out=np.full(len(variances), np.inf))
+    found = covariance / unit / unit[:, None]
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(found)
 
 
 def _derivatives(

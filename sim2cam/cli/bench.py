@@ -17,7 +17,7 @@ from sim2cam.errors import UsageError
 if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
     from sim2cam.measure.bootstrap import Estimate
-    from sim2cam.measure.poses import PoseScore
+    from sim2cam.measure.poses import PoseRun, PoseScore
     from sim2cam.measure.segments import SegmentScore
     from sim2cam.measure.selection import SelectionScores
     from sim2cam.measure.slices import Slice
@@ -233,7 +233,7 @@ class Bench:
 class Compare:
     """Say how much better one run is than another on the same captures, and how sure that is.
 
-    Boxes are compared, keypoints, masks and pixels of categories where both runs have some; or poses.
+    Boxes are compared, keypoints, masks, pixels of categories and poses where both runs have some.
     """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
@@ -249,14 +249,27 @@ class Compare:
 
     def execute(self) -> None:
         """Prints both, the differences and their p-values."""
-        from sim2cam.pipeline.pose_file import holds_poses
+        from sim2cam.dataset.formats.predictions import DETECTIONS
+        from sim2cam.pipeline.compare import compare_poses, pose_runs
+        from sim2cam.pipeline.pose_file import POSES, kinds_held
 
         first, second = _files(self.first), _files(self.second)
-        are_poses = {holds_poses(path) for path in (*first, *second)}
-        if len(are_poses) > 1:
+        held = [kinds_held(path) for path in (*first, *second)]
+        shared, console = set.intersection(*held), self.talk.console()
+        if not shared:
             raise UsageError("poses can only be compared with poses.")
-        found = (self._poses if are_poses.pop() else self._found)(first, second)
-        console = self.talk.console()
+        if self.sessions is not None and shared == {POSES}:
+            raise UsageError(_NO_SESSIONS)
+        for kind in sorted(set.union(*held) - shared):
+            console.say(f"warning: {kind} are not compared, as not all files hold some.")
+        poses = None
+        if POSES in shared:
+            poses = pose_runs(self.captures, first), pose_runs(self.captures, second)
+        if DETECTIONS in shared:
+            found = self._found(first, second, poses)
+        else:
+            assert poses is not None  # there is nothing else
+            found = compare_poses(*poses)
         if self.talk.json:
             console.result(found.to_json())
             return
@@ -265,7 +278,12 @@ class Compare:
         identical = [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
         console.table(_detectable_words(found, identical=identical))
 
-    def _found(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
+    def _found(
+        self,
+        first: Sequence[Path],
+        second: Sequence[Path],
+        poses: tuple[list[PoseRun], list[PoseRun]] | None,
+    ) -> Comparisons:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
         from sim2cam.pipeline.compare import compare_predictions
@@ -275,14 +293,7 @@ class Compare:
             [read_predictions(path, captures, self.captures) for path in side]
             for side in (first, second)
         )
-        return compare_predictions(captures, ours, theirs)
-
-    def _poses(self, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
-        from sim2cam.pipeline.compare import compare_poses
-
-        if self.sessions is not None:
-            raise UsageError(_NO_SESSIONS)
-        return compare_poses(self.captures, first, second)
+        return compare_predictions(captures, ours, theirs, poses)
 
 
 def _tell_shapes(result: BenchResult, console: Console) -> None:
@@ -397,7 +408,8 @@ def _comparison_tables(found: Comparisons) -> str:
     head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
     lines = []
     for kind, metrics in found.kinds.items():
-        lines += [f"{'' if kind in ('boxes', 'poses') else kind:<20}{head}"]
+        title = "" if kind == next(iter(found.kinds)) else kind  # what is first needs none
+        lines += [f"{title:<20}{head}"]
         names = titles.get(kind, _SHAPE_METRICS)
         lines += [_comparison_line(names[metric], one) for metric, one in metrics.items()]
     return "\n".join(lines)
@@ -416,7 +428,7 @@ def _comparison_line(title: str, one: Comparison) -> str:
 def _detectable_words(found: Comparisons, *, identical: bool) -> str:
     """Returns which difference the images can show; why that is not known where it is not."""
     kind, metric, title = "boxes", "ap50", "AP50"
-    if "poses" in found.kinds:
+    if kind not in found.kinds:
         kind, metric, title = "poses", "add_or_s", _POSE_METRICS["add_or_s"]
     detectable = found.kinds[kind][metric].difference.detectable
     if identical:

@@ -28,7 +28,7 @@ from sim2cam.measure.poses import PoseRun, judge_poses
 from sim2cam.measure.segments import MIOU, SegmentRun, check_counted
 from sim2cam.measure.units import over_runs
 from sim2cam.pipeline.bench import has_keypoints, labelled_masks
-from sim2cam.pipeline.pose_file import read_pose_run
+from sim2cam.pipeline.pose_file import POSES, read_pose_run
 from sim2cam.pipeline.poses import read_task, sought_in
 from sim2cam.seeds import stream
 
@@ -122,16 +122,20 @@ def shared_captures(captures: Dataset, runs: Sequence[Found]) -> Dataset:
 
 
 def compare_predictions(
-    captures: Dataset, first: Sequence[Found], second: Sequence[Found]
+    captures: Dataset,
+    first: Sequence[Found],
+    second: Sequence[Found],
+    poses: tuple[Sequence[PoseRun], Sequence[PoseRun]] | None = None,
 ) -> Comparisons:
     """Returns how much better the first runs are than the second.
 
     Boxes are always compared; keypoints, masks and pixels of categories where each run has some and captures
-    have labels.
+    have labels; poses where they are given.
 
     Args:
         captures: labelled images, as they were read.
         first, second: what was found in them, for instance by one run a seed; means count.
+        poses: of ``pose_runs`` of the first and of the second; None without.
 
     Raises:
         InputError: captures without labels, detections that are not of them, keypoints of other names, pixels
@@ -157,21 +161,30 @@ def compare_predictions(
         )
     if has_pixels:
         kinds["segments"] = sides(SEGMENT_METRICS, lambda one: _pixels_run(shared, one, masks))
+    if poses is not None:
+        kinds[POSES] = _pose_sides(*poses)
     return _compared(kinds)
 
 
-def compare_poses(captures: Path, first: Sequence[Path], second: Sequence[Path]) -> Comparisons:
+def compare_poses(first: Sequence[PoseRun], second: Sequence[PoseRun]) -> Comparisons:
     """Returns how much better the first estimates of poses are than the second, over all instances.
 
     Args:
+        first, second: of ``pose_runs``, for instance one a seed; means count.
+    """
+    return _compared({POSES: _pose_sides(first, second)})
+
+
+def pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseRun]:
+    """Returns estimates of poses, ready to be scored on any resample.
+
+    Args:
         captures: folder of a BOP data set; with the meshes of its objects, where estimates are given.
-        first, second: estimates as of BOP's challenge of 2019 (.csv), or files of ``write_pose_bench``, for
-            instance one a seed; means count.
+        paths: estimates as of BOP's challenge of 2019 (.csv), or files of ``bench --out``.
 
     Raises:
         InputError: a file is missing, broken or contradicts another, or nothing is sought.
     """
-    paths = (*first, *second)
     task = read_task(captures) if any(path.suffix == ".csv" for path in paths) else None
 
     def run(path: Path) -> PoseRun:
@@ -180,10 +193,13 @@ def compare_poses(captures: Path, first: Sequence[Path], second: Sequence[Path])
         sought = sought_in(path, read_pose_results(path), task)
         return PoseRun(list(map(judge_poses, sought)), task.units)
 
-    ours, theirs = [run(path) for path in first], [run(path) for path in second]
-    known = set.intersection(*(set(one.metrics) for one in (*ours, *theirs)))
-    metrics = [metric for metric in POSE_METRICS if metric in known]
-    return _compared({"poses": _Sides(metrics, ours, theirs)})
+    return [run(path) for path in paths]
+
+
+def _pose_sides(first: Sequence[PoseRun], second: Sequence[PoseRun]) -> _Sides:
+    """Returns both sides, with the metrics that all runs have."""
+    known = set.intersection(*(set(one.metrics) for one in (*first, *second)))
+    return _Sides([metric for metric in POSE_METRICS if metric in known], first, second)
 
 
 def _any(found: Found, what: str) -> bool:
@@ -213,6 +229,12 @@ def _compared(kinds: Mapping[str, _Sides]) -> Comparisons:
     for (kind, metric), difference, p in zip(pairs, differences, corrected, strict=True):
         one, other = pairs[kind, metric]
         found[kind][metric] = Comparison(mean_estimate(one), mean_estimate(other), difference, p)
-    sides = next(iter(kinds.values()))
-    fewest = min(len(sides.first), len(sides.second))
-    return Comparisons(found, over_runs(sides.first[0].units, fewest))
+    over = {kind: over_runs(s.first[0].units, _fewest(s)) for kind, s in kinds.items()}
+    words = next(iter(over.values()))
+    if POSES in over and over[POSES] != words:
+        words = f"{words}; those of poses over {over[POSES]}"
+    return Comparisons(found, words)
+
+
+def _fewest(sides: _Sides) -> int:
+    return min(len(sides.first), len(sides.second))

@@ -67,20 +67,21 @@ def write_pose_bench(bench: PoseBench, path: Path) -> None:
     write_json(path, {"scores": bench.to_json(), POSES: pictures_json(bench)})
 
 
-def holds_poses(path: Path) -> bool:
-    """Returns whether a file holds poses, and no detections.
+def kinds_held(path: Path) -> set[str]:
+    """Returns what a file of what was found holds: ``DETECTIONS``, ``POSES`` or both.
 
     Raises:
         InputError: it is missing or no JSON.
     """
     if path.suffix == ".csv":
-        return True
+        return {POSES}
     values = read_json(path, _MOST_BYTES, "list of what was found")
-    return isinstance(values, dict) and POSES in values and DETECTIONS not in values
+    held = {DETECTIONS, POSES}.intersection(values if isinstance(values, dict) else ())
+    return held or {DETECTIONS}  # also in the forms of COCO and BOP
 
 
 def read_pose_run(path: Path, captures: Path) -> PoseRun:
-    """Returns poses that ``write_pose_bench`` wrote, ready to be scored on any resample.
+    """Returns poses that ``write_pose_bench`` or ``write_bench`` wrote, ready to be scored on any resample.
 
     Neither meshes nor depth are read again.
 

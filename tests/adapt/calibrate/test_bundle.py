@@ -3,6 +3,7 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
+from scipy.stats import f
 
 from sim2cam.adapt.calibrate.bundle import MODELS, fit_bundle, place_board
 from sim2cam.adapt.calibrate.lens import _simplest, fit_lens
@@ -55,19 +56,36 @@ def test_variances_are_those_of_repetitions():
     assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.3
 
 
+def bent_boards(lens, count, rng):
+    """Returns boards of which each photo bends its own in its own way."""
+    seen = see_boards(lens, count, rng, noise_px=0.02)
+    for one in seen:
+        middle = one.pixels - one.pixels.mean(axis=0)
+        one.pixels[:] += middle * (middle[:, :1] / 100) * rng.normal(0, 0.02)
+    return seen
+
+
 def test_boards_that_are_off_as_a_whole_make_the_lens_less_sure():
     lens, off = LENSES["pinhole"], []
     for seed in range(8):
-        rng = np.random.default_rng(200 + seed)
-        seen = see_boards(lens, 8, rng, noise_px=0.02)
-        for one in seen:  # each photo bends its board in its own way
-            middle = one.pixels - one.pixels.mean(axis=0)
-            one.pixels[:] += middle * (middle[:, :1] / 100) * rng.normal(0, 0.02)
-        bundle = fitted("pinhole", seen)
+        bundle = fitted("pinhole", bent_boards(lens, 8, np.random.default_rng(200 + seed)))
         truth = np.array([getattr(lens, name) for name in bundle.model.free])
         found = np.array([getattr(bundle.lens, name) for name in bundle.model.free])
         off.append((found - truth) / np.sqrt(np.diag(bundle.covariance)))
     assert np.mean(np.abs(off) < 1.96) > 0.85
+
+
+@pytest.mark.parametrize("seed", [0, 1, 8, 19])
+def test_boards_that_are_off_as_a_whole_do_not_make_two_lenses_of_one(seed):
+    """Hotelling's statistic of all numbers together, which corners alone make far too sure."""
+    rng, lens = np.random.default_rng(seed), LENSES["kannala_brandt"]
+    one, other = (fitted("kannala_brandt", bent_boards(lens, 16, rng)) for _ in range(2))
+    off = [getattr(one.lens, n) - getattr(other.lens, n) for n in one.model.free]
+    spread = one.covariance + other.covariance
+    unit = np.sqrt(np.diag(spread))
+    statistic = off / unit @ np.linalg.solve(spread / unit / unit[:, None], off / unit)
+    free = 32 - 1 - len(off)
+    assert f.sf(statistic * free / len(off) / 30, len(off), free) > 0.05
 
 
 def test_a_fisheye_is_not_chosen_for_its_few_numbers():
