@@ -27,6 +27,7 @@ from scoring_log import RESULTS, log_scoring
 from sites import ADAPTED, Site, run_arm
 
 from sim2cam.dataset.captures import CaptureSets
+from sim2cam.dataset.formats.predictions import DIGESTS
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
@@ -105,15 +106,20 @@ def scored(plan: Plan, sites: list[Site]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for arm in plan.arms:
             for seed in plan.seeds:
-                files = [result_file(site.predictions, arm, seed) for site in sites]
-                ways = [read_piece(path, arm, plan) for path in files]
+                ways = [
+                    read_piece(
+                        result_file(site.predictions, arm, seed), arm, plan, site.captures.test
+                    )
+                    for site in sites
+                ]
                 whole = [way for way in ways if way is not None]
                 if len(whole) < len(sites):
                     continue
                 found = {image: boxes for way in whole for image, boxes in way["found"].items()}
                 data = [record for way in whole for record in way["data"]]
-                path = result_file(Path(folder), arm, seed)
-                write_json(path, whole[0] | {"found": found, "data": data})
+                facts = whole[0] | {"found": found, "data": data}
+                facts.pop(DIGESTS, None)  # of one way alone, and held against its photos already
+                write_json(result_file(Path(folder), arm, seed), facts)
         return score_ladder(plan, together, Path(folder), baseline=BASELINE)
 
 

@@ -14,7 +14,7 @@ from sim2cam.dataset.formats.predictions import (
     PIXELS,
     SELECTION,
     Found,
-    digests_of,
+    file_digests,
     predictions_to_json,
 )
 from sim2cam.dataset.matching import Matching
@@ -271,7 +271,7 @@ def write_bench(
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         MATCHING: None if result.matching is None else asdict(result.matching),
         PIXELS: None if result.pixels is None else result.pixels.to_json(),
-        DIGESTS: digests_of(result.captures),
+        DIGESTS: file_digests(result.captures),
         DETECTIONS: predictions_to_json(result.predictions),
     }
     if poses is not None:

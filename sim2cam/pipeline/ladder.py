@@ -25,6 +25,7 @@ from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.captures import CaptureSets
+from sim2cam.dataset.formats.predictions import DIGESTS, check_digests, file_digests
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
@@ -212,8 +213,7 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
 def run_piece(piece: Piece) -> Path:
     """Trains one arm with one seed and writes its predictions on the test split.
 
-    Arms without real labels are tuned on the development split, where there is one; what labels are
-    there for, the others train on.
+    Every arm is tuned on what of the development split it does not train on.
 
     Raises:
         Sim2CamError: the training failed.
@@ -230,6 +230,7 @@ def run_piece(piece: Piece) -> Path:
         "rejected": _rejected(piece),
         "magnification": detector.card.magnification,
         "box_margin": detector.card.box_margin,
+        DIGESTS: file_digests(piece.captures.test),
         "found": {image: [_short(d) for d in detections] for image, detections in found.items()},
     }
     write_json(piece.result, facts, in_lines=False)
@@ -333,11 +334,17 @@ def result_file(results: Path, arm: Arm, seed: int) -> Path:
     return results / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
 
 
-def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
+def read_piece(path: Path, arm: Arm, plan: Plan, test: Dataset) -> dict[str, Any] | None:
     """Returns the predictions of a piece of this very plan; None before it was run.
 
+    Args:
+        path: the file.
+        arm: whose predictions they are.
+        plan: of the ladder.
+        test: the pictures that they are of.
+
     Raises:
-        InputError: they come from another budget or other data, or are damaged.
+        InputError: they come from another budget or other data, are of other pictures, or are damaged.
     """
     if not path.is_file():
         return None
@@ -353,6 +360,8 @@ def read_piece(path: Path, arm: Arm, plan: Plan) -> dict[str, Any] | None:
             raise InputError(
                 path, f"{key} is {found.get(key)}, not {value}. Remove it to run it again."
             )
+    if DIGESTS in facts:  # files of before have none
+        check_digests(path, facts[DIGESTS], test)
     return facts
 
 
@@ -463,10 +472,20 @@ def _network(
 
 
 def _tuned(detector: AnyDetector, piece: Piece) -> AnyDetector:
-    """Returns a detector tuned on the development split, where there is one; those that train on it are not."""
-    if piece.captures.dev is None or any(name.startswith(REAL) for name in piece.arm.learned):
-        return detector
-    return tuned(detector, piece.captures.dev)
+    """Returns a detector tuned on what of the development split its arm does not train on, where that is any."""
+    dev = _held_out(piece)
+    return tuned(detector, dev) if dev is not None else detector
+
+
+def _held_out(piece: Piece) -> Dataset | None:
+    """Returns the development photos that an arm does not train on; None where these show nothing."""
+    dev = piece.captures.dev
+    if dev is None:
+        return None
+    photos = [_data(n, piece) for n in piece.arm.learned if n.startswith(REAL)]
+    learned = {images.digest_of(sample.rgb) for part in photos for sample in part.samples}
+    unseen = dev.only([s.name for s in dev.samples if images.digest_of(s.rgb) not in learned])
+    return unseen if any(sample.objects for sample in unseen.samples) else None
 
 
 def _calibrated(detector: AnyDetector, piece: Piece) -> AnyDetector:

@@ -167,7 +167,7 @@ def ladder_notes(captures: CaptureSets, *, arms: int) -> tuple[str, ...]:
         "No development images: nothing is tuned."
         if dev is None
         else f"The labels of {len(dev.samples)} development images choose the magnification and the "
-        "box margin of arms without real labels, and nothing else.",
+        "box margin, of arms that train on some of them by the others, and nothing else.",
         duplicates_note(near_duplicates(learned, tested), len(tested)),
         _sessions_note(learned, tested),
     )
@@ -188,7 +188,7 @@ def _sessions_note(learned: Sequence[Sample], tested: Sequence[Sample]) -> str:
 
 def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | None:
     """Returns what there is of an arm; None where nothing is."""
-    read = (read_piece(result_file(results, arm, seed), arm, plan) for seed in plan.seeds)
+    read = (read_piece(result_file(results, arm, seed), arm, plan, test) for seed in plan.seeds)
     found = [facts for facts in read if facts is not None]
     if not found:
         return None

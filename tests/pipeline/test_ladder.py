@@ -67,11 +67,11 @@ def work(sim, tmp_path, monkeypatch):
 
 @pytest.fixture
 def tuned_arms(monkeypatch):
-    """The names of the data sets of detectors that were tuned on the development split."""
+    """The names of the data sets of detectors that were tuned on the development split, and on how many photos."""
     names = []
 
-    def tuned(detector, _):
-        names.append(tuple(part.name for part in detector.card.data))
+    def tuned(detector, dev):
+        names.append((*(part.name for part in detector.card.data), len(dev.samples)))
         return detector
 
     monkeypatch.setattr(ladder, "tuned", tuned)
@@ -90,7 +90,7 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     done = list(run_pieces(PLAN, captures, work, results, workers=1, minutes=9))
     assert done == [piece.result for piece in planned]
     assert pieces(PLAN, captures, work, results, threads=1) == []
-    assert len(tuned_arms) == 4  # the arm with real labels trains on the development split
+    assert tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2  # with all photos none is left
     scores = score_ladder(PLAN, captures, results, baseline="randomized")
     assert {arm["name"]: len(arm["seeds"]) for arm in scores["arms"]} == {
         "randomized": 2,
@@ -112,6 +112,9 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     facts["data"][0]["digest"] = "of other renders"
     write_json(path, facts)
     with pytest.raises(InputError, match="the seeds of arm 'randomized' were trained on different"):
+        score_ladder(PLAN, captures, results, baseline="randomized")
+    write_json(path, unpacked(path) | {"digests": {}})
+    with pytest.raises(InputError, match=r"is of another image \S+ than the captures have"):
         score_ladder(PLAN, captures, results, baseline="randomized")
     write_json(path, facts | {"config": {"steps": 3}})
     with pytest.raises(InputError, match="Remove it to run it again"):
@@ -161,7 +164,7 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     cards = [load_detector(work / "runs" / name / "weights.safetensors").card for name in names]
     assert [card.steps for card in cards] == [3, 1, 4]
     assert [card.captures is not None for card in cards] == [False, False, True]
-    assert tuned_arms == [("randomized",)]  # the other one has labels to learn from
+    assert tuned_arms == [("coco", 19), ("randomized", 24)]  # none is tuned on what it trains on
     assert [arm.photos(24) for arm in arms] == [5, 0]
 
 
@@ -186,7 +189,7 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
     assert [(part["images"], part["origins"]) for part in data] == [
         (24, {"sim": 24}), (24, {"sim": 24}), (style, {"self-labelled": style}),
     ]  # fmt: skip
-    assert tuned_arms == 2 * [("randomized",), ("randomized", "coco")]  # to label, and in the end
+    assert tuned_arms == 2 * [("randomized", 24), ("randomized", "coco", 24)]  # to label, and in the end
     scores = score_ladder(plan, captures, results, baseline=arm.name)
     assert len(scores["arms"][0]["seeds"]) == 2
     assert arm.photos(24) == 0

@@ -89,13 +89,33 @@ def predictions_from_json(values: Any) -> Predictions:
     return _OURS.validate_python(values)
 
 
-def digests_of(captures: Dataset) -> dict[str, str]:
+def file_digests(captures: Dataset) -> dict[str, str]:
     """Returns the SHA-256 of each image's file, by its name, which tells it from others of that name.
 
     Raises:
         InputError: an image cannot be read.
     """
     return {sample.name: digest_of(sample.rgb) for sample in captures.samples}
+
+
+def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> None:
+    """Refuses what was found in other images of the same names.
+
+    Args:
+        path: file of what was found, for the error.
+        digests: of the images that it was found in.
+        captures: that it is held against.
+
+    Raises:
+        InputError: naming the image; or one cannot be read.
+    """
+    for name, digest in file_digests(captures).items():
+        if digests.get(name) != digest:
+            raise InputError(
+                path,
+                f"is of another image {name} than the captures have. Name the captures that it was made of, "
+                "or make it anew.",
+            )
 
 
 def read_predictions(
@@ -168,13 +188,8 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
             f"says nothing of {len(missing)} of {len(captures.samples)} images, as {missing[0]}. It is of other "
             "captures, or of fewer.",
         )
-    for name, digest in digests_of(captures).items() if digests else ():
-        if digests.get(name) != digest:
-            raise InputError(
-                path,
-                f"is of another image {name} than the captures have. Name the captures that it was made of, "
-                "or make it anew.",
-            )
+    if digests:
+        check_digests(path, digests, captures)
     if pixels is not None:
         _check_pixels(path, pixels, captures)
     named = {s.name: found[s.name] for s in captures.samples}
