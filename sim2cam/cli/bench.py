@@ -110,18 +110,22 @@ class Bench:
         found = bench_poses(path, task, progress=console.progress("scoring"))
         if found.left_out:
             console.say(f"{found.left_out} poses are of nothing that is sought, or too many of it.")
+        if found.empty:
+            console.say(
+                f"there is no pose in {found.empty} of {len(found.views)} images: what they show counts as missed."
+            )
         if 0 < task.with_depth < len(task.views):
             console.say(
                 f"VSD is not scored: {task.with_depth} of {len(task.views)} images have depth, and it takes all."
             )
         return found
 
-    def _find_poses(self, path: Path, console: Console) -> PoseBench:
+    def _find_poses(self, detector: AnyDetector, path: Path, console: Console) -> PoseBench:
         from sim2cam.dataset.formats.bop_poses import write_pose_results
         from sim2cam.pipeline.poses import estimate_poses
 
         found = estimate_poses(
-            self._detector(),
+            detector,
             self.captures,
             renamed=category_pairs(self.map),
             limit=self.limit,
@@ -133,12 +137,16 @@ class Bench:
     def _score_detections(self) -> None:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
-        from sim2cam.measure.verdicts import empty_warning, repeats_warning, scores_warning
+        from sim2cam.measure.verdicts import (
+            boxes_warning,
+            empty_warning,
+            repeats_warning,
+            scores_warning,
+        )
         from sim2cam.pipeline.bench import score_predictions, write_bench
         from sim2cam.pipeline.slices import slice_errors
 
-        console = self.talk.console()
-        poses = None if self.poses is None else self._find_poses(self.poses, console)
+        console, poses = self.talk.console(), None
         everything = read_scored(self.captures, sessions=self.sessions)
         captures = everything.take(self.limit)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
@@ -149,13 +157,14 @@ class Bench:
             found = read_predictions(self.weights, everything, self.captures, limit=self.limit)
             result = score_predictions(found)
         else:
-            result = self._bench(captures, console)
+            result, poses = self._bench(captures, console)
         slices = slice_errors(result.captures, result.predictions)
         if self.out is not None:
             write_bench(result, slices, self.out, poses)
         sizes = result.trust.sizes
         of_sizes = None if sizes is None else sizes.warning
         warnings = (
+            boxes_warning(result.captures, result.predictions),
             repeats_warning(result.captures),
             empty_warning(result.predictions) if self.weights.suffix == ".json" else None,
             scores_warning(result.predictions),
@@ -204,21 +213,28 @@ class Bench:
         else:
             console.table(_unlabelled_words(found))
 
-    def _bench(self, captures: Dataset, console: Console) -> BenchResult:
-        from sim2cam.pipeline.bench import bench
+    def _bench(
+        self, captures: Dataset, console: Console
+    ) -> tuple[BenchResult, PoseBench | None]:
+        from sim2cam.pipeline.bench import bench, match_captures
         from sim2cam.pipeline.trust import learned_warning
 
-        detector = self._detector()
+        detector, renamed = self._detector(), category_pairs(self.map)
         warning = learned_warning(captures, detector.card)
         if warning is not None:
             console.say(f"warning: {warning}")
-        return bench(
+        poses = None
+        if self.poses is not None:
+            match_captures(detector, captures, renamed=renamed, ignore_unmatched=self.ignore)
+            poses = self._find_poses(detector, self.poses, console)
+        found = bench(
             detector,
             captures,
-            renamed=category_pairs(self.map),
+            renamed=renamed,
             ignore_unmatched=self.ignore,
             progress=console.progress("predicting"),
         )
+        return found, poses
 
     def _detector(self) -> AnyDetector:
         from sim2cam.models.prediction import load_detector

@@ -175,7 +175,7 @@ class DetectionScore:
         ap: mean average precision over categories and IoU thresholds 0.50 to 0.95.
         ap50, ap75: the same at one threshold.
         agnostic_ap50: at 0.50, all categories taken as one.
-        category_ap50: at 0.50 for each category that has objects.
+        category_ap, category_ap50: over all thresholds and at 0.50, for each category that has objects.
         images, objects: how many there are, those that ``is_ignored`` left out.
         intervals_over: what was drawn again for the intervals, in words.
     """
@@ -184,6 +184,7 @@ class DetectionScore:
     ap50: Estimate
     ap75: Estimate
     agnostic_ap50: Estimate
+    category_ap: dict[str, Estimate]
     category_ap50: dict[str, Estimate]
     images: int
     objects: int
@@ -196,6 +197,7 @@ class DetectionScore:
             "ap50": self.ap50.to_json(),
             "ap75": self.ap75.to_json(),
             "agnostic_ap50": self.agnostic_ap50.to_json(),
+            "category_ap": estimates_json(self.category_ap),
             "category_ap50": estimates_json(self.category_ap50),
             "images": self.images,
             "objects": self.objects,
@@ -236,7 +238,7 @@ class MatchedRun:
         self._agnostic = CategoryMatches(category_matches(dataset, predictions, None))
 
     def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Returns ``ap ap50 ap75 agnostic_ap50`` and ``ap50/NAME``, (draws,); NaN if undefined.
+        """Returns ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME`` and ``ap50/NAME``, (draws,); NaN if undefined.
 
         Args:
             counts: how often each image is in each resample (draws, images).
@@ -249,6 +251,7 @@ class MatchedRun:
             "ap75": mean_defined(stacked[:, :, _AT_75]),
             "agnostic_ap50": self._agnostic.average_precision(counts, [_AT_50])[:, 0],
         }
+        found |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
         return found | {f"ap50/{name}": p[:, _AT_50] for name, p in precision.items()}
 
 
@@ -268,12 +271,10 @@ def evaluate(
         draws: how many.
 
     Raises:
-        InputError: as ``MatchedRun``, or there is no object at all.
+        InputError: as ``MatchedRun`` and ``count_objects``.
     """
     run = MatchedRun(dataset, predictions)
-    objects = sum(not is_ignored(label) for s in dataset.samples for label in s.objects or ())
-    if not objects:
-        raise InputError(dataset.root, "no labelled object to score against.")
+    objects = count_objects(dataset)
     values = _coco_values(dataset, predictions)
     resampled = run.scores(run.units.resampled(draws, rng))
     estimates = {name: estimate(value, resampled[name]) for name, value in values.items()}
@@ -282,15 +283,20 @@ def evaluate(
         ap50=estimates["ap50"],
         ap75=estimates["ap75"],
         agnostic_ap50=estimates["agnostic_ap50"],
-        category_ap50={
-            name: estimates[f"ap50/{name}"]
-            for name in dataset.categories
-            if f"ap50/{name}" in estimates
-        },
+        category_ap=_of_categories("ap", dataset, estimates),
+        category_ap50=_of_categories("ap50", dataset, estimates),
         images=run.units.n_images,
         objects=objects,
         intervals_over=run.units.words(),
     )
+
+
+def _of_categories(
+    metric: str, dataset: LabelledImages, estimates: Mapping[str, Estimate]
+) -> dict[str, Estimate]:
+    """Returns what is known of a metric by category."""
+    names = {f"{metric}/{name}": name for name in dataset.categories}
+    return {name: estimates[key] for key, name in names.items() if key in estimates}
 
 
 def resampled_scores(
@@ -329,17 +335,35 @@ def mean_estimate(mean: NDArray[np.float64]) -> Estimate:
     return estimate(float(mean[0]), mean[1:])
 
 
+def count_objects(dataset: LabelledImages) -> int:
+    """Returns how many objects there are, those that ``is_ignored`` left out.
+
+    Raises:
+        InputError: no image, one without labels, or no object.
+    """
+    _check_labelled(dataset)
+    objects = sum(not is_ignored(label) for s in dataset.samples for label in s.objects or ())
+    if not objects:
+        raise InputError(dataset.root, "no labelled object to score against.")
+    return objects
+
+
+def _check_labelled(dataset: LabelledImages) -> None:
+    if not dataset.samples:
+        raise InputError(dataset.root, "no images to score.")
+    for sample in dataset.samples:
+        if sample.objects is None:
+            raise InputError(dataset.root, f"image {sample.name} has no labels to score against.")
+
+
 def check_predicted(dataset: LabelledImages, predictions: Predictions) -> None:
     """Refuses what cannot be scored.
 
     Raises:
         InputError: as ``MatchedRun``.
     """
-    if not dataset.samples:
-        raise InputError(dataset.root, "no images to score.")
+    _check_labelled(dataset)
     for sample in dataset.samples:
-        if sample.objects is None:
-            raise InputError(dataset.root, f"image {sample.name} has no labels to score against.")
         if sample.name not in predictions:
             raise InputError(dataset.root, f"image {sample.name} was not predicted.")
         for found in predictions[sample.name]:
@@ -394,8 +418,10 @@ def _coco_values(dataset: LabelledImages, predictions: Predictions) -> dict[str,
         "ap75": float(by_category[_AT_75, defined].mean()),
         "agnostic_ap50": float(as_one[_AT_50, 0]),
     }
-    named = zip(dataset.categories, by_category[_AT_50], strict=True)
-    return values | {f"ap50/{name}": float(value) for name, value in named if value > -1}
+    for name, each in zip(dataset.categories, by_category.T, strict=True):
+        if each[_AT_50] > -1:
+            values |= {f"ap/{name}": float(each.mean()), f"ap50/{name}": float(each[_AT_50])}
+    return values
 
 
 def _coco_precision(

@@ -24,6 +24,10 @@ Kind = Literal["right", "wrong category", "false", "missed"]
 SURE_SCORE = 0.5
 """Surer detections are held against the labels."""
 _FOUND_IOU = 0.5
+_SHARES_END = 2.0
+"""Pixels from a picture's corner within which boxes end that are shares of its sides."""
+_MANY_OUTSIDE = 0.01
+"""Share of boxes that lie outside their pictures, beyond which something is wrong with all of them."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,35 @@ def empty_warning(predictions: Predictions) -> str | None:
         f"there is no result of {len(empty)} of {len(predictions)} images, as {empty[0]}: what they show counts "
         "as missed."
     )
+
+
+def boxes_warning(dataset: LabelledImages, predictions: Predictions) -> str | None:
+    """Returns why boxes cannot be right, in words, where they look like shares of the sides or many lie outside
+    their pictures; None otherwise.
+    """
+    truth = {sample.name: _boxes(sample.objects or ()) for sample in dataset.samples}
+    found = {sample.name: _boxes(predictions[sample.name]) for sample in dataset.samples}
+    ends = {sample.name: np.array([sample.width, sample.height]) for sample in dataset.samples}
+    for words, boxes in (("labelled", truth), ("found", found)):
+        every = np.concatenate(list(boxes.values()))
+        if not len(every):
+            continue
+        if every.max() <= _SHARES_END:
+            return (
+                f"all {words} boxes end within {every.max():.3g} pixels of the corner: they look like shares of a "
+                "picture's sides. Write them in pixels."
+            )
+        outside = {
+            name: int(((each[:, 2:] <= 0) | (each[:, :2] >= ends[name])).any(axis=1).sum())
+            for name, each in boxes.items()
+        }
+        if sum(outside.values()) > _MANY_OUTSIDE * len(every):
+            first = next(name for name, count in outside.items() if count)
+            return (
+                f"{sum(outside.values())} of {len(every)} {words} boxes lie wholly outside their pictures, as in "
+                f"{first}. Are they of pictures of this size, and x, y, width, height?"
+            )
+    return None
 
 
 def repeats_warning(dataset: LabelledImages) -> str | None:

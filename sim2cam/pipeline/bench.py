@@ -23,7 +23,7 @@ from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.dataset.writer import write_json
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.bootstrap import Estimate
-from sim2cam.measure.detection import Detection, DetectionScore, evaluate
+from sim2cam.measure.detection import Detection, DetectionScore, count_objects, evaluate
 from sim2cam.measure.keypoints import evaluate_keypoints
 from sim2cam.measure.masks import Masks, evaluate_masks
 from sim2cam.measure.segments import (
@@ -106,11 +106,11 @@ def bench(
         progress: is told how many images of how many are done.
 
     Raises:
-        InputError: a category that the detector does not know, captures without labels, or with keypoints of
-            other names.
+        InputError: as ``match_captures``, or keypoints have other names.
     """
-    matching = Matching(detector.card.categories, renamed or {}, ignore_unmatched)
-    matched = matching.of(captures)
+    matching, matched = match_captures(
+        detector, captures, renamed=renamed, ignore_unmatched=ignore_unmatched
+    )
     seen = look_at_dataset(detector, matched, progress=progress)
     predictions = {name: one.detections for name, one in seen.items()}
     score = evaluate(matched, predictions, rng=stream(0, "bench"))
@@ -130,6 +130,25 @@ def bench(
         pixels,
         selection_of(seen.values()),
     )
+
+
+def match_captures(
+    detector: AnyDetector,
+    captures: Dataset,
+    *,
+    renamed: Mapping[str, str] | None = None,
+    ignore_unmatched: bool = False,
+) -> tuple[Matching, Dataset]:
+    """Returns how categories become a detector's, and labelled captures with these; arguments are those of
+    ``bench``.
+
+    Raises:
+        InputError: a category that the detector does not know, captures without labels or without objects.
+    """
+    matching = Matching(detector.card.categories, renamed or {}, ignore_unmatched)
+    matched = matching.of(captures)
+    count_objects(matched)
+    return matching, matched
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sim2cam.measure.detection import (
     Detection,
     MatchedRun,
     compare,
+    count_objects,
     evaluate,
     mean_estimate,
     resampled_scores,
@@ -153,9 +154,7 @@ def ladder_notes(captures: CaptureSets, *, arms: int) -> tuple[str, ...]:
         InputError: there is nothing to score against, or a picture cannot be read.
     """
     tested = captures.test.samples
-    objects = sum(not label.is_crowd for s in tested for label in s.objects or ())
-    if not objects:
-        raise InputError(captures.test.root, "no labelled object to score against.")
+    objects = count_objects(captures.test)
     effect = planned_detectable(objects)
     strict = planned_detectable(objects, comparisons=max(1, arms - 1))
     dev = captures.dev

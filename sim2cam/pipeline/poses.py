@@ -57,6 +57,7 @@ class PoseBench:
         placings: how well each instance in them was found.
         scored: how many estimates were looked at: as many of an object in an image as are sought.
         left_out: how many were not, as nothing of their kind is sought or surer ones are enough.
+        empty: how many of the pictures have no estimate at all.
         seconds: that an image took, on average; None where a line does not say it.
     """
 
@@ -65,6 +66,7 @@ class PoseBench:
     placings: tuple[Placings, ...]
     scored: int
     left_out: int
+    empty: int
     seconds: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class PoseBench:
         return self.score.to_json() | {
             "scored": self.scored,
             "left_out": self.left_out,
+            "images_without": self.empty,
             "seconds_per_image": self.seconds,
         }
 
@@ -136,8 +139,16 @@ def bench_poses(
     scored = sum(len(one.found) for one in sought)
     placings = tuple(map(judge_poses, sought))
     score = evaluate_poses(placings, task.units, rng=stream(0, "bench"))
-    left_out = len(estimates) - scored
-    return PoseBench(score, task.views, placings, scored, left_out, _seconds(estimates))
+    answered = {(one.scene_id, one.image_id) for one in estimates}
+    return PoseBench(
+        score,
+        task.views,
+        placings,
+        scored,
+        left_out=len(estimates) - scored,
+        empty=sum((view.scene_id, view.image_id) not in answered for view in task.views),
+        seconds=_seconds(estimates),
+    )
 
 
 def sought_in(

@@ -120,12 +120,14 @@ def check_values(case, pycoco_precision):
         "ap50": each[:, 0].mean(),
         "ap75": each[:, 5].mean(),
         "agnostic_ap50": as_one[0, 0],
+        **{f"ap/{name}": precision.mean() for name, precision in labelled.items()},
         **{f"ap50/{name}": precision[0] for name, precision in labelled.items()},
     }
     run = MatchedRun(case.dataset, case.predictions)
     ours = run.scores(np.ones((1, len(case.dataset.samples)), np.int64))
     score = evaluate(case.dataset, case.predictions, rng=np.random.default_rng(0), draws=5)
     reported = {name: getattr(score, name) for name in ("ap", "ap50", "ap75", "agnostic_ap50")}
+    reported |= {f"ap/{name}": one for name, one in score.category_ap.items()}
     reported |= {f"ap50/{name}": one for name, one in score.category_ap50.items()}
     assert reported.keys() == expected.keys()
     for name, value in expected.items():

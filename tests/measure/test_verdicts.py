@@ -5,16 +5,23 @@ import pytest
 
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.measure.detection import Detection
-from sim2cam.measure.verdicts import SURE_SCORE, count_errors, judge
+from sim2cam.measure.verdicts import SURE_SCORE, boxes_warning, count_errors, judge
 
 
 def label(category, box, is_crowd=False):
     return ObjectLabel(category, box, 1.0, is_crowd=is_crowd)
 
 
+def captures(*samples):
+    return Dataset(Path(), ("a", "b", "c"), samples)
+
+
+def image(name, *objects):
+    return Sample(name, Path(f"{name}.jpg"), 100, 100, objects, "real")
+
+
 def counted(objects, detections):
-    sample = Sample("x", Path("x.jpg"), 100, 100, tuple(objects), "real")
-    (errors,) = count_errors(Dataset(Path(), ("a", "b", "c"), (sample,)), {"x": detections})
+    (errors,) = count_errors(captures(image("x", *objects)), {"x": detections})
     return errors
 
 
@@ -92,3 +99,19 @@ def test_swapped_categories_are_wrong_and_not_missed():
     found = (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))
     errors = counted(objects, found)
     assert (errors.right, errors.wrong_category, errors.missed, errors.false) == (0, 2, 0, 0)
+
+
+def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
+    right = captures(image("x", label("a", (10, 10, 50, 50))), image("y", label("a", (5, 5, 60, 60))))
+    found = {"x": (Detection("a", (10, 10, 50, 50), 0.9),), "y": ()}
+    assert boxes_warning(right, found) is None
+    assert boxes_warning(right, {"x": (), "y": ()}) is None
+    shares = {"x": (Detection("a", (0.1, 0.1, 0.5, 0.5), 0.9),), "y": ()}
+    assert "all found boxes end within 0.5 pixels of the corner" in boxes_warning(right, shares)
+    small = captures(image("x", label("a", (0.1, 0.1, 0.5, 1.0))))
+    assert "all labelled boxes end within 1 pixels" in boxes_warning(small, {"x": found["x"]})
+    away = {"x": found["x"], "y": (Detection("a", (5000, 10, 5050, 50), 0.9),)}
+    assert boxes_warning(right, away) == (
+        "1 of 2 found boxes lie wholly outside their pictures, as in y. Are they of pictures of this size, and "
+        "x, y, width, height?"
+    )

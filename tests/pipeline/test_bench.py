@@ -13,6 +13,7 @@ from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import save_detector
 from sim2cam.models.training import train_detector
+from sim2cam.pipeline import bench as bench_module
 from sim2cam.pipeline.bench import bench
 from sim2cam.training.run import WEIGHTS
 
@@ -70,6 +71,18 @@ def test_unlabelled_captures_are_refused(run, coco):
     captures = read_captures(coco).take(1)
     bare = replace(captures, samples=(replace(captures.samples[0], objects=None),))
     with pytest.raises(InputError, match="has no labels to score against"):
+        bench(load_detector(run / WEIGHTS), bare)
+
+
+def test_captures_that_show_nothing_are_refused_before_anything_is_predicted(
+    run, coco, monkeypatch
+):
+    from sim2cam.models.prediction import load_detector
+
+    captures = read_captures(coco)
+    bare = replace(captures, samples=tuple(replace(s, objects=()) for s in captures.samples))
+    monkeypatch.delattr(bench_module, "look_at_dataset")
+    with pytest.raises(InputError, match="no labelled object to score against"):
         bench(load_detector(run / WEIGHTS), bare)
 
 

@@ -13,12 +13,14 @@ import trimesh
 from scipy.spatial.transform import Rotation
 
 from sim2cam.cli.main import main
+from sim2cam.dataset.captures import read_scored
 from sim2cam.dataset.formats.bop_poses import (
     PoseResult,
     read_views,
     scored_scenes,
     write_pose_results,
 )
+from sim2cam.dataset.formats.predictions import predictions_to_json
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import InputError, UsageError
 from sim2cam.geometry.poses import Pose
@@ -230,6 +232,48 @@ def test_what_bench_writes_has_the_errors_and_is_compared_as_the_poses_are(boxes
         assert compared("truth.json", "moved.json") == expected
     finally:
         (tmp_path / "meshes").rename(boxes / "models_eval")
+
+
+def test_poses_are_compared_beside_boxes_where_all_runs_have_both(boxes, tmp_path, capsys):
+    captures = read_scored(boxes)
+    right = {
+        sample.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects)
+        for sample in captures.samples
+    }
+    sides = {"truth": results(), "moved": results(lambda _, matrix: matrix @ HALF_TURN)}
+    for name, found in sides.items():
+        path = tmp_path / f"{name}.csv"
+        write_pose_results(found, path)
+        out = path.with_suffix(".json")
+        assert main(["bench", str(path), "--captures", str(boxes), "--out", str(out)]) == 0
+        facts = json.loads(out.read_text()) | {"detections": predictions_to_json(right)}
+        out.write_text(json.dumps(facts))
+    capsys.readouterr()
+    command = ["compare", str(tmp_path / "truth.json"), str(tmp_path / "moved.json")]
+    command += ["--captures", str(boxes)]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ap50"]["difference"]["value"] == 0
+    assert found["poses"]["ar_mssd"]["difference"]["value"] == 0.5
+    assert main(command) == 0
+    table = capsys.readouterr().out
+    assert "poses" in table
+    assert "ADD(-S)                1.000   0.500  +0.500" in table
+    del facts["poses"]
+    out.write_text(json.dumps(facts))
+    assert main([*command, "--json"]) == 0
+    said = capsys.readouterr()
+    assert "poses" not in json.loads(said.out)
+    assert "warning: poses are not compared, as not all files hold some." in said.err
+
+
+def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
+    write_pose_results([one for one in results() if one.image_id == 3], tmp_path / "poses.csv")
+    command = ["bench", str(tmp_path / "poses.csv"), "--captures", str(boxes), "--json"]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["images_without"] == 1
+    assert "there is no pose in 1 of 2 images: what they show counts as missed." in said.err
 
 
 def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, capsys):

@@ -32,6 +32,7 @@ def score(value=0.842, categories=("a", "b")):
         ap50=Estimate(value, (0.80, 0.88)),
         ap75=Estimate(0.61, (float("nan"), float("nan"))),
         agnostic_ap50=Estimate(0.975, (0.95, 0.99)),
+        category_ap={name: Estimate(0.5, (0.4, 0.6)) for name in categories},
         category_ap50={name: Estimate(0.7, (0.6, 0.8)) for name in categories},
         images=50,
         objects=50,
