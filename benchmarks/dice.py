@@ -41,7 +41,7 @@ from sim2cam.pipeline.ladder import (
     prepare_data,
     run_pieces,
 )
-from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
+from sim2cam.pipeline.ladder_scores import BASELINE, ladder_notes, score_ladder
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.report.ladder import read_ladder, write_ladder_page
 
@@ -105,18 +105,25 @@ def main(arguments: Arguments) -> None:
         for name, reason in empty.items():
             print(f"no arm with '{name}' is run: {reason}", flush=True)
         plan = replace(plan, arms=tuple(a for a in plan.arms if empty.keys().isdisjoint(a.data)))
+    notes = ladder_notes(captures, arms=len(PLAN.arms))
+    print("\n".join(notes), flush=True)
     left = arguments.minutes - (time.monotonic() - start) / 60
     for done in run_pieces(
         plan, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
     ):
         print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.name}", flush=True)
     scores = score_ladder(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
-    facts = {"environment": environment_facts(None, arguments.at_once), **scores}
+    facts = {
+        "environment": environment_facts(None, arguments.at_once),
+        "planned": [arm.name for arm in PLAN.arms],
+        "notes": list(notes),
+        **scores,
+    }
     write_json(RESULTS / "dice.json", facts)
     log_scoring("core ladder", scores)
     write_sheet(arguments.work, RESULTS / "dice" / "translations.jpg")
     page = write_ladder_page(
-        read_ladder(RESULTS / "dice.json", [arm.name for arm in PLAN.arms]),
+        read_ladder(RESULTS / "dice.json"),
         arguments.work / "ladder.html",
         title="What each part of the pipeline is worth on real dice",
     )

@@ -38,8 +38,8 @@ class Ladder:
     out: Path
     """Folder of the ladder."""
     arms: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
-    """Comma-separated groups: core, transfers, translators (ours with two seeds; cyclegan, cut and
-    fastcut as published), features (adapted to the style photos), curve (5 to 200 labelled photos),
+    """Comma-separated groups: core, transfers, translators (ours with two seeds, and alone;
+    cyclegan, cut and fastcut as published), features (adapted to the style photos), curve (5 to 200 labelled photos),
     mixed (these and renders), tuned (renders, then these); or arms: fixed, randomized, camera (cameras
     drawn around the one of the style photos), translated, self-labelled (fine-tuned on the style photos
     and what it found in them), real, real-25, mixed-25, tuned-25, coral, or a transfer."""
@@ -58,6 +58,8 @@ class Ladder:
     """For categories whose names differ."""
     ignore: bool = False
     """Leave out objects of categories that the recipe does not have."""
+    device: str = "cpu"
+    """Of trainings and translators: cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Trainings side by side, one thread each."""
     folder: Folder = field(default_factory=Folder)
@@ -73,8 +75,10 @@ class Ladder:
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.rungs import chosen, fixed_twin, run_rungs, rungs
         from sim2cam.report.ladder import read_ladder, write_ladder_page
+        from sim2cam.training.device import find_device
 
         self._check_numbers()
+        find_device(self.device)  # which is refused before anything is made
         recipe = load_recipe(self.recipe)
         check_operators(recipe.train.architecture)
         captures = self._captures(recipe)
@@ -91,7 +95,8 @@ class Ladder:
         )
         missing = run_rungs(
             plan, known, asked, captures, self.out,
-            workers=self.workers, minutes=self.minutes, progress=console.progress("trainings"),
+            workers=self.workers, minutes=self.minutes, device=self.device,
+            progress=console.progress("trainings"),
         )  # fmt: skip
         if (self.out / CHOICE).is_file():
             notes = (*notes, read_choice(self.out / CHOICE).words())

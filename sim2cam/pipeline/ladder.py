@@ -145,6 +145,7 @@ class Piece:
     captures: CaptureSets
     result: Path
     threads: int
+    device: str
 
     @property
     def name(self) -> str:
@@ -177,8 +178,17 @@ def open_ladder(
     write_json(root / _PLAN, budget)
 
 
-def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int) -> dict[str, str]:
+def prepare_data(
+    plan: Plan, captures: CaptureSets, work: Path, *, workers: int, device: str = "cpu"
+) -> dict[str, str]:
     """Makes, or completes, the data sets of all arms below ``work``; returns why some stayed empty.
+
+    Args:
+        plan: the ladder.
+        captures: the splits.
+        work: folder of data sets and trainings.
+        workers: pictures side by side.
+        device: where translators are trained and run.
 
     Raises:
         Sim2CamError: a data set cannot be made.
@@ -200,7 +210,7 @@ def prepare_data(plan: Plan, captures: CaptureSets, work: Path, *, workers: int)
         else:
             methods[BEST] = choice.method
     kept = {
-        method: _translate(plan, method, captures, work, workers)
+        method: _translate(plan, method, captures, work, workers, device)
         for method in sorted(set(methods.values()))
     }
     return lacks | {
@@ -258,7 +268,7 @@ def _trained(piece: Piece) -> AnyDetector:
     later = max(1, round(TUNING_SHARE * whole.steps)) if arm.then else 0
     parts, config = _parts(arm.data, piece), replace(whole, steps=max(1, whole.steps - later))
     aids = UNAIDED if adapt is None else Aids(captures=piece.captures.style)
-    detector = train_detector(parts, config, run, aids=aids, resume=True)
+    detector = train_detector(parts, config, run, aids=aids, resume=True, device=piece.device)
     if not arm.then:
         return detector
     config = replace(whole, steps=later, fine_tuning=piece.config.fine_tuning)
@@ -268,11 +278,18 @@ def _trained(piece: Piece) -> AnyDetector:
         run.with_name(f"{run.name}-tuned"),
         aids=Aids(start=run / WEIGHTS),
         resume=True,
+        device=piece.device,
     )
 
 
 def pieces(
-    plan: Plan, captures: CaptureSets, work: Path, results: Path, *, threads: int
+    plan: Plan,
+    captures: CaptureSets,
+    work: Path,
+    results: Path,
+    *,
+    threads: int,
+    device: str = "cpu",
 ) -> list[Piece]:
     """Returns the pieces that have no predictions yet, all arms of one seed before the next."""
     planned = [
@@ -284,6 +301,7 @@ def pieces(
             captures,
             result_file(results, arm, seed),
             threads,
+            device,
         )
         for seed in plan.seeds
         for arm in plan.arms
@@ -292,7 +310,14 @@ def pieces(
 
 
 def run_pieces(
-    plan: Plan, captures: CaptureSets, work: Path, results: Path, *, workers: int, minutes: float
+    plan: Plan,
+    captures: CaptureSets,
+    work: Path,
+    results: Path,
+    *,
+    workers: int,
+    minutes: float,
+    device: str = "cpu",
 ) -> Iterator[Path]:
     """Yields the predictions of each piece that was missing, as it is done.
 
@@ -303,13 +328,14 @@ def run_pieces(
         results: folder of the predictions.
         workers: trainings side by side, one thread each.
         minutes: after which no training is started.
+        device: of all of them.
 
     Raises:
         Sim2CamError: a training failed.
     """
     start = time.monotonic()
     while time.monotonic() - start < 60 * minutes:
-        missing = pieces(plan, captures, work, results, threads=1)
+        missing = pieces(plan, captures, work, results, threads=1, device=device)
         if not missing:
             break
         yield from map_units(run_piece, missing[:workers], workers)
@@ -426,7 +452,9 @@ def _best(plan: Plan, captures: CaptureSets, work: Path) -> Choice:
     )
 
 
-def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers: int) -> int:
+def _translate(
+    plan: Plan, name: str, captures: CaptureSets, work: Path, workers: int, device: str
+) -> int:
     """Returns how many translations were kept."""
     run, sim = work / _TRANSFERS / name, read_dataset(work / RANDOMIZED)
     options = load_recipe(plan.recipe).adapt
@@ -435,7 +463,7 @@ def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers
     if training is not None:
         train_network(
             sim, captures.style, training, run, certification=certification,
-            resume=True, device="cpu", progress=None,
+            resume=True, device=device, progress=None,
         )  # fmt: skip
     elif not run.is_dir():
         fit_plain_transfer(captures.style, cast(PlainMethod, name), run, overwrite=False)
@@ -446,7 +474,7 @@ def _translate(plan: Plan, name: str, captures: CaptureSets, work: Path, workers
         certification=certification,
         seed=plan.data_seed,
         workers=workers,
-        device="cpu",
+        device=device,
         resume=True,
         overwrite=False,
         progress=lambda _done, _total: None,

@@ -39,7 +39,7 @@ PHOTOS = (5, 10, 25, 50, 100, 200)
 _NOT_ASKED = "not asked for; --arms names it"
 _NOT_DONE = "no training is done yet; the same command with --resume goes on"
 _CORE, _TRANSFERS, _TRANSLATORS, _CURVE = "core", "transfers", "translators", "curve"
-_MIXED, _TUNED, _FEATURES = "mixed", "tuned", "features"
+_MIXED, _TUNED, _FEATURES, _ALONE = "mixed", "tuned", "features", "alone"
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,12 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
             TRANSLATED,
             (_CORE, _TRANSLATORS),
             Arm("+ translated", (RANDOMIZED, TRANSLATED)),
+            no_look,
+        ),
+        Rung(
+            f"{TRANSLATED}-{_ALONE}",
+            (_TRANSLATORS,),
+            Arm("translated alone", (TRANSLATED,)),
             no_look,
         ),
         Rung(
@@ -186,6 +192,7 @@ def run_rungs(
     *,
     workers: int,
     minutes: float,
+    device: str = "cpu",
     progress: Callable[[int, int], None],
 ) -> dict[str, str]:
     """Runs the arms that are asked for; returns for every arm why it is not run, if it is not.
@@ -198,6 +205,7 @@ def run_rungs(
         root: folder of the ladder.
         workers: trainings side by side, one thread each.
         minutes: after which no training is started; with 0 no data are made either.
+        device: of trainings and translators.
         progress: is told how many of the trainings that were asked for are done.
 
     Raises:
@@ -207,7 +215,7 @@ def run_rungs(
     lacks = {r.arm.name: r.lacks or ("" if r.key in asked else _NOT_ASKED) for r in known}
     now = _without(plan, lacks)
     if minutes > 0:
-        empty = prepare_data(now, captures, root, workers=workers)
+        empty = prepare_data(now, captures, root, workers=workers, device=device)
         for arm in now.arms:
             lacks[arm.name] = next((empty[name] for name in arm.data if name in empty), "")
         now = _without(now, lacks)
@@ -215,7 +223,9 @@ def run_rungs(
     done = total - len(pieces(now, captures, root, results, threads=1))
     progress(done, total)
     left = minutes - (time.monotonic() - start) / 60
-    for _ in run_pieces(now, captures, root, results, workers=workers, minutes=left):
+    for _ in run_pieces(
+        now, captures, root, results, workers=workers, minutes=left, device=device
+    ):
         done += 1
         progress(done, total)
     return {name: reason or _NOT_DONE for name, reason in lacks.items()}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.measure.bootstrap import Estimate
 from sim2cam.report.page import number
 from sim2cam.report.values import Curves
 
@@ -109,6 +110,27 @@ class RangeChart:
     frame: Frame
     rows: tuple[RangeRow, ...]
     zero: float | None
+
+
+@dataclass(frozen=True)
+class PointMark:
+    """A point in its place, and the y of its interval's ends; None without."""
+
+    text: str
+    x: float
+    y: float
+    ends: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class CurveChart:
+    """Points with intervals over a number's logarithm, the line through them, and levels that it is held against."""
+
+    title: str
+    frame: Frame
+    path: str
+    points: tuple[PointMark, ...]
+    levels: tuple[Line, ...]
 
 
 @dataclass(frozen=True)
@@ -210,6 +232,53 @@ def range_chart(title: str, ranges: Sequence[Range], *, signed: bool = False) ->
         for index, r in enumerate(ranges)
     )
     return RangeChart(title, frame, rows, axis.place(0.0, left, right) if signed else None)
+
+
+def curve_chart(
+    title: str, points: Mapping[int, Estimate], levels: Mapping[str, float], *, x_label: str
+) -> CurveChart:
+    """Returns values over the logarithm of a number.
+
+    Args:
+        title: of the chart.
+        points: by the number, above 0, rising; at least one.
+        levels: to be held against, by what they are of.
+        x_label: what is counted.
+    """
+    values = [v for p in points.values() for v in (p.value, *p.ci95)] + [*levels.values()]
+    finite = [value for value in values if math.isfinite(value)]
+    y_axis = round_axis(min(finite, default=0.0), max(finite, default=1.0), 4)
+    first, last = min(points), max(points)
+    x_axis = Axis((math.log(first), math.log(last) if last > first else math.log(first) + 1))
+    frame = _plot_frame(x_axis, y_axis, x_label=x_label, y_label=title)
+
+    def place(value: float) -> float:
+        return y_axis.place(value, frame.bottom, frame.top)
+
+    across = {n: x_axis.place(math.log(n), frame.left, frame.right) for n in points}
+    marks = tuple(
+        PointMark(
+            f"{n}: {p.value:.3f} ({p.ci95[0]:.3f} to {p.ci95[1]:.3f})",
+            across[n],
+            place(p.value),
+            (place(p.ci95[0]), place(p.ci95[1])) if math.isfinite(sum(p.ci95)) else None,
+        )
+        for n, p in points.items()
+        if math.isfinite(p.value)
+    )
+    path = "L".join(f"{mark.x:.1f} {mark.y:.1f}" for mark in marks)
+    drawn = tuple(
+        Line(
+            label,
+            f"M{frame.left:.1f} {place(value):.1f}H{frame.right:.1f}",
+            f"{value:.3f}",
+            1 + index % (COLOURS - 1),
+        )
+        for index, (label, value) in enumerate(levels.items())
+        if math.isfinite(value)
+    )
+    ticks = tuple(Tick(x, f"{n}") for n, x in across.items())
+    return CurveChart(title, replace(frame, x_ticks=ticks), f"M{path}" if path else "", marks, drawn)
 
 
 def bar_chart(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from sim2cam.errors import InputError
 from sim2cam.measure.bootstrap import Estimate
-from sim2cam.report.charts import Range, RangeChart, range_chart
+from sim2cam.report.charts import CurveChart, Range, RangeChart, curve_chart, range_chart
 from sim2cam.report.page import write_page
 
 METRICS = {
@@ -78,6 +78,7 @@ class Ladder:
         protocol: what was held equal and what was scored, as text by name.
         arms: in order.
         comparisons: in order.
+        curve: AP50 of photos alone, by how many were labelled.
         worth: how many labelled photos arms are worth, in words by their names.
         notes: what a reader has to know before believing the scores.
     """
@@ -85,21 +86,20 @@ class Ladder:
     protocol: dict[str, str]
     arms: tuple[Arm, ...]
     comparisons: tuple[Comparison, ...]
+    curve: dict[int, Estimate]
     worth: dict[str, str]
     notes: tuple[str, ...]
 
 
-def read_ladder(path: Path, planned: Sequence[str] = ()) -> Ladder:
+def read_ladder(path: Path) -> Ladder:
     """Returns the results in a file such as ``benchmarks/results/dice.json``.
 
     ``arms`` are as ``benchmarks/readme_tables.py`` says; ``comparisons``, which may be absent, hold
-    ``first second metric value ci95 p_holm detectable``; of ``sim2cam ladder`` there are also
-    ``planned``, ``not_run``, ``equivalents`` and ``notes``.
+    ``first second metric value ci95 p_holm detectable``; so may ``planned``, names of all arms, of which
+    those without results come out as not run, and ``not_run``, ``equivalents`` and ``notes``.
 
     Args:
         path: the JSON file.
-        planned: names of all arms, where the file does not say; those without results come out as not
-            run.
 
     Raises:
         InputError: the file is missing, broken, or has another form.
@@ -114,7 +114,7 @@ def read_ladder(path: Path, planned: Sequence[str] = ()) -> Ladder:
         raise InputError(path, f"{place}: {first['msg']}.") from error
     found = {arm.name: _arm(arm) for arm in content.arms}
     reasons = {one.name: one.reason for one in content.not_run}
-    names = dict.fromkeys([*planned, *content.planned, *found])
+    names = dict.fromkeys([*content.planned, *found])
     return Ladder(
         protocol={name: _text(value) for name, value in content.protocol.items()},
         arms=tuple(found.get(name, Arm(name, 0, {}, {}, reasons.get(name, ""))) for name in names),
@@ -124,6 +124,10 @@ def read_ladder(path: Path, planned: Sequence[str] = ()) -> Ladder:
             )
             for c in content.comparisons
         ),
+        curve={
+            p.photos: Estimate(p.value, p.ci95)
+            for p in sorted(content.equivalents.curve, key=lambda p: p.photos)
+        },
         worth={one.arm: one.words for one in content.equivalents.worth},
         notes=tuple(content.notes),
     )
@@ -151,6 +155,7 @@ def write_ladder_page(ladder: Ladder, out: Path, *, title: str) -> Path:
             for metric in METRICS
             if (found := [c for c in ladder.comparisons if c.metric == metric])
         ),
+        curve=_curve(ladder) if ladder.worth else None,
         significant=SIGNIFICANT,
     )
 
@@ -187,7 +192,12 @@ class _Worth(BaseModel):
     words: str
 
 
+class _Photos(_Score):
+    photos: int = Field(gt=0)
+
+
 class _Equivalents(BaseModel):
+    curve: list[_Photos] = []
     worth: list[_Worth] = []
 
 
@@ -217,6 +227,13 @@ def _arm_range(arm: Arm, metric: str) -> Range:
     if score is None:
         return Range(arm.name, None)
     return Range(arm.name, score.value, score.ci95, arm.runs[metric])
+
+
+def _curve(ladder: Ladder) -> CurveChart:
+    """Returns the learning curve of photos alone, and where arms that are held against it lie."""
+    scores = {arm.name: arm.scores["ap50"].value for arm in ladder.arms if "ap50" in arm.scores}
+    levels = {name: scores[name] for name in ladder.worth if name in scores}
+    return curve_chart(METRICS["ap50"], ladder.curve, levels, x_label="labelled photos")
 
 
 def _differences_chart(metric: str, comparisons: Sequence[Comparison]) -> RangeChart:

@@ -125,6 +125,31 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
             score_ladder(PLAN, captures, results, baseline="randomized")
 
 
+def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arms, monkeypatch):
+    places = []
+
+    def told(what):
+        def record(*_, device, **__):
+            places.append((what, device))
+            raise OutputError(tmp_path, "no matter")
+
+        monkeypatch.setattr(ladder, what, record)
+
+    arms = Arm("+ translated", ("randomized", "translated")), Arm("+ reinhard", ("reinhard",))
+    for what, arm in zip(("train_network", "apply_transfer"), arms, strict=True):
+        told(what)
+        with pytest.raises(OutputError):
+            ladder.prepare_data(
+                replace(PLAN, arms=(arm,)), captures, work, workers=1, device="cuda:1"
+            )
+    told("train_detector")
+    with pytest.raises(OutputError):
+        list(
+            run_pieces(PLAN, captures, work, tmp_path, workers=1, minutes=9, device="cuda:1")
+        )
+    assert places == [(n, "cuda:1") for n in ("train_network", "apply_transfer", "train_detector")]
+
+
 def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
     (tmp_path / "tiny.toml").write_text(
         'base = "dice"\n[adapt.translator]\npreset = "demo"\nsteps = 2\npatch_px = 32\nbatch = 1\n'

@@ -36,6 +36,12 @@ CONTENT = {
 }
 
 
+EQUIVALENTS = {
+    "curve": [{"photos": 200, **scored(0.8)}, {"photos": 25, **scored(0.6)}],
+    "worth": [{"arm": "randomized", "words": "worth 40 [25, > 200] real photos"}],
+}
+
+
 def written(tmp_path, content):
     path = tmp_path / "dice.json"
     path.write_text(json.dumps(content))
@@ -43,7 +49,8 @@ def written(tmp_path, content):
 
 
 def test_arms_and_differences(tmp_path, read_page):
-    ladder = read_ladder(written(tmp_path, CONTENT), ["plain", "randomized", "real only"])
+    content = CONTENT | {"planned": ["plain", "randomized", "real only"]}
+    ladder = read_ladder(written(tmp_path, content))
     assert [a.name for a in ladder.arms] == ["plain", "randomized", "real only", "more"]
     assert ladder.arms[0].runs["ap50"] == pytest.approx((0.29, 0.3, 0.31))
     page = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="Ladder"))
@@ -75,12 +82,16 @@ def test_what_the_command_adds(tmp_path, read_page):
         "planned": ["plain", "real only", "randomized"],
         "not_run": [{"name": "real only", "reason": "no labelled photos"}],
         "notes": ["20 of 50 test images look nearly like one that was learned from"],
-        "equivalents": {"worth": [{"arm": "randomized", "words": "worth 40 [25, > 200] real photos"}]},
+        "equivalents": EQUIVALENTS,
         "comparisons": [same],
     }  # fmt: skip
     ladder = read_ladder(written(tmp_path, content))
     assert [a.name for a in ladder.arms] == ["plain", "real only", "randomized", "more"]
-    text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
+    page = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L"))
+    text = page.text
+    assert "25: 0.600 (0.550 to 0.650)" in text
+    assert text.index("25: 0.600") < text.index("200: 0.800 (0.750 to 0.850)")
+    assert re.search(r"randomized\s+0\.700", text)  # the level in the legend
     assert re.search(r"real only\s+no labelled photos\s+not run", text)
     assert "20 of 50 test images look nearly like" in text
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", text)
@@ -88,7 +99,7 @@ def test_what_the_command_adds(tmp_path, read_page):
 
 
 def test_nothing_was_run(tmp_path, read_page):
-    ladder = read_ladder(written(tmp_path, {"arms": []}), ["plain"])
+    ladder = read_ladder(written(tmp_path, {"arms": [], "planned": ["plain"]}))
     text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
     assert re.search(r"plain\s+0\b", text)
     assert re.search(r"Differences\s+not run", text)
@@ -103,7 +114,7 @@ def test_everything_is_escaped(tmp_path, read_page):
         "not_run": [{"name": bad, "reason": bad}],
         "planned": [bad, bad * 2],
         "notes": [bad],
-        "equivalents": {"worth": [{"arm": bad, "words": bad}]},
+        "equivalents": EQUIVALENTS | {"worth": [{"arm": bad, "words": bad}]},
     }
     page = write_ladder_page(
         read_ladder(written(tmp_path, content)), tmp_path / "l.html", title=bad
