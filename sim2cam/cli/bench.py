@@ -213,9 +213,7 @@ class Bench:
         else:
             console.table(_unlabelled_words(found))
 
-    def _bench(
-        self, captures: Dataset, console: Console
-    ) -> tuple[BenchResult, PoseBench | None]:
+    def _bench(self, captures: Dataset, console: Console) -> tuple[BenchResult, PoseBench | None]:
         from sim2cam.pipeline.bench import bench, match_captures
         from sim2cam.pipeline.trust import learned_warning
 

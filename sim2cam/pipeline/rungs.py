@@ -223,9 +223,7 @@ def run_rungs(
     done = total - len(pieces(now, captures, root, results, threads=1))
     progress(done, total)
     left = minutes - (time.monotonic() - start) / 60
-    for _ in run_pieces(
-        now, captures, root, results, workers=workers, minutes=left, device=device
-    ):
+    for _ in run_pieces(now, captures, root, results, workers=workers, minutes=left, device=device):
         done += 1
         progress(done, total)
     return {name: reason or _NOT_DONE for name, reason in lacks.items()}

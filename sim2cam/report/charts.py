@@ -278,7 +278,9 @@ def curve_chart(
         if math.isfinite(value)
     )
     ticks = tuple(Tick(x, f"{n}") for n, x in across.items())
-    return CurveChart(title, replace(frame, x_ticks=ticks), f"M{path}" if path else "", marks, drawn)
+    return CurveChart(
+        title, replace(frame, x_ticks=ticks), f"M{path}" if path else "", marks, drawn
+    )
 
 
 def bar_chart(

@@ -102,7 +102,9 @@ def test_swapped_categories_are_wrong_and_not_missed():
 
 
 def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
-    right = captures(image("x", label("a", (10, 10, 50, 50))), image("y", label("a", (5, 5, 60, 60))))
+    right = captures(
+        image("x", label("a", (10, 10, 50, 50))), image("y", label("a", (5, 5, 60, 60)))
+    )
     found = {"x": (Detection("a", (10, 10, 50, 50), 0.9),), "y": ()}
     assert boxes_warning(right, found) is None
     assert boxes_warning(right, {"x": (), "y": ()}) is None

@@ -90,7 +90,9 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     done = list(run_pieces(PLAN, captures, work, results, workers=1, minutes=9))
     assert done == [piece.result for piece in planned]
     assert pieces(PLAN, captures, work, results, threads=1) == []
-    assert tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2  # with all photos none is left
+    assert (
+        tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2
+    )  # with all photos none is left
     scores = score_ladder(PLAN, captures, results, baseline="randomized")
     assert {arm["name"]: len(arm["seeds"]) for arm in scores["arms"]} == {
         "randomized": 2,
@@ -144,9 +146,7 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
             )
     told("train_detector")
     with pytest.raises(OutputError):
-        list(
-            run_pieces(PLAN, captures, work, tmp_path, workers=1, minutes=9, device="cuda:1")
-        )
+        list(run_pieces(PLAN, captures, work, tmp_path, workers=1, minutes=9, device="cuda:1"))
     assert places == [(n, "cuda:1") for n in ("train_network", "apply_transfer", "train_detector")]
 
 
@@ -214,7 +214,10 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
     assert [(part["images"], part["origins"]) for part in data] == [
         (24, {"sim": 24}), (24, {"sim": 24}), (style, {"self-labelled": style}),
     ]  # fmt: skip
-    assert tuned_arms == 2 * [("randomized", 24), ("randomized", "coco", 24)]  # to label, and in the end
+    assert tuned_arms == 2 * [
+        ("randomized", 24),
+        ("randomized", "coco", 24),
+    ]  # to label, and in the end
     scores = score_ladder(plan, captures, results, baseline=arm.name)
     assert len(scores["arms"][0]["seeds"]) == 2
     assert arm.photos(24) == 0
