@@ -55,7 +55,8 @@ def main(arguments: Arguments) -> None:
     detector = tuned(trained, dev)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice-judge.safetensors"
-    save_detector(path, detector.network.state_dict(), replace(detector.card, metrics=metrics))
+    card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
+    save_detector(path, detector.network.state_dict(), card)
     size = path.stat().st_size
     assert size <= MOST_BYTES, f"{path} has {size} bytes"
     print(f"{path}: {size} bytes, AP50 {metrics['dice development photos']['ap50']}")

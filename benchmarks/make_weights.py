@@ -68,7 +68,7 @@ def main(arguments: Arguments) -> None:
     detector = with_trust(tuned(trained, dev), dev, "development captures")
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"
-    card = replace(detector.card, metrics=metrics)
+    card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
     save_detector(path, detector.network.state_dict(), card, detector.familiar)
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
 

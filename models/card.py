@@ -90,7 +90,8 @@ class DetectorCard:
         steps: training steps done.
         config: the training's configuration.
         data: what it was trained on.
-        licence: of the weights, as an SPDX expression.
+        licence: of what the scenes that it learned from are made of, as an SPDX expression; empty where none is
+            known.
         metrics: scores by what was scored, in the form of ``bench --json``.
         magnification: images are enlarged by this before the network, chosen on development images.
         box_margin: boxes are widened on each side by this share of their own side, because people
@@ -125,7 +126,7 @@ class DetectorCard:
     steps: int
     config: dict[str, Any]
     data: tuple[PartRecord, ...]
-    licence: str = "Apache-2.0"
+    licence: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
     magnification: float = 1.0
     box_margin: float = 0.0

@@ -143,6 +143,7 @@ class Lesson:
             0,
             self.config.to_json(),
             self.records,
+            licence=" AND ".join(sorted({name for one in self.records for name in one.licences})),
             magnification=trained_magnification(self.config.scale_range),
             objects=dict(self.objects),
             keypoints=dict(self.tasks.keypoints),

@@ -23,7 +23,7 @@ class ReferenceCard:
         config: the training's configuration.
         sim, real: what it was trained on, with what was kept aside; of the captures, no label.
         ending: after which step its weights were taken, and why; None in cards that do not say.
-        licence: of the weights, as an SPDX expression.
+        licence: of the weights, as an SPDX expression; empty where nobody has said.
         kind, format: what the file is.
         version: of sim2cam.
         stored_as: type of the floating-point tensors in the file.
@@ -35,7 +35,7 @@ class ReferenceCard:
     sim: ImagesRecord
     real: ImagesRecord
     ending: Ending | None = None
-    licence: str = "Apache-2.0"
+    licence: str = ""
     kind: Literal["sim2cam reference translator"] = REFERENCE
     format: Literal[1] = 1
     version: str = __version__

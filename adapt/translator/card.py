@@ -29,7 +29,7 @@ class TranslatorCard:
         ending: after which step its weights were taken, and why; None in cards that do not say.
         pairs: of what it was trained on; None where renders and captures are of different scenes.
         perception: the detector that had to say the same of renders and translations; None without.
-        licence: of the weights, as an SPDX expression.
+        licence: of the weights, as an SPDX expression; empty where nobody has said.
         kind, format: what the file is.
         version: of sim2cam.
         stored_as: type of the floating-point tensors in the file.
@@ -43,7 +43,7 @@ class TranslatorCard:
     ending: Ending | None = None
     pairs: PairsRecord | None = None
     perception: PerceptionRecord | None = None
-    licence: str = "Apache-2.0"
+    licence: str = ""
     kind: Literal["sim2cam translator"] = "sim2cam translator"
     format: Literal[1] = 1
     version: str = __version__

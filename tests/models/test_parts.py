@@ -8,6 +8,7 @@ from sim2cam.dataset.sample import Keypoint, Source
 from sim2cam.dataset.writer import FORMAT_VERSION
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.lesson import UNAIDED, lesson_of
 from sim2cam.models.parts import (
     KEPT_DIGESTS,
     check_parts,
@@ -90,8 +91,11 @@ def test_licences_of_what_scenes_are_made_of_are_told(make_dataset, tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "dataset.json").write_text(json.dumps(header))
     sources = tuple(Source(tmp_path / name, {}) for name in "ab")
-    (record,) = part_records(((replace(data, sources=sources), 1.0),))
+    parts = ((replace(data, sources=sources), 1.0),)
+    (record,) = part_records(parts)
     assert record.licences == ("CC0-1.0", "MIT")
+    assert lesson_of(parts, TrainConfig(), UNAIDED).card().licence == "CC0-1.0 AND MIT"
+    assert lesson_of(((data, 1.0),), TrainConfig(), UNAIDED).card().licence == ""
 
 
 def test_missing_image_is_named(make_dataset):
