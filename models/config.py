@@ -145,9 +145,10 @@ class TrainConfig:
         seed: 0 or more.
         architecture: a key of ``ARCHITECTURES``, or the name of one of torchvision's models for detection,
             masks, keypoints or segmentation, which learns what it learns there.
-        pretrained: what one of torchvision's models begins with, where no other training goes on: a name of
-            torchvision's (``FCOS_ResNet50_FPN_Weights.COCO_V1`` or, of a backbone,
-            ``ResNet50_Weights.IMAGENET1K_V2``), which it downloads, or a .safetensors file; from scratch without.
+        pretrained: what the network begins with, where no other training goes on: a name of torchvision's
+            (``FCOS_ResNet50_FPN_Weights.COCO_V1`` or, of a backbone, ``ResNet50_Weights.IMAGENET1K_V2``; of an
+            own architecture ``ResNet18_Weights.IMAGENET1K_V1``), which it downloads, or a .safetensors file;
+            from scratch without.
         batch: crops a step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest magnification of a crop.
@@ -257,11 +258,9 @@ class TrainConfig:
 
             check_named(self, ARCHITECTURES)
         elif self.pretrained:
-            raise UsageError(
-                f"pretrained: {self.architecture} is one of sim2cam's own architectures, of which there are no "
-                "such weights. Leave it out, begin with others of its kind by --from, or take a model of "
-                "torchvision."
-            )
+            from sim2cam.models.pretrained import check_pretrained
+
+            check_pretrained(self.pretrained)
 
     def _check_shares(self) -> None:
         for name in ("min_visible", "min_read"):

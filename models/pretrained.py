@@ -1,4 +1,4 @@
-"""Weights that torchvision's models begin with: those it publishes, or a file of others."""
+"""Weights that networks begin with: those that torchvision publishes, or a file of others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ from sim2cam.errors import BackendError, CheckpointError, UsageError
 from sim2cam.models.compat import get_weight
 from sim2cam.training.weights import SUFFIX
 
-_PLACES = (("", ""), ("", "backbone."), ("", "backbone.body."), ("features.", "backbone."),
-           ("features.", "backbone.body."))  # fmt: skip
-"""What names of tensors begin with in a file, and in the model: all of one, or a classifier as its backbone."""
+_PLACES = (
+    {"": ""}, {"": "backbone."}, {"": "backbone.body."},
+    {"features.": "backbone."}, {"features.": "backbone.body."},
+    {"layer1.": "trunk.stages.0.", "layer2.": "trunk.stages.1.", "layer3.": "trunk.stages.2."},
+)  # fmt: skip
+"""What names of tensors begin with in a file, and in the network: all of one, a classifier as its backbone, or a
+residual network's stages as those of an own architecture, whose stem is another."""
+
+_BACKBONES = ("backbone.", "trunk.stages.")
 
 _LEAST_SHARE = 0.5  # of the backbone's numbers: a pyramid above it may be new
 
@@ -39,13 +45,13 @@ def check_pretrained(pretrained: str) -> None:
 
 
 def begin_pretrained(model: nn.Module, pretrained: str) -> None:
-    """Gives a model of torchvision the pretrained tensors whose names and shapes are its own.
+    """Gives a network the pretrained tensors whose names and shapes are its own.
 
     The others stay as they are: heads for other categories, and all but the backbone where the weights are
     a classifier's.
 
     Args:
-        model: as torchvision makes it.
+        model: as torchvision makes it, or an own ``Detector``.
         pretrained: as ``check_pretrained`` lets it pass.
 
     Raises:
@@ -54,15 +60,14 @@ def begin_pretrained(model: nn.Module, pretrained: str) -> None:
     """
     given = _read(Path(pretrained)) if pretrained.endswith(SUFFIX) else _downloaded(pretrained)
     own = model.state_dict()
-    taken = max((_fitting(given, own, *place) for place in _PLACES), key=_numbers)
-    backbone = {name: value for name, value in own.items() if name.startswith("backbone.")}
-    if _numbers({name: taken[name] for name in backbone if name in taken}) < _LEAST_SHARE * (
-        _numbers(backbone)
-    ):
+    taken = max((_fitting(given, own, place) for place in _PLACES), key=_numbers)
+    backbone = {name: value for name, value in own.items() if name.startswith(_BACKBONES)}
+    found = _numbers({name: taken[name] for name in backbone if name in taken})
+    if found <= _LEAST_SHARE * _numbers(backbone):
         raise CheckpointError(
             Path(pretrained),
             "less than half of the architecture's backbone is in these weights. Take those of the whole model, "
-            "or of the backbone in its name.",
+            "or of the backbone in its name; of nano and small ResNet18_Weights, of base ResNet34_Weights.",
         )
     model.load_state_dict(taken, strict=False)
 
@@ -94,10 +99,15 @@ def _downloaded(name: str) -> Mapping[str, Tensor]:
 
 
 def _fitting(
-    given: Mapping[str, Tensor], own: Mapping[str, Tensor], before: str, after: str
+    given: Mapping[str, Tensor], own: Mapping[str, Tensor], place: Mapping[str, str]
 ) -> dict[str, Tensor]:
-    """Returns the given tensors that fit, by their own names, where one prefix stands for another."""
-    renamed = {after + n.removeprefix(before): v for n, v in given.items() if n.startswith(before)}
+    """Returns the given tensors that fit, by their own names, where prefixes stand for others."""
+    renamed = {
+        after + name.removeprefix(before): value
+        for before, after in place.items()
+        for name, value in given.items()
+        if name.startswith(before)
+    }
     return {n: v for n, v in renamed.items() if n in own and own[n].shape == v.shape}
 
 

@@ -231,6 +231,8 @@ class _Run(ABC, Generic[Network]):
         self.network = self._new_network(generator)
         if lesson.start is not None:
             begin_with(self.network, lesson.start.detector.network)
+        elif config.pretrained:
+            begin_pretrained(self._pretrainable(), config.pretrained)
         share_norms(self.network)
         self._freeze()
         self.network.to(device)
@@ -271,6 +273,10 @@ class _Run(ABC, Generic[Network]):
     @abstractmethod
     def _new_network(self, generator: torch.Generator) -> Network:
         """Returns what is trained, with weights from scratch."""
+
+    def _pretrainable(self) -> nn.Module:
+        """Returns what may begin with published weights."""
+        return self.network
 
     def _freeze(self) -> None:
         """Lets some layers be as they are."""
@@ -457,16 +463,16 @@ class _NamedRun(_Run[NamedNetwork]):
 
     def _new_network(self, generator: torch.Generator) -> NamedNetwork:
         keypoints = self._lesson.tasks.keypoints
-        network = named_network(
+        return named_network(
             self._config.architecture,
             len(self._lesson.categories),
             generator,
             keypoints=max(map(len, keypoints.values()), default=0),
             crop_px=self._config.crop_px,
         )
-        if self._config.pretrained and self._lesson.start is None:
-            begin_pretrained(network.model, self._config.pretrained)
-        return network
+
+    def _pretrainable(self) -> nn.Module:
+        return self.network.model
 
     def _detector(self, card: DetectorCard) -> NamedDetector:
         return NamedDetector(self._averaged(self.average.state), card)

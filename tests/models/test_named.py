@@ -521,7 +521,7 @@ def test_weights_come_from_the_generator_alone():
          "another architecture"),
         ({"architecture": "keypointrcnn_resnet50_fpn"}, "keypointrcnn_resnet50_fpn learns keypoints: set key"),
         ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file, or a name of"),
-        ({"architecture": "nano", "pretrained": "w.safetensors"}, "pretrained: nano is one of sim2cam's own architectures,"),
+        ({"architecture": "nano", "pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file"),
         ({"batch": 1}, "fcos_resnet50_fpn normalizes over batches: batch must be 2 or more, not 1"),
     ],
 )  # fmt: skip

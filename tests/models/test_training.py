@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.errors import (
@@ -20,6 +21,7 @@ from sim2cam.errors import (
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import losses
+from sim2cam.models.compat import BasicBlock, ResNet
 from sim2cam.models.config import LATER, Adaptation, FineTuning, TrainConfig
 from sim2cam.models.named import named_architectures
 from sim2cam.models.prediction import LoadedDetector, load_detector, predict, predict_dataset
@@ -452,3 +454,45 @@ def test_files_of_trainings_that_use_nothing_later_do_not_name_it(make_dataset, 
         "method": "dann",
         "weight": 1.0,
     }
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("nano", 1), ("small", 2)])
+def test_own_architectures_begin_with_the_stages_of_a_published_network(
+    make_dataset, tmp_path, name, blocks
+):
+    published = ResNet(BasicBlock, [2, 2, 2, 2])  # of 18 layers
+    save_file(published.state_dict(), tmp_path / "resnet18.safetensors")
+
+    def begun(folder, **values):
+        config = TrainConfig(
+            architecture=name, steps=1, batch=2, crop_px=64, learning_rate=1e-12, weight_decay=0.0,
+            **values,
+        )  # fmt: skip
+        run = tmp_path / folder
+        return train_detector(((make_dataset(folder), 1.0),), config, run).network.state_dict()
+
+    found = begun("a", pretrained=str(tmp_path / "resnet18.safetensors"))
+    scratch = begun("b")
+    for stage in range(3):
+        for block in range(blocks):
+            place = f"trunk.stages.{stage}.{block}.conv2.weight"
+            theirs = published.state_dict()[f"layer{stage + 1}.{block}.conv2.weight"]
+            assert torch.allclose(found[place], theirs, atol=1e-3), place
+            assert not torch.allclose(scratch[place], theirs, atol=1e-2), place
+    stem = "trunk.stem.0.0.weight"
+    assert torch.equal(found[stem], scratch[stem])
+
+
+def test_an_architecture_without_such_stages_is_told(make_dataset, tmp_path):
+    save_file(ResNet(BasicBlock, [1, 1, 1, 1]).state_dict(), tmp_path / "w.safetensors")
+    config = TrainConfig(
+        architecture="scout",
+        steps=1,
+        batch=2,
+        crop_px=64,
+        pretrained=str(tmp_path / "w.safetensors"),
+    )
+    with pytest.raises(
+        CheckpointError, match="less than half of the architecture's backbone is in"
+    ):
+        train_detector(((make_dataset(), 1.0),), config, tmp_path / "run")
