@@ -84,7 +84,7 @@ _UNLIKE = (
     "no sensor that is tried shows noise and edges as these photos do. Take JPEGs of highest quality of a grey "
     "wall and of print, with the camera's filters off."
 )
-_BEYOND = "the end of what is tried: it may lie beyond, so without an interval"
+_BEYOND = "its interval reaches the end of what is tried, and may go on beyond, so none is given"
 
 
 def calibrate(
@@ -401,7 +401,9 @@ def _drawn(
             numbers.append(Finding(_place(name), None, note=untold[name]))
             continue
         number = replace(of_draws(_place(name), draws[name]), note=notes.get(name, ""))
-        numbers.append(replace(number, ci95=None, note=_BEYOND) if name in fit.beyond else number)
+        if name in fit.beyond:
+            number = replace(number, ci95=None, note=f"{_BEYOND}: {untold[name]}")
+        numbers.append(number)
     return numbers, {_place(name): tuple(values.tolist()) for name, values in together.items()}
 
 

@@ -79,7 +79,7 @@ class SensorFit:
     Attributes:
         draws: (n,) of each of ``FITTED`` and ``COLOR_FITTED`` that the photos tell, by name. Without
             responses, electrons are those of a sensor that is as noisy in every colour.
-        beyond: those of them that lie at an end of what is tried, and may lie beyond it.
+        beyond: those of them that reach an end of what is tried, and may lie beyond it.
         alike: whether any sensor that is tried shows brightness as the photos do, and any shows colour so;
             where none does, no number is told by it.
         together: (m,) of each number that the marks go with, told or not, by name: one sensor in each place,
@@ -305,15 +305,15 @@ def _told(moved: Floats, ranges: Ranges, wanted: Sequence[str]) -> dict[str, Flo
 
 
 def _at_an_end(moved: Floats, ranges: Ranges) -> frozenset[str]:
-    """Returns the numbers whose places in their ranges (n, p) lie in the middle at an end of what is tried.
+    """Returns the numbers whose places in their ranges (n, p) reach an end of what is tried.
 
     No sensor has less than none of a thing, or a stronger filter than the strongest.
     """
-    middle = np.median(moved, axis=0)
+    ends = np.quantile(moved, (0.025, 0.975), axis=0).T
     return frozenset(
         name
-        for (name, (least, _)), place in zip(ranges.items(), middle, strict=True)
-        if (place < _END and least > 0) or (place > 1 - _END and name != "denoise")
+        for (name, (least, _)), (low, high) in zip(ranges.items(), ends, strict=True)
+        if (low < _END and least > 0) or (high > 1 - _END and name != "denoise")
     )
 
 
