@@ -28,7 +28,7 @@ from sim2cam.adapt.calibrate.photo import (
     usual_orientation,
     usual_size,
 )
-from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, fit_sensor
+from sim2cam.adapt.calibrate.sensor import COLOR_FITTED, FITTED, RESPONSES, SensorFit, fit_sensor
 from sim2cam.adapt.calibrate.shutter import shutter_findings
 from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.adapt.calibrate.witness import Witness
@@ -388,12 +388,7 @@ def _drawn(
                 if name in found:
                     unsure = rng.normal(0.0, std, len(found[name]))
                     found[name] = found[name] * gain.value * np.exp(unsure)
-    untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
-    untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
-    for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
-        untold |= {} if is_alike else dict.fromkeys(part, _UNLIKE)
-    if not any(photo.is_colored for photo in photos):
-        untold |= dict.fromkeys(COLOR_FITTED, _COLORLESS)
+    untold = _untold(fit, is_colored=any(photo.is_colored for photo in photos))
     notes = {"full_well_e": alike, "read_noise_e": alike}
     numbers: list[Finding] = []
     for name in names:
@@ -405,6 +400,15 @@ def _drawn(
             number = replace(number, ci95=None, note=f"{_BEYOND}: {untold[name]}")
         numbers.append(number)
     return numbers, {_place(name): tuple(values.tolist()) for name, values in together.items()}
+
+
+def _untold(fit: SensorFit, *, is_colored: bool) -> dict[str, str]:
+    """Returns why photos do not tell each number of a sensor, if they do not, and what to take."""
+    untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
+    untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
+    for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
+        untold |= {} if is_alike else dict.fromkeys(part, _UNLIKE)
+    return untold if is_colored else untold | dict.fromkeys(COLOR_FITTED, _COLORLESS)
 
 
 def _place(name: str) -> str:
