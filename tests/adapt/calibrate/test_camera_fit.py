@@ -656,8 +656,17 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_w
     colors = np.array([0.02, 0.5, 0.98, 0.5]) + np.linspace(-0.05, 0.05, 40)[:, None]
     assert _at_an_end(colors.clip(0, 1), COLOR_RANGES) == {"red_response", "chroma_blur_px"}
     wide = np.full((41, len(RANGES)), 0.7) + np.linspace(-0.29, 0.29, 41)[:, None]
-    reached = {"full_well_e", "read_noise_e", "sharpening", "blur_px", "tone_contrast", "saturation"}
-    assert _at_an_end(wide, RANGES) == reached  # electrons of which no noise is left may be any number
+    reached = {
+        "full_well_e",
+        "read_noise_e",
+        "sharpening",
+        "blur_px",
+        "tone_contrast",
+        "saturation",
+    }
+    assert (
+        _at_an_end(wide, RANGES) == reached
+    )  # electrons of which no noise is left may be any number
     assert _at_an_end(wide * 0.9, RANGES) == set()
     told = (Finding("sensor.full_well_e", 201.0), Finding("sensor.read_noise_e", 14.9))
     tried = {"sensor.full_well_e": (200.5, 201.0, 204.0), "sensor.read_noise_e": (14.4, 14.9, 15.0)}
