@@ -35,6 +35,10 @@ DICE_ARMS = (
     "+ translated, next seed",
     "+ CycleGAN in the time of ours, under-trained",
     "+ CycleGAN, 5,000 steps",
+    "real only (10 labelled photos)",
+    "real only (25 labelled photos)",
+    "real only (50 labelled photos)",
+    "real only (100 labelled photos)",
     "real only (200 labelled photos)",
 )
 RENDERERS = (
@@ -73,13 +77,15 @@ def dice_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``dice.json``, None when it is not there.
     """
-    found = {arm["name"]: arm for arm in (results or {}).get("arms", [])}
+    results = results or {}
+    found = {arm["name"]: arm for arm in results.get("arms", [])}
     names = [*DICE_ARMS, *(name for name in found if name not in DICE_ARMS)]
+    worth = {one["arm"]: one["words"] for one in results.get("equivalents", {}).get("worth", [])}
     lines = [
-        f"| trained on | {' | '.join(SCORES.values())} | seeds |",
-        f"|---|{'---|' * len(SCORES)}---|",
+        f"| trained on | {' | '.join(SCORES.values())} | as good as labelled photos | seeds |",
+        f"|---|{'---|' * len(SCORES)}---|---|",
     ]
-    return "\n".join(lines + [_row(name, found.get(name)) for name in names])
+    return "\n".join(lines + [_row(name, found.get(name), worth.get(name, "—")) for name in names])
 
 
 def shipped_table(results: dict[str, Any] | None) -> str:
@@ -494,12 +500,13 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _row(name: str, arm: dict[str, Any] | None) -> str:
+def _row(name: str, arm: dict[str, Any] | None, worth: str) -> str:
     if arm is None:
-        return f"| {name} | {'not run | ' * len(SCORES)}0 |"
+        return f"| {name} | {'not run | ' * len(SCORES)}{worth} | 0 |"
     cells = [_score(arm[key]) for key in SCORES]
     kept_out = "".join(f", {n:,} rejected" for n in arm.get("rejected", {}).values())
-    return f"| {name}{kept_out} | {' | '.join(cells)} | {len(arm['seeds'])} |"
+    photos = worth.removeprefix("worth ").replace(" real photos", "")
+    return f"| {name}{kept_out} | {' | '.join(cells)} | {photos} | {len(arm['seeds'])} |"
 
 
 def _score(score: dict[str, Any]) -> str:
