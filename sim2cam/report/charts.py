@@ -124,7 +124,10 @@ class PointMark:
 
 @dataclass(frozen=True)
 class CurveChart:
-    """Points with intervals over a number's logarithm, the line through them, and levels that it is held against."""
+    """Points with intervals over a number's logarithm, the line through them, and levels that it is held against.
+
+    Levels that are not drawn have no path.
+    """
 
     title: str
     frame: Frame
@@ -242,12 +245,13 @@ def curve_chart(
     Args:
         title: of the chart.
         points: by the number, above 0, rising; at least one.
-        levels: to be held against, by what they are of.
+        levels: to be held against, by what they are of; those far from all points are named alone.
         x_label: what is counted.
     """
-    values = [v for p in points.values() for v in (p.value, *p.ci95)] + [*levels.values()]
-    finite = [value for value in values if math.isfinite(value)]
-    y_axis = round_axis(min(finite, default=0.0), max(finite, default=1.0), 4)
+    values = [v for p in points.values() for v in (p.value, *p.ci95) if math.isfinite(v)]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    near = {n: v for n, v in levels.items() if 2 * low - high <= v <= 2 * high - low}
+    y_axis = round_axis(min([low, *near.values()]), max([high, *near.values()]), 4)
     first, last = min(points), max(points)
     x_axis = Axis((math.log(first), math.log(last) if last > first else math.log(first) + 1))
     frame = _plot_frame(x_axis, y_axis, x_label=x_label, y_label=title)
@@ -270,8 +274,8 @@ def curve_chart(
     drawn = tuple(
         Line(
             label,
-            f"M{frame.left:.1f} {place(value):.1f}H{frame.right:.1f}",
-            f"{value:.3f}",
+            f"M{frame.left:.1f} {place(value):.1f}H{frame.right:.1f}" if label in near else "",
+            f"{value:.3f}" if label in near else f"{value:.3f}, not drawn",
             1 + index % (COLOURS - 1),
         )
         for index, (label, value) in enumerate(levels.items())

@@ -37,8 +37,11 @@ CONTENT = {
 
 
 EQUIVALENTS = {
-    "curve": [{"photos": 200, **scored(0.8)}, {"photos": 25, **scored(0.6)}],
-    "worth": [{"arm": "randomized", "words": "worth 40 [25, > 200] real photos"}],
+    "curve": [{"photos": 200, **scored(0.8)}, {"photos": 25, **scored(0.7)}],
+    "worth": [
+        {"arm": "randomized", "words": "worth 40 [25, > 200] real photos"},
+        {"arm": "plain", "words": "worth fewer than 25 [< 25, < 25] real photos"},
+    ],
 }
 
 
@@ -89,9 +92,11 @@ def test_what_the_command_adds(tmp_path, read_page):
     assert [a.name for a in ladder.arms] == ["plain", "real only", "randomized", "more"]
     page = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L"))
     text = page.text
-    assert "25: 0.600 (0.550 to 0.650)" in text
-    assert text.index("25: 0.600") < text.index("200: 0.800 (0.750 to 0.850)")
+    assert "25: 0.700 (0.650 to 0.750)" in text
+    assert text.index("25: 0.700") < text.index("200: 0.800 (0.750 to 0.850)")
     assert re.search(r"randomized\s+0\.700", text)  # the level in the legend
+    assert re.search(r"plain\s+0\.300, not drawn", text)  # it would press all others together
+    assert sum("stroke-dasharray" in path for path in page.all("path")) == 1
     assert re.search(r"real only\s+no labelled photos\s+not run", text)
     assert "20 of 50 test images look nearly like" in text
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", text)
