@@ -155,7 +155,7 @@ def write_ladder_page(ladder: Ladder, out: Path, *, title: str) -> Path:
             for metric in METRICS
             if (found := [c for c in ladder.comparisons if c.metric == metric])
         ),
-        curve=_curve(ladder) if ladder.worth else None,
+        curve=_curve(ladder) if ladder.curve else None,
         significant=SIGNIFICANT,
     )
 

@@ -103,6 +103,14 @@ def test_what_the_command_adds(tmp_path, read_page):
     assert re.search(r"more − randomized\s+AP50\s+unknown .* the same on every resample", text)
 
 
+def test_what_arms_are_worth_is_shown_without_the_curve_too(tmp_path, read_page):
+    content = CONTENT | {"equivalents": {"worth": EQUIVALENTS["worth"]}}
+    ladder = read_ladder(written(tmp_path, content))
+    page = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L"))
+    assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", page.text)
+    assert not page.all("path")
+
+
 def test_nothing_was_run(tmp_path, read_page):
     ladder = read_ladder(written(tmp_path, {"arms": [], "planned": ["plain"]}))
     text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
