@@ -62,7 +62,7 @@ class Arguments:
     at_once: int = 1
     """Cameras side by side, one thread each."""
     minutes: float = 1e9
-    """Start no camera after so many minutes; with 0 what there is is summed up."""
+    """Stop with the first camera that is done later than this; with 0 what there is is summed up."""
     out: Path = Path(__file__).parent / "results"
     """Folder of the results."""
 
@@ -71,23 +71,23 @@ def main(arguments: Arguments) -> None:
     """Hides, calibrates, scores and writes."""
     start, path = time.monotonic(), arguments.out / "calibrate.json"
     done = kept(path, arguments.photos)
-    numbers = range(FIRST, FIRST + arguments.cameras)
+    numbers = range(FIRST, FIRST + arguments.cameras) if arguments.minutes else ()
     missing = [Hidden(n, arguments.photos) for n in numbers if str(n) not in done]
-    while missing and time.monotonic() - start < 60 * arguments.minutes:
-        batch, missing = missing[: arguments.at_once], missing[arguments.at_once :]
-        for number, found in map_units(score, batch, arguments.at_once):
-            done[str(number)] = found
-            failed = {number: one[FAILED] for number, one in done.items() if FAILED in one}
-            facts = {
-                "photos": arguments.photos,
-                "summary": summary(done),
-                "failed": failed,
-                "cameras": done,
-            }
-            write_json(path, {"environment": environment_facts(None, arguments.at_once), **facts})
-            minutes = (time.monotonic() - start) / 60
-            told = found.get(FAILED, f"{len(found)} parameters")
-            print(f"{minutes:6.1f} min  camera {number}: {told}", file=sys.stderr)
+    for number, found in map_units(score, missing, arguments.at_once):
+        done[str(number)] = found
+        failed = {number: one[FAILED] for number, one in done.items() if FAILED in one}
+        facts = {
+            "photos": arguments.photos,
+            "summary": summary(done),
+            "failed": failed,
+            "cameras": done,
+        }
+        write_json(path, {"environment": environment_facts(None, arguments.at_once), **facts})
+        minutes = (time.monotonic() - start) / 60
+        told = found.get(FAILED, f"{len(found)} parameters")
+        print(f"{minutes:6.1f} min  camera {number}: {told}", file=sys.stderr)
+        if minutes > arguments.minutes:
+            break
     for name, told in summary(done).items():
         error = told["median_error"]
         print(

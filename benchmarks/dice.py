@@ -105,8 +105,7 @@ def main(arguments: Arguments) -> None:
         for name, reason in empty.items():
             print(f"no arm with '{name}' is run: {reason}", flush=True)
         plan = replace(plan, arms=tuple(a for a in plan.arms if empty.keys().isdisjoint(a.data)))
-    notes = ladder_notes(captures, arms=len(PLAN.arms))
-    print("\n".join(notes), flush=True)
+    print("\n".join(ladder_notes(captures, arms=len(plan.arms))), flush=True)
     left = arguments.minutes - (time.monotonic() - start) / 60
     for done in run_pieces(
         plan, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
@@ -116,7 +115,7 @@ def main(arguments: Arguments) -> None:
     facts = {
         "environment": environment_facts(None, arguments.at_once),
         "planned": [arm.name for arm in PLAN.arms],
-        "notes": list(notes),
+        "notes": list(ladder_notes(captures, arms=len(scores["arms"]))),
         **scores,
     }
     write_json(RESULTS / "dice.json", facts)

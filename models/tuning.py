@@ -12,6 +12,7 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.measure.detection import Detection, evaluate
 from sim2cam.models.prediction import AnyDetector, load_detector, predict_dataset, save_detector
+from sim2cam.models.seen import widened
 from sim2cam.seeds import stream
 
 MAGNIFICATIONS = (1.0, 1.25, 1.5)
@@ -36,8 +37,9 @@ def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
         InputError: the images have no labels, or none of an object.
     """
     trained = detector.card.trained_magnification
-    candidates = [_with_margin(detector, trained * more, dev) for more in MAGNIFICATIONS]
-    return max(candidates, key=lambda candidate: ap50_on(candidate, dev))
+    tried = [_tried(detector, trained * more, dev) for more in MAGNIFICATIONS]
+    best, _ = max(tried, key=lambda one: one[1])
+    return best
 
 
 def tune_weights(path: Path, dev: Dataset, *, device: str = "cpu") -> AnyDetector:
@@ -79,15 +81,28 @@ def measured_margin(found: Mapping[str, Sequence[Detection]], dataset: Dataset) 
     return round(float(np.median(shares)), 3) if len(shares) >= 2 * MIN_PAIRS else 0.0
 
 
-def _with_margin(detector: AnyDetector, magnification: float, dev: Dataset) -> AnyDetector:
-    """Returns the detector that magnifies so much, with the margin of what it then finds."""
-    found = predict_dataset(_with(detector, magnification, 0.0), dev)
-    return _with(detector, magnification, measured_margin(found, dev))
+def _tried(detector: AnyDetector, magnification: float, dev: Dataset) -> tuple[AnyDetector, float]:
+    """Returns the detector that magnifies so much, with the margin of what it then finds, and its AP50.
+
+    The images are looked at once: the boxes found without a margin are widened by it.
+    """
+    card = replace(detector.card, magnification=magnification, box_margin=0.0)
+    found = predict_dataset(replace(detector, card=card), dev)
+    margin = measured_margin(found, dev)
+    wide = {
+        sample.name: _widened(found[sample.name], margin, (sample.width, sample.height))
+        for sample in dev.samples
+    }
+    return replace(detector, card=replace(card, box_margin=margin)), _ap50(wide, dev)
 
 
-def _with(detector: AnyDetector, magnification: float, margin: float) -> AnyDetector:
-    card = replace(detector.card, magnification=magnification, box_margin=margin)
-    return replace(detector, card=card)
+def _widened(
+    found: Sequence[Detection], margin: float, size: tuple[int, int]
+) -> tuple[Detection, ...]:
+    """Returns detections in an image of a width and height whose boxes reach further by a share of their sides."""
+    boxes = widened(np.array([d.box_xyxy for d in found]).reshape(-1, 4), margin)
+    inside = boxes.clip(0, (*size, *size)).tolist()
+    return tuple(replace(d, box_xyxy=tuple(box)) for d, box in zip(found, inside, strict=True))
 
 
 def ap50_on(detector: AnyDetector, dev: Dataset) -> float:
@@ -96,5 +111,8 @@ def ap50_on(detector: AnyDetector, dev: Dataset) -> float:
     Raises:
         InputError: the images have no labels, or none of an object.
     """
-    found = predict_dataset(detector, dev)
+    return _ap50(predict_dataset(detector, dev), dev)
+
+
+def _ap50(found: Mapping[str, Sequence[Detection]], dev: Dataset) -> float:
     return evaluate(dev, found, rng=stream(0, "tuning"), draws=1).ap50.value

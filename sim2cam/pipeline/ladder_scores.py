@@ -58,6 +58,7 @@ class ArmRuns:
             (1 + draws,).
         rejected: pictures that the certificate kept out, by the name of the translated data set; empty
             where that was not told.
+        digests: of the data sets that were made for it, by their names.
     """
 
     arm: Arm
@@ -65,6 +66,7 @@ class ArmRuns:
     each: tuple[Mapping[str, float], ...]
     means: Mapping[str, NDArray[np.float64]]
     rejected: Mapping[str, int]
+    digests: Mapping[str, str]
 
 
 def score_ladder(
@@ -100,6 +102,7 @@ def score_ladder(
         "arms": [_arm_scores(one) for one in runs.values()],
         "comparisons": _comparisons(runs, baseline),
         "equivalents": _equivalents(list(runs.values()), photos),
+        "warnings": _data_warnings(list(runs.values())),
     }
 
 
@@ -209,7 +212,24 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
         tuple({m: getattr(score, m).value for m in METRICS} for score in scores),
         {m: mean_of_seeds(resampled[m], stream(0, f"ladder/{arm.name}")) for m in METRICS},
         found[-1].get("rejected", {}),
+        {one["name"]: one["digest"] for one in found[0]["data"] if one["name"] in arm.learned},
     )
+
+
+def _data_warnings(runs: Sequence[ArmRuns]) -> list[str]:
+    """Returns which arms were trained on different data sets of one name, so that what sets them apart is
+    not their rung alone.
+    """
+    warnings, first = [], dict[str, ArmRuns]()
+    for one in runs:
+        for name, digest in one.digests.items():
+            other = first.setdefault(name, one)
+            if other.digests[name] != digest:
+                warnings.append(
+                    f"The arms '{other.arm.name}' and '{one.arm.name}' were trained on different data sets "
+                    f"'{name}'. Remove the predictions of one and run it again."
+                )
+    return warnings
 
 
 def _arm_scores(runs: ArmRuns) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def read_ladder(path: Path) -> Ladder:
 
     ``arms`` are as ``benchmarks/readme_tables.py`` says; ``comparisons``, which may be absent, hold
     ``first second metric value ci95 p_holm detectable``; so may ``planned``, names of all arms, of which
-    those without results come out as not run, and ``not_run``, ``equivalents`` and ``notes``.
+    those without results come out as not run, and ``not_run``, ``equivalents``, ``notes`` and ``warnings``.
 
     Args:
         path: the JSON file.
@@ -129,7 +129,7 @@ def read_ladder(path: Path) -> Ladder:
             for p in sorted(content.equivalents.curve, key=lambda p: p.photos)
         },
         worth={one.arm: one.words for one in content.equivalents.worth},
-        notes=tuple(content.notes),
+        notes=(*content.notes, *content.warnings),
     )
 
 
@@ -209,6 +209,7 @@ class _Content(BaseModel):
     comparisons: list[_Comparison] = []
     equivalents: _Equivalents = _Equivalents()
     notes: list[str] = []
+    warnings: list[str] = []
 
 
 def _arm(arm: _Arm) -> Arm:

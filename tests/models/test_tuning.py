@@ -62,9 +62,8 @@ def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
     swapped = dict(zip(CATEGORIES, reversed(CATEGORIES), strict=True))
 
     def predict(detector, images):
-        card = detector.card
-        if card.magnification == 1.25:  # it draws smaller boxes at that alone
-            return inset(images, 0.1 - card.box_margin * 0.8)  # 1 + 2 m of a box of 80 %
+        if detector.card.magnification == 1.25:  # its boxes are too small to count as they are
+            return inset(images, 0.2)
         found = inset(images, 0.0)
         return {
             name: tuple(replace(d, category=swapped[d.category]) for d in detections)
@@ -74,7 +73,7 @@ def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
     monkeypatch.setattr(tuning, "predict_dataset", predict)
     card = tuned(UNTUNED, dataset).card
     assert card.magnification == 1.25
-    assert card.box_margin == pytest.approx(0.125, abs=1e-3)
+    assert card.box_margin == pytest.approx(1 / 3, abs=1e-3)
 
 
 def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, monkeypatch):
@@ -87,7 +86,7 @@ def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, mon
     monkeypatch.setattr(tuning, "predict_dataset", predict)
     halved = replace(UNTUNED.card, config={"scale_range": (0.4, 0.625)}, magnification=0.7)
     assert tuned(replace(UNTUNED, card=halved), make_dataset()).card.magnification == 0.5
-    assert tried == 2 * [0.5, 0.625, 0.75]
+    assert tried == [0.5, 0.625, 0.75]
     around = replace(UNTUNED.card, config={"scale_range": (0.5, 1.2)})
     assert around.trained_magnification == 1.0
 

@@ -293,7 +293,8 @@ def write_predictions(results, arm, seed, dataset, every):
             if number % every:
                 found[sample.name].append([label.category, *label.box_xyxy, 0.9])
     config = json.loads(json.dumps(PLAN.config.to_json()))
-    facts = {"arm": arm.name, "seed": seed, "config": config, "data": [seed], "found": found}
+    data = [{"name": name, "digest": str(seed)} for name in arm.data]
+    facts = {"arm": arm.name, "seed": seed, "config": config, "data": data, "found": found}
     path = result_file(results, arm, seed)
     write_json(path, facts)
     return path
@@ -338,6 +339,21 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
     assert found["value"] > 0.1
     assert found["ci95"][0] <= 0.01
     assert found["p_holm"] > 0.05
+
+
+def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
+    plain, mixed = Arm("randomized", ("randomized",)), Arm("mixed", ("randomized", "fixed"))
+    plan = replace(PLAN, arms=(plain, mixed), seeds=(0,))
+    for arm in plan.arms:
+        write_predictions(tmp_path, arm, 0, captures.test, 3)
+    assert not score_ladder(plan, captures, tmp_path, baseline="randomized")["warnings"]
+    path = result_file(tmp_path, mixed, 0)
+    data = [{"name": "randomized", "digest": "other"}, {"name": "fixed", "digest": "0"}]
+    write_json(path, unpacked(path) | {"data": data})
+    assert score_ladder(plan, captures, tmp_path, baseline="randomized")["warnings"] == [
+        "The arms 'randomized' and 'mixed' were trained on different data sets 'randomized'. Remove the "
+        "predictions of one and run it again."
+    ]
 
 
 def test_a_folder_of_something_else_is_refused(captures, tmp_path):

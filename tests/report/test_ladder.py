@@ -85,6 +85,7 @@ def test_what_the_command_adds(tmp_path, read_page):
         "planned": ["plain", "real only", "randomized"],
         "not_run": [{"name": "real only", "reason": "no labelled photos"}],
         "notes": ["20 of 50 test images look nearly like one that was learned from"],
+        "warnings": ["two arms saw different data"],
         "equivalents": EQUIVALENTS,
         "comparisons": [same],
     }  # fmt: skip
@@ -99,6 +100,7 @@ def test_what_the_command_adds(tmp_path, read_page):
     assert sum("stroke-dasharray" in path for path in page.all("path")) == 1
     assert re.search(r"real only\s+no labelled photos\s+not run", text)
     assert "20 of 50 test images look nearly like" in text
+    assert "two arms saw different data" in text
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", text)
     assert re.search(r"more − randomized\s+AP50\s+unknown .* the same on every resample", text)
 
@@ -127,6 +129,7 @@ def test_everything_is_escaped(tmp_path, read_page):
         "not_run": [{"name": bad, "reason": bad}],
         "planned": [bad, bad * 2],
         "notes": [bad],
+        "warnings": [bad],
         "equivalents": EQUIVALENTS | {"worth": [{"arm": bad, "words": bad}]},
     }
     page = write_ladder_page(
