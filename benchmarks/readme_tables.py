@@ -251,6 +251,28 @@ def predict_table(results: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
+def train_table(results: dict[str, Any] | None) -> str:
+    """Returns what a training step of each size of detector costs as a Markdown table.
+
+    Args:
+        results: the content of ``train.json``, None when it is not there.
+    """
+    lines = [
+        "| detector | on | ms a step | crops a second | cores busy | waiting for data | CPU-ms to make a batch |",
+        f"|{'---|' * 7}",
+    ]
+    if not results:
+        return _not_run(lines)
+    for case in results["cases"]:
+        cores = "1 core" if case["cores"] == 1 else f"{case['cores']} cores"
+        place = cores if case["device"] == "cpu" else f"GPU, {cores}"
+        lines.append(
+            f"| `{case['size']}` | {place} | {_spread(case['step_ms'])} | {case['crops_per_s']:.1f} "
+            f"| {case['cores_busy']:.2f} | {100 * case['waiting_share']:.2f} % | {_spread(case['making_cpu_ms'])} |"
+        )
+    return "\n".join(lines)
+
+
 def worlds_table(results: dict[str, Any] | None) -> str:
     """Returns what the shipped recipes make as a Markdown table.
 
@@ -721,6 +743,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "novelty": ("novelty.json", novelty_table),
         "translations": ("translations.json", translations_table),
         "predict": ("predict.json", predict_table),
+        "train": ("train.json", train_table),
         "worlds": ("worlds.json", worlds_table),
         "rest": ("rest.json", rest_table),
         "calibrate": ("calibrate.json", calibrate_table),

@@ -67,7 +67,7 @@ def test_without_results_nothing_was_run(tmp_path):
     assert made("README.md", tmp_path).count("not run") == 42 + 6 + 6
     assert (
         made("docs/results.md", tmp_path).count("not run")
-        == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 5 + 1 + 1 + 2
+        == 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 5 + 1 + 1 + 1 + 2
     )
 
 
@@ -218,6 +218,20 @@ def test_translators_have_their_costs(tmp_path):
         assert row in lines
     assert "Pictures a second on a GPU:" in lines
     assert "- CUT, 6 blocks, 128 px: fp32, eager 12.3, bf16, compiled 45.7" in lines
+
+
+def test_trainings_say_how_busy_they_keep_the_cores(tmp_path):
+    ms = {"value": 1731.2, "p10": 1342.4, "p90": 1859.1, "mean": 1643.2, "n": 8}
+    case = {
+        "size": "nano", "device": "cpu", "cores": 1, "step_ms": ms, "crops_per_s": 9.74,
+        "cores_busy": 1.098, "waiting_share": 0.00012, "making_cpu_ms": ms,
+    }  # fmt: skip
+    cases = [case, case | {"device": "cuda", "cores": 16}]
+    (tmp_path / "train.json").write_text(json.dumps({"cases": cases}))
+    lines = made("docs/results.md", tmp_path).splitlines()
+    cost = "1,731 (1,342–1,859)"
+    for place in ("1 core", "GPU, 16 cores"):
+        assert f"| `nano` | {place} | {cost} | 9.7 | 1.10 | 0.01 % | {cost} |" in lines
 
 
 def test_detectors_have_their_costs_where_they_were_run(tmp_path):
