@@ -47,7 +47,7 @@ def write_found(plan, site, arm, seed, *, sure):
         "arm": arm.name,
         "seed": seed,
         "config": plan.config.to_json(),
-        "data": [site.root.name],
+        "data": [{"name": site.root.name, "digest": ""}],
     }
     write_json(result_file(site.predictions, arm, seed), facts | {"found": found})
 
