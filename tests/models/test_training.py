@@ -55,7 +55,7 @@ def kill_at(step):
 def test_learns_to_find_and_to_tell_apart(make_dataset, tmp_path):
     data = make_dataset(n=12)
     config = TrainConfig(
-        steps=120, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20
+        steps=300, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20
     )
     detector = train_detector(((data, 1.0),), config, tmp_path / "run")
     lines = read_metrics(tmp_path / "run")
@@ -70,7 +70,7 @@ def test_learns_to_find_and_to_tell_apart(make_dataset, tmp_path):
 def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
     data = make_dataset(n=12)
     config = TrainConfig(
-        steps=60, batch=2, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=10,
+        steps=120, batch=2, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=10,
         reader=True, min_read=0.8, bfloat16=True,
     )  # fmt: skip
     with pytest.raises(KilledError):
@@ -187,7 +187,7 @@ def test_boxes_of_whole_objects_are_learned_where_asked(make_dataset, tmp_path):
         return (*box[:3], 2 * box[3] - box[1])
 
     config = TrainConfig(
-        steps=120, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
+        steps=300, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
         quarter_turns=False, free_turns=False, flips=False, amodal=True,
     )  # fmt: skip
     detector = train_detector(((hidden(make_dataset(n=12)), 1.0),), config, tmp_path / "run")
