@@ -157,6 +157,11 @@ class DetectorCard:
         return trained_magnification(self.config.get("scale_range", (1.0, 1.0)))
 
     @property
+    def is_amodal(self) -> bool:
+        """Whether its boxes are of whole objects, with what is hidden of them."""
+        return bool(self.config.get("amodal", TrainConfig.amodal))
+
+    @property
     def views(self) -> tuple[View, ...]:
         """How each object is looked at that is read."""
         flips = bool(self.config.get("flips", TrainConfig.flips))

@@ -59,7 +59,8 @@ class NamedDetector:
         ]
         found.sort(key=lambda one: one.score, reverse=True)
         boxes = np.array([one.box for one in found]).reshape(-1, 4)
-        kept = without_duplicates(boxes, [one.scale for one in found])
+        kinds = [one.category for one in found] if card.is_amodal else None
+        kept = without_duplicates(boxes, [one.scale for one in found], kinds)
         boxes = widened(boxes[kept], card.box_margin).clip(0, (*size[::-1], *size[::-1]))
         found = [found[i] for i in kept]
         masks = [

@@ -199,7 +199,8 @@ def _look(
     found = [(glance, i) for glance in glances for i in range(len(glance.boxes))]
     found.sort(key=lambda one: one[0].scores[one[1]], reverse=True)
     boxes = np.array([glance.boxes[i] for glance, i in found]).reshape(-1, 4)
-    kept = without_duplicates(boxes, [glance.scale for glance, _ in found])
+    kinds = [int(glance.said.categories[i]) for glance, i in found] if card.is_amodal else None
+    kept = without_duplicates(boxes, [glance.scale for glance, _ in found], kinds)
     found, boxes = [found[i] for i in kept], boxes[kept]
     masks = _masks(found, boxes, size) if card.masks else {}
     first = glances[0]

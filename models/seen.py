@@ -87,7 +87,9 @@ def widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float6
     return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
 
 
-def without_duplicates(boxes_xyxy: Floats, scales: Sequence[float]) -> list[int]:
+def without_duplicates(
+    boxes_xyxy: Floats, scales: Sequence[float], categories: Sequence[int] | None = None
+) -> list[int]:
     """Returns which boxes, sorted by falling score, are not mostly a surer one's.
 
     Nor does one lie mostly inside, or mostly around, a surer one that was found at another magnification:
@@ -96,10 +98,15 @@ def without_duplicates(boxes_xyxy: Floats, scales: Sequence[float]) -> list[int]
     Args:
         boxes_xyxy: (n, 4).
         scales: at which they were found (n,).
+        categories: class indices (n,) where boxes are of whole objects: what hides an object lies inside its
+            box then, so that only one of the same category goes for being inside or around. None where boxes
+            are of what is seen.
     """
     is_duplicate = pairwise_iou(boxes_xyxy, boxes_xyxy) > DUPLICATE_IOU
     inside = pairwise_coverage(boxes_xyxy, boxes_xyxy) > CONTAINED
     apart = np.not_equal.outer(scales, scales)
+    if categories is not None:
+        apart &= np.equal.outer(categories, categories)
     is_duplicate |= apart & (inside | inside.T)
     kept: list[int] = []
     for index in range(len(boxes_xyxy)):

@@ -30,7 +30,7 @@ class SizeFit:
         smaller, larger: shares of them below and above ``trained_px``. Larger ones are looked at again at
             smaller magnifications (``pyramid``), so there is no harm in them.
         trained_px: longer sides of boxes at the network's scale, from the 5 % smallest to the 5 %
-            largest trained on.
+            largest that were seen whole.
     """
 
     objects: int
@@ -64,7 +64,8 @@ class SizeFit:
 def trained_sizes(parts: Parts, config: TrainConfig) -> tuple[float, float] | None:
     """Returns the range of longer sides of boxes in crops, pixels, that ``SHARES`` of them lie below.
 
-    None without objects.
+    Each counts by the share of places along its longer side in which a crop that shows its middle shows all of
+    it: of what is nearly always cut, a detector learns the sizes of pieces. None where no object fits.
 
     Args:
         parts: labelled data sets with their weights.
@@ -87,7 +88,10 @@ def trained_sizes(parts: Parts, config: TrainConfig) -> tuple[float, float] | No
     scales = np.geomspace(*config.scale_range, _SCALES)
     drawn = np.outer(sides, scales).ravel()
     order = np.argsort(drawn, kind="stable")
-    below = np.cumsum(np.repeat(weights, _SCALES)[order])
+    whole = (1 - drawn / config.crop_px).clip(0)
+    below = np.cumsum((np.repeat(weights, _SCALES) * whole)[order])
+    if not below[-1]:
+        return None
     low, high = (drawn[order[np.searchsorted(below, s * below[-1])]] for s in SHARES)
     return round(float(low), 1), round(float(high), 1)
 

@@ -173,6 +173,17 @@ def test_small_objects_before_large_ones_stay_where_one_level_sees_both():
     assert len(found) == 2
 
 
+@pytest.mark.parametrize(
+    ("amodal", "other", "count"), [(True, True, 2), (True, False, 1), (False, True, 1)]
+)
+def test_what_hides_a_whole_object_lies_inside_its_box(amodal, other, count):
+    inside = (110, 110, 150, 150)
+    made = detector({320: [(*inside, 4.0)], 160: [(*LARGE, 3.0)]}, points=False)
+    made.network.said[160].classes[:, int(other)] = 40.0
+    made = replace(made, card=replace(made.card, config={"amodal": amodal}))
+    assert len(predict(made, RGB)) == count
+
+
 def test_a_given_magnification_is_the_only_one():
     made = detector({160: [(*LARGE, 4.0), (*SMALL, 6.0)]}, points=False)
     assert len(predict(made, RGB, scale=0.5)) == 2

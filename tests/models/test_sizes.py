@@ -9,7 +9,7 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.sizes import SizeFit, longer_side, size_fit, trained_sizes
 
-CONFIG = TrainConfig(scale_range=(0.5, 2.0))
+CONFIG = TrainConfig(scale_range=(0.5, 2.0), crop_px=256)
 
 
 def boxed(dataset, *sides, **changes):
@@ -22,20 +22,29 @@ def boxed(dataset, *sides, **changes):
     return Dataset(dataset.root, dataset.categories, (replace(sample, objects=objects),))
 
 
-def test_the_range_is_that_of_sides_in_random_crops(make_dataset):
-    dataset = make_dataset(n=40)
+def test_the_range_is_that_of_objects_seen_whole_in_random_crops(make_dataset):
+    dataset = boxed(make_dataset(), 10, 20, 40, 60, 120)
     rng = np.random.default_rng(0)
     sides = [longer_side(o.box_xyxy) for s in dataset.samples for o in s.objects]
     drawn = rng.choice(sides, 100_000) * np.exp(rng.uniform(np.log(0.5), np.log(2), 100_000))
-    expected = np.quantile(drawn, [0.05, 0.95])
+    middles = rng.uniform(0, CONFIG.crop_px, 100_000)
+    is_whole = (middles >= drawn / 2) & (middles <= CONFIG.crop_px - drawn / 2)
+    expected = np.quantile(drawn[is_whole], [0.05, 0.95])
+    assert expected[1] < np.quantile(drawn, 0.95) * 0.9
     assert trained_sizes(((dataset, 1.0),), CONFIG) == pytest.approx(expected, rel=0.05)
 
 
 def test_parts_count_by_their_weight(make_dataset):
     small, large = boxed(make_dataset("a"), 10), boxed(make_dataset("b"), 1000)
-    fixed = replace(CONFIG, scale_range=(1.0, 1.0))
+    fixed = replace(CONFIG, scale_range=(1.0, 1.0), crop_px=10_016)  # nearly all are whole
     assert trained_sizes(((small, 0.97), (large, 0.03)), fixed) == (10, 10)
     assert trained_sizes(((small, 0.9), (large, 0.1)), fixed) == (10, 1000)
+
+
+def test_what_no_crop_shows_whole_does_not_count(make_dataset):
+    fixed = replace(CONFIG, scale_range=(1.0, 1.0))
+    assert trained_sizes(((boxed(make_dataset("a"), 20, 300), 1.0),), fixed) == (20, 20)
+    assert trained_sizes(((boxed(make_dataset("b"), 300), 1.0),), fixed) is None
 
 
 def test_what_is_not_learned_does_not_count(make_dataset):

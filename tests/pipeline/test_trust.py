@@ -204,7 +204,7 @@ def test_predict_marks_what_is_unlike_and_abstains(weights, noise, tmp_path, cap
     assert main(["predict", str(strict), *flags, "--abstain"]) == 0
     left_out = json.loads(capsys.readouterr().out)
     assert left_out == marked | {"detections": [], "abstained": True}
-    lax = with_card(weights, tmp_path, novelty=limit(weights) | {"distance": 1e3})
+    lax = with_card(weights, tmp_path, novelty=limit(weights) | {"distance": 1e3, "doubt": 1e3})
     assert main(["predict", str(lax), *flags, "--abstain"]) == 0
     line = json.loads(capsys.readouterr().out)
     assert (line["unlike"], line["abstained"]) == (False, False)
