@@ -71,6 +71,9 @@ CHOICE = "best-transfer.json"  # which one that is, and why
 TUNING_SHARE = 0.25
 """Of the steps of an arm that is fine-tuned: those that fine-tune it."""
 
+MOST_FOUND = 100
+"""Detections of a picture that predictions hold, the surest: as many as COCO counts."""
+
 CALIBRATING = 100
 """Renders that tell how sure an arm is, where there are no development photos."""
 
@@ -241,7 +244,7 @@ def run_piece(piece: Piece) -> Path:
         "magnification": detector.card.magnification,
         "box_margin": detector.card.box_margin,
         DIGESTS: file_digests(piece.captures.test),
-        "found": {image: [_short(d) for d in detections] for image, detections in found.items()},
+        "found": {image: [_short(d) for d in each[:MOST_FOUND]] for image, each in found.items()},
     }
     write_json(piece.result, facts, in_lines=False)
     return piece.result

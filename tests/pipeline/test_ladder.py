@@ -16,6 +16,7 @@ from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import ObjectLabel
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError
+from sim2cam.measure.detection import Detection
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.labelling import labelled
 from sim2cam.models.prediction import load_detector
@@ -125,6 +126,22 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"is damaged \(.*\)\. Remove it to run it again\."):
             score_ladder(PLAN, captures, results, baseline="randomized")
+
+
+def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, monkeypatch):
+    sure = Detection("1", (1.0, 2.0, 3.0, 4.0), 0.9)
+    faint = [replace(sure, score=0.5 / n) for n in range(1, 200)]
+    monkeypatch.setattr(
+        ladder,
+        "predict_dataset",
+        lambda _, test: {s.name: (sure, *faint) for s in test.samples},
+    )
+    plan = replace(PLAN, arms=PLAN.arms[:1], seeds=(0,))
+    (path,) = run_pieces(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
+    found = unpacked(path)["found"]
+    assert len(found) == 24
+    for kept in found.values():  # as many as COCO counts
+        assert [row[-1] for row in kept] == [0.9, *(round(0.5 / n, 4) for n in range(1, 100))]
 
 
 def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arms, monkeypatch):
