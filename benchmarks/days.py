@@ -1,13 +1,13 @@
 """What fitting a camera and moving looks are worth on photos of another day: equal trainings, both ways.
 
-    python benchmarks/days.py [--work DIR] [--at-once N] [--minutes M]
+    python benchmarks/days.py [--work DIR] [--at-once N] [--minutes M] [--arms NAME ...]
 
 The real dice were photographed on two days. The camera is told and looks are learned from the style photos
 of one day, without their labels, and its development photos tune what was trained, which is scored on all
 other photos of the other day: 210, both ways together. Data and trainings go to ``--work`` and are
 resumed; predictions, one file for each way, arm and seed, go to ``benchmarks/results/days/``, and the scores
-to ``benchmarks/results/days.json``. With ``--minutes`` no data set or training is started after that time;
-with ``--minutes 0`` nothing is made, and what there is is scored.
+to ``benchmarks/results/days.json``. With ``--minutes`` no data set or training is started after that time,
+with ``--arms`` none of another arm; with ``--minutes 0`` nothing is made, and what there is is scored.
 """
 
 from __future__ import annotations
@@ -49,17 +49,21 @@ class Arguments:
     """Pictures and trainings side by side, one thread each."""
     minutes: float = 1e9
     """Start nothing after so many minutes."""
+    arms: tuple[str, ...] = tuple(arm.name for arm in BY_DAY.arms)
+    """What is trained, by names in the table."""
 
 
 def main(arguments: Arguments) -> None:
     """Makes what is missing, seed by seed, and writes the scores of what there is both ways."""
+    if unknown := set(arguments.arms).difference(arm.name for arm in BY_DAY.arms):
+        raise SystemExit(f"--arms: there is no {', '.join(sorted(unknown))}")
     start = time.monotonic()
     sites = [site_of(day, splits(), arguments.work) for day in DAYS]
     for seed in BY_DAY.seeds:
         for arm in BY_DAY.arms:
             for site in sites:
                 left = arguments.minutes - (time.monotonic() - start) / 60
-                if left > 0:
+                if arm.name in arguments.arms and left > 0:
                     one = replace(BY_DAY, seeds=(seed,))
                     run_arm(one, arm, site, at_once=arguments.at_once, minutes=left)
     scores = scored(BY_DAY, sites)
