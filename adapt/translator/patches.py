@@ -31,8 +31,10 @@ MOST_PLACES = 256
 """Pixels of a layer that are looked for again, as CUT has it."""
 
 _CANDIDATES = 4  # places compared before a patch is cut, and patches before one is taken
+_IMAGES = 16  # compared before one is cut from
 _CELLS = 4  # a side, in which a patch's layout is told
 _GRAIN_LEVELS = 2.0  # contrast of a cell that shows nothing
+_DARKEST = 0.02  # brightness of an image that shows nothing
 
 
 @dataclass(frozen=True)
@@ -170,28 +172,36 @@ class PatchSource:
         self._buffers = buffers
         kept = max(1, cache_bytes // image_bytes(dataset.samples[0], buffers))
         self._decode = lru_cache(maxsize=kept)(self._decode_anew)
+        self._character = lru_cache(maxsize=None)(self._character_anew)
 
     def draw(self, rng: np.random.Generator, side: int) -> Decoded:
         """Returns a square patch and the thumbnail of its image."""
         return self.cut(self.place(rng, side), side)
 
     def draw_like(self, other: Decoded, rng: np.random.Generator) -> Decoded:
-        """Returns, of some patches, the one that is laid out most like one of another source.
+        """Returns a patch like one of another source: of some images the most alike by colour and contrast, and
+        of some patches of it the one that is laid out most alike.
 
-        The discriminator then cannot tell them by where they show things, so it learns how they show them
-        (as Richter et al., 2021, "Enhancing Photorealism Enhancement", match crops, section 3.4).
+        The discriminator then cannot tell them by what they show, so it learns how they show it (as Richter et
+        al., 2021, "Enhancing Photorealism Enhancement", match crops, section 3.4).
         """
-        drawn = [self.draw(rng, other.rgb.shape[0]) for _ in range(_CANDIDATES)]
-        wanted = layout_of(other.rgb)
-        return min(drawn, key=lambda one: float(np.square(layout_of(one.rgb) - wanted).sum()))
+        images = rng.integers(len(self._samples), size=_IMAGES)
+        character = character_of(other.thumbnail)
+        index = int(min(images, key=lambda i: _apart(self._character(int(i)), character)))
+        side, layout = other.rgb.shape[0], layout_of(other.rgb)
+        drawn = [self.cut(self._place_in(index, rng, side), side) for _ in range(_CANDIDATES)]
+        return min(drawn, key=lambda one: _apart(layout_of(one.rgb), layout))
 
     def place(self, rng: np.random.Generator, side: int) -> Place:
-        """Returns where a square patch is cut.
+        """Returns where a square patch is cut."""
+        return self._place_in(int(rng.integers(len(self._samples))), rng, side)
+
+    def _place_in(self, index: int, rng: np.random.Generator, side: int) -> Place:
+        """Returns where a square patch of an image is cut.
 
         Places with more contrast are likelier, for renders and captures by the same rule, so that
         the discriminator cannot tell them by how much empty ground they show.
         """
-        index = int(rng.integers(len(self._samples)))
         image = self._decode(index)
         height, width = image.rgb.shape[:2]
         tops = rng.integers(0, max(height - side, 0) + 1, _CANDIDATES)
@@ -211,6 +221,9 @@ class PatchSource:
         buffers = buffer_channels(frame, self._buffers).astype(np.float16)
         return Decoded(frame.rgb, buffers, thumbnail_of(frame.rgb))
 
+    def _character_anew(self, index: int) -> NDArray[np.float32]:
+        return character_of(thumbnail_of(read_rgb(self._samples[index].rgb)))
+
 
 def image_bytes(sample: Sample, buffers: tuple[str, ...]) -> int:
     """Returns how much memory a decoded image takes with these buffers."""
@@ -228,10 +241,10 @@ def draw_batch(
     """Returns the batch of a step; it depends on nothing that happened before."""
     rng = stream(config.seed, "translator/batch", scene_index=step)
     side = config.patch_px
-    renders = [sim.draw(rng, side) for _ in range(config.batch)]
+    captures = [real.draw(rng, side) for _ in range(config.batch)]
     return Batch(
-        _patches(renders, rng, channels),
-        _patches([real.draw_like(render, rng) for render in renders], rng, channels),
+        _patches([sim.draw_like(capture, rng) for capture in captures], rng, channels),
+        _patches(captures, rng, channels),
         draw_augmentation(rng, config.batch, side),
     )
 
@@ -273,6 +286,19 @@ def layout_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     cells = rgb[: _CELLS * cell, : _CELLS * cell, 1].reshape(_CELLS, cell, _CELLS, cell)
     contrast = np.log(cells.std(axis=(1, 3), dtype=np.float32) + _GRAIN_LEVELS).ravel()
     return np.asarray(contrast - contrast.mean())
+
+
+def character_of(thumbnail: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns how colourful and how rich in contrast the image of a thumbnail (3, s, s) is (2,), over its
+    brightness, so that exposure hardly matters.
+    """
+    most = thumbnail.max(axis=0)
+    colour, contrast = (most - thumbnail.min(axis=0)).mean(), most.std()
+    return np.array([colour, contrast], np.float32) / np.float32(most.mean() + _DARKEST)
+
+
+def _apart(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
+    return float(np.square(first - second).sum())
 
 
 def thumbnail_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -43,6 +43,7 @@ class Players:
         discriminator_optimiser: of the discriminator alone.
         projector: by which places are found again; None where that is not learned.
         look: what a detector says of pictures (n, 3, h, w), 0 to 1; None without one.
+        bfloat16: whether both compute in it on CPUs too that multiply it themselves.
     """
 
     generator: Generator
@@ -51,6 +52,7 @@ class Players:
     discriminator_optimiser: torch.optim.Adam
     projector: PatchProjector | None = None
     look: Callable[[Tensor], Said] | None = None
+    bfloat16: bool = False
 
 
 def build_players(
@@ -85,6 +87,7 @@ def build_players(
         torch.optim.Adam(discriminator.parameters(), config.learning_rate_discriminator, _BETAS),
         projector,
         look if config.perception_weight else None,
+        config.bfloat16,
     )
 
 
@@ -97,19 +100,19 @@ def _projector(config: TranslatorConfig, generator: Generator) -> PatchProjector
     return projector
 
 
-def translate(generator: Generator, patches: Patches) -> Translation:
+def translate(players: Players, patches: Patches) -> Translation:
     """Returns the translation of patches."""
-    with autocast(patches.rgb.device):
-        translation: Translation = generator(
+    with autocast(patches.rgb.device, on_cpu=players.bfloat16):
+        translation: Translation = players.generator(
             patches.rgb, patches.buffers, patches.noise, patches.thumbnail
         )
     return translation
 
 
-def judge(discriminator: ScaledDiscriminator, rgb: Tensor) -> tuple[Tensor, ...]:
+def judge(players: Players, rgb: Tensor) -> tuple[Tensor, ...]:
     """Returns the verdicts (n, 1, h, w) of pictures (n, 3, h, w) at each scale, in single precision."""
-    with autocast(rgb.device):
-        verdicts: tuple[Tensor, ...] = discriminator(rgb)
+    with autocast(rgb.device, on_cpu=players.bfloat16):
+        verdicts: tuple[Tensor, ...] = players.discriminator(rgb)
     return tuple(one.float() for one in verdicts)
 
 
@@ -124,11 +127,11 @@ def update(
     parts = batch.parts(config.parts)
     is_whole = len(parts) == 1
     with torch.set_grad_enabled(is_whole):
-        fakes = [translate(players.generator, part.sim) for part in parts]
+        fakes = [translate(players, part.sim) for part in parts]
     judged = update_discriminator(
         players, [fake.rgb.detach() for fake in fakes], parts, config, step
     )
-    made = fakes if is_whole else (translate(players.generator, part.sim) for part in parts)
+    made = fakes if is_whole else (translate(players, part.sim) for part in parts)
     return judged | update_generator(players, made, parts, config)
 
 
@@ -143,7 +146,7 @@ def update_discriminator(
     found = []
     players.discriminator_optimiser.zero_grad(set_to_none=True)
     for fake_rgb, part in zip(fakes_rgb, parts, strict=True):
-        loss, scalars = _discriminator_loss(players.discriminator, fake_rgb, part, config, step)
+        loss, scalars = _discriminator_loss(players, fake_rgb, part, config, step)
         (loss / len(parts)).backward()  # type: ignore[no-untyped-call]
         found.append(scalars)
     average_gradients(players.discriminator_optimiser)
@@ -152,7 +155,7 @@ def update_discriminator(
 
 
 def _discriminator_loss(
-    discriminator: ScaledDiscriminator,
+    players: Players,
     fake_rgb: Tensor,
     batch: Batch,
     config: TranslatorConfig,
@@ -160,7 +163,7 @@ def _discriminator_loss(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Returns the loss of the discriminator, and its scalars."""
     real = augment(batch.real.rgb, batch.augmentation)
-    verdicts = judge(discriminator, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
+    verdicts = judge(players, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
     on_real, on_fake = zip(*(one.chunk(2) for one in verdicts), strict=True)
     loss = discriminator_hinge(on_real, on_fake)
     right = [
@@ -172,7 +175,7 @@ def _discriminator_loss(
         "discriminator_accuracy": torch.stack(right).mean(),
     }
     if step % config.gradient_penalty_every == 0:
-        penalty = gradient_penalty(discriminator, real)
+        penalty = gradient_penalty(players.discriminator, real)
         weight = 0.5 * config.gradient_penalty * config.gradient_penalty_every
         loss = loss + weight * penalty
         scalars["gradient_penalty"] = penalty.detach()
@@ -220,9 +223,9 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
     what still differs, and those of what else there is in ``players`` and ``batch``.
     """
     players.discriminator.requires_grad_(False)
-    verdict = judge(players.discriminator, augment(fake.rgb, batch.augmentation))
+    verdict = judge(players, augment(fake.rgb, batch.augmentation))
     players.discriminator.requires_grad_(True)
-    kept = translate(players.generator, batch.real)
+    kept = translate(players, batch.real)
     losses = {
         "adversarial": generator_hinge(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
@@ -239,7 +242,7 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
         seen = [players.generator.features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
         losses["nce"] = nce_loss(players.projector, seen[0], seen[1], batch.places)
     if batch.film is not None:
-        made = [translate(players.generator, p).rgb for p in (batch.film.earlier, batch.film.later)]
+        made = [translate(players, p).rgb for p in (batch.film.earlier, batch.film.later)]
         losses["flow"] = flow_loss(batch.film, *made)
     return losses
 

@@ -10,6 +10,7 @@ from sim2cam.adapt.translator.patches import (
     Batch,
     PatchSource,
     Place,
+    character_of,
     draw_batch,
     draw_paired_batch,
     layout_of,
@@ -49,16 +50,16 @@ def test_batch_depends_on_seed_and_step_alone(sim, real, sources, tiny):
         assert not torch.equal(first.sim.noise, other.sim.noise)
 
 
-def test_captures_are_laid_out_as_the_renders_are(sources):
-    """Nearer than captures that were drawn by themselves; here they are pictures of the same kind."""
+def test_renders_are_laid_out_as_the_captures_are(sources):
+    """Nearer than renders that were drawn by themselves; here they are pictures of the same kind."""
     sim, real = sources[1], sources[1]
     near, far = [], []
     for step in range(60):
-        render = sim.draw(np.random.default_rng(step), 32)
-        wanted = layout_of(render.rgb)
-        chosen = real.draw_like(render, np.random.default_rng(1000 + step))
-        others = [real.draw(np.random.default_rng(2000 + step + 100 * i), 32) for i in range(4)]
-        assert chosen.rgb.shape == render.rgb.shape
+        capture = real.draw(np.random.default_rng(step), 32)
+        wanted = layout_of(capture.rgb)
+        chosen = sim.draw_like(capture, np.random.default_rng(1000 + step))
+        others = [sim.draw(np.random.default_rng(2000 + step + 100 * i), 32) for i in range(4)]
+        assert chosen.rgb.shape == capture.rgb.shape
         near.append(np.square(layout_of(chosen.rgb) - wanted).mean())
         far += [np.square(layout_of(one.rgb) - wanted).mean() for one in others]
     assert np.mean(near) < 0.8 * np.mean(far)
@@ -73,6 +74,39 @@ def test_a_layout_is_of_places_and_not_of_light():
     assert layout.mean() == pytest.approx(0, abs=1e-6)
     assert np.allclose(layout_of(patch // 2 + 40), layout, atol=0.8)
     assert layout_of(np.ascontiguousarray(patch[:, ::-1])).argmax() == 1
+
+
+def test_grey_captures_are_met_by_grey_renders(sources, tiny, tmp_path):
+    """Else what tells renders is that they are colourful, and a translator takes the colour out of all."""
+    rng = np.random.default_rng(0)
+    samples = []
+    for number in range(12):
+        grey = rng.integers(60, 200, (48, 48, 1), np.uint8).repeat(3, 2)
+        tint = (255, 40, 40) if number % 2 else (255, 255, 255)
+        rgb = (grey * np.array(tint) / 255).astype(np.uint8)
+        write_bytes(tmp_path / f"{number}.png", encode_png(rgb))
+        samples.append(Sample(f"{number}", tmp_path / f"{number}.png", 48, 48, None, "real"))
+    both = PatchSource(Dataset(tmp_path, (), tuple(samples)), buffers=(), cache_bytes=1 << 24)
+    grey = PatchSource(Dataset(tmp_path, (), tuple(samples[::2])), buffers=(), cache_bytes=1 << 24)
+    by_itself = np.array([chroma(both.draw(rng, 32).rgb) for _ in range(40)])
+    assert 0.2 < (by_itself > 50).mean() < 0.8
+    drawn = [draw_batch(both, grey, tiny, 0, step).sim.rgb for step in range(20)]
+    assert max(chroma(255 * patch.permute(1, 2, 0).numpy()) for b in drawn for patch in b) < 1
+
+
+def chroma(rgb):
+    return float(np.ptp(np.asarray(rgb, np.float64), axis=2).mean())
+
+
+def test_the_character_of_an_image_is_not_its_exposure():
+    rng = np.random.default_rng(0)
+    thumbnail = rng.uniform(0.2, 0.9, (3, THUMBNAIL_PX, THUMBNAIL_PX)).astype(np.float32)
+    colour, contrast = character_of(thumbnail)
+    assert character_of(thumbnail / 2) == pytest.approx((colour, contrast), rel=0.05)
+    grey = np.repeat(thumbnail.mean(axis=0, keepdims=True), 3, axis=0)
+    assert character_of(grey)[0] == 0 < colour
+    assert character_of((thumbnail + 0.55) / 2)[1] < contrast
+    assert np.isfinite(character_of(np.zeros_like(thumbnail))).all()
 
 
 def test_shapes_and_ranges(sources, tiny):

@@ -30,7 +30,7 @@ def weights_of(network: torch.nn.Module) -> list[torch.Tensor]:
 
 def test_each_player_learns_from_its_own_update_alone(batch, tiny):
     players = build_players(tiny, (), CPU)
-    fake = translate(players.generator, batch.sim)
+    fake = translate(players, batch.sim)
     generator, discriminator = weights_of(players.generator), weights_of(players.discriminator)
 
     update_discriminator(players, [fake.rgb.detach()], [batch], tiny, step=0)
@@ -84,7 +84,7 @@ def test_the_projector_learns_and_is_gone_on_with(batch, tiny):
 def test_losses_of_the_identity(batch, tiny):
     players = build_players(tiny, (), CPU)
     with torch.no_grad():
-        losses = generator_losses(players, translate(players.generator, batch.sim), batch)
+        losses = generator_losses(players, translate(players, batch.sim), batch)
     assert losses["identity"] == 0.0
     assert losses["range"] == 0.0
     assert losses["structure"] == pytest.approx(0.0, abs=1e-4)
@@ -139,15 +139,19 @@ def test_parts_of_a_batch_are_all_of_it(batch):
 
 
 def test_half_precision_leaves_the_identity_and_the_spectral_norm_alone(batch, tiny, monkeypatch):
-    """As on CUDA, here on the CPU."""
-    monkeypatch.setattr(
-        "sim2cam.adapt.translator.step.autocast", lambda d: torch.autocast(d.type, torch.bfloat16)
-    )
-    players = build_players(tiny, (), CPU)
-    fake = translate(players.generator, batch.sim)
+    """As on CUDA, here as on a CPU that multiplies bfloat16."""
+    monkeypatch.setattr("sim2cam.training.device._multiplies_bfloat16", lambda: True)
+    config = replace(tiny, bfloat16=True)
+    players = build_players(config, (), CPU)
+    fake = translate(players, batch.sim)
     assert torch.equal(fake.rgb, batch.sim.rgb)
-    update(players, batch, tiny, 0)
-    again = translate(players.generator, batch.sim)
+    update(players, batch, config, 0)
+    singly = build_players(tiny, (), CPU)
+    update(singly, batch, tiny, 0)
+    assert not torch.equal(
+        translate(singly, batch.sim).raw, translate(players, batch.sim).raw
+    )  # it was computed otherwise
+    again = translate(players, batch.sim)
     assert again.raw.dtype == torch.float32
     assert not torch.equal(again.raw, fake.raw)
     buffers = dict(players.discriminator.named_buffers())
