@@ -82,7 +82,8 @@ def main(arguments: Arguments) -> None:
             "failed": failed,
             "cameras": done,
         }
-        write_json(path, {"environment": environment_facts(None, arguments.at_once), **facts})
+        facts["environment"] = environment_facts(None, arguments.at_once)
+        write_json(path, facts, in_lines=False)
         minutes = (time.monotonic() - start) / 60
         told = found.get(FAILED, f"{len(found)} parameters")
         print(f"{minutes:6.1f} min  camera {number}: {told}", file=sys.stderr)

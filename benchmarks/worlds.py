@@ -3,8 +3,8 @@
     python benchmarks/worlds.py [--recipes NAME ...] [--samples N] [--work DIR] [--workers N]
 
 Samples that were made before are kept, so that a run that was stopped goes on. Writes ``worlds.json``,
-in which recipes that are not measured now stay as they were, and a contact sheet of each to
-``benchmarks/results``.
+in which recipes that are not measured now stay as they were, to ``benchmarks/results``, and a contact sheet of
+each to ``--work``; ``docs/gallery`` shows all recipes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Arguments:
     samples: int = 1000
     """Of each."""
     work: Path = Path("runs/worlds")
-    """Data sets."""
+    """Data sets and contact sheets."""
     workers: int = 2
     """Processes."""
 
@@ -53,7 +53,7 @@ def main(arguments: Arguments) -> None:
         raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
     facts = environment_facts(rasterizer().name, arguments.workers)
     for name in arguments.recipes:
-        sheet = RESULTS / "worlds" / f"{name}.jpg"
+        sheet = arguments.work / f"{name}.jpg"
         made = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
         found = measured() | {name: {**made, "environment": facts}}
         write_json(

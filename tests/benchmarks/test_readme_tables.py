@@ -97,7 +97,8 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         "poses": {"mean": poses, "objects": {"ape": poses, "cat": poses},
                   "instances": {"ape": 1187, "cat": 3}},
     }  # fmt: skip
-    facts = {"pictures": 2000, "weights_bytes": 1.26e6, "scores": scores,
+    facts = {"pictures": 2000, "backdrops": {"cards": 60, "bin": 20},
+             "weights_bytes": 1.26e6, "scores": scores,
              "training": {"steps": 5000, "architecture": "small"}}  # fmt: skip
     (tmp_path / "lmo.json").write_text(json.dumps(facts))
     text = made("docs/results.md", tmp_path)
@@ -108,7 +109,10 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         f"| cat | 3 | {cells} |",
     ):
         assert row in text
-    assert "2,000 renders, 5,000 steps of `small`, weights of 1.3 MB." in text
+    assert (
+        "2,000 renders, 80 others behind their objects, 5,000 steps of `small`, weights of 1.3 MB."
+        in text
+    )
     assert "| ours | LM-O, box found by itself | AP, box: 0.500 |" in text
 
 
