@@ -48,4 +48,4 @@ def _probe(config: TranslatorConfig, channels: int) -> Batch:
     draw = draw_augmentation(np.random.default_rng(0), config.batch, config.patch_px)
     places = draw_places(config, 0) if config.nce_weight else ()
     film = FilmPatches(patches, patches, planes(3)) if config.flow_weight else None
-    return Batch(patches, patches, draw, planes(1), places, film)
+    return Batch(patches, patches, draw, planes(1), places, film, patches)

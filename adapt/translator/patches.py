@@ -112,6 +112,8 @@ class Batch:
         places: of each of the generator's ``ENCODED`` layers, pixels (p,) that are looked for again; none
             where that is not learned.
         film: pictures of films; None where they are not to be changed alike.
+        others: as many renders again, unlike the captures too, of whose translations no more is asked than that
+            they show what was there; None where the renders are drawn by chance themselves.
     """
 
     sim: Patches
@@ -120,6 +122,7 @@ class Batch:
     registered: Tensor | None = None
     places: tuple[Tensor, ...] = ()
     film: FilmPatches | None = None
+    others: Patches | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Returns the same with its tensors on a device."""
@@ -130,6 +133,7 @@ class Batch:
             None if self.registered is None else self.registered.to(device),
             tuple(places.to(device) for places in self.places),
             None if self.film is None else self.film.to(device),
+            None if self.others is None else self.others.to(device),
         )
 
     def parts(self, count: int) -> list[Batch]:
@@ -146,6 +150,7 @@ class Batch:
             None if self.registered is None else self.registered[patches],
             self.places,
             None if self.film is None else self.film.of(patches),
+            None if self.others is None else self.others.of(patches),
         )
 
 
@@ -191,6 +196,11 @@ class PatchSource:
         side, layout = other.rgb.shape[0], layout_of(other.rgb)
         drawn = [self.cut(self._place_in(index, rng, side), side) for _ in range(_CANDIDATES)]
         return min(drawn, key=lambda one: _apart(layout_of(one.rgb), layout))
+
+    def draw_together(self, rng: np.random.Generator, side: int, count: int) -> list[Decoded]:
+        """Returns square patches of one image, which is decoded once for all of them."""
+        index = int(rng.integers(len(self._samples)))
+        return [self.cut(self._place_in(index, rng, side), side) for _ in range(count)]
 
     def place(self, rng: np.random.Generator, side: int) -> Place:
         """Returns where a square patch is cut."""
@@ -246,6 +256,7 @@ def draw_batch(
         _patches([sim.draw_like(capture, rng) for capture in captures], rng, channels),
         _patches(captures, rng, channels),
         draw_augmentation(rng, config.batch, side),
+        others=_patches(sim.draw_together(rng, side, config.batch), rng, channels),
     )
 
 

@@ -226,18 +226,22 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
     verdict = judge(players, augment(fake.rgb, batch.augmentation))
     players.discriminator.requires_grad_(True)
     kept = translate(players, batch.real)
+    before, after = batch.sim.rgb, fake.raw
+    if batch.others is not None:
+        before = torch.cat([before, batch.others.rgb])
+        after = torch.cat([after, translate(players, batch.others).raw])
     losses = {
         "adversarial": generator_hinge(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
-        "structure": structure_loss(batch.sim.rgb, fake.rgb),
-        "range": range_loss(fake.raw),
+        "structure": structure_loss(before, after.clamp(0.0, 1.0)),
+        "range": range_loss(after),
     }
     if batch.registered is not None:
         losses["paired"] = paired_loss(fake.raw, batch.real.rgb, batch.registered)
     if players.look is not None:
         with torch.no_grad():
-            before = players.look(batch.sim.rgb)
-        losses["perception"] = perception_loss(before, players.look(fake.rgb))
+            said = players.look(batch.sim.rgb)
+        losses["perception"] = perception_loss(said, players.look(fake.rgb))
     if players.projector is not None:
         seen = [players.generator.features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
         losses["nce"] = nce_loss(players.projector, seen[0], seen[1], batch.places)

@@ -50,6 +50,7 @@ from sim2cam.adapt.translator.translator import (
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.seeds import stream
+from sim2cam.training.ahead import Ahead
 from sim2cam.training.device import full_memory_told
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.launch import is_first
@@ -116,7 +117,7 @@ def train_translator(
         pairs=None if pairs is None else pairs.record,
         perception=None if perception is None else perception.record,
     )
-    draw = _draw_of(contest.parts, pairs, config, buffers)
+    draw = Ahead(_draw_of(contest.parts, pairs, config, buffers))
     with joined(device) as place:
         played = play(
             ResidualGame(
@@ -181,6 +182,8 @@ class ResidualGame:
             found[f"augmentation/{name}"] = torch.from_numpy(value)
         if batch.registered is not None:
             found["registered"] = batch.registered
+        if batch.others is not None:
+            found["others/rgb"] = batch.others.rgb
         if batch.film is not None:
             found |= {"film/earlier": batch.film.earlier.rgb, "film/later": batch.film.later.rgb}
         return found

@@ -32,7 +32,7 @@ def sources(sim, real) -> tuple[PatchSource, PatchSource]:
 
 
 def tensors(batch: Batch) -> list[torch.Tensor]:
-    sides = (batch.sim, batch.real)
+    sides = (batch.sim, batch.real, batch.others)
     return [t for s in sides for t in (s.rgb, s.buffers, s.noise, s.thumbnail)]
 
 
@@ -90,8 +90,13 @@ def test_grey_captures_are_met_by_grey_renders(sources, tiny, tmp_path):
     grey = PatchSource(Dataset(tmp_path, (), tuple(samples[::2])), buffers=(), cache_bytes=1 << 24)
     by_itself = np.array([chroma(both.draw(rng, 32).rgb) for _ in range(40)])
     assert 0.2 < (by_itself > 50).mean() < 0.8
-    drawn = [draw_batch(both, grey, tiny, 0, step).sim.rgb for step in range(20)]
-    assert max(chroma(255 * patch.permute(1, 2, 0).numpy()) for b in drawn for patch in b) < 1
+    batches = [draw_batch(both, grey, tiny, 0, step) for step in range(20)]
+    assert max(chroma(patch) for one in batches for patch in shown(one.sim)) < 1
+    assert max(chroma(patch) for one in batches for patch in shown(one.others)) > 50
+
+
+def shown(patches):
+    return 255 * patches.rgb.permute(0, 2, 3, 1).numpy()
 
 
 def chroma(rgb):

@@ -90,6 +90,27 @@ def test_losses_of_the_identity(batch, tiny):
     assert losses["structure"] == pytest.approx(0.0, abs=1e-4)
 
 
+def test_renders_unlike_the_captures_keep_what_they_show_too(batch, tiny):
+    """What the translator does to them is asked to keep structure and range, and nothing else."""
+    players = build_players(tiny, (), CPU)
+    players.discriminator.eval()  # its spectral norms stay as they are
+    with torch.no_grad():
+        players.generator.residual.head.weight.normal_(
+            std=0.3, generator=torch.Generator().manual_seed(0)
+        )
+        bright = replace(batch.others, rgb=1 - 0.1 * batch.others.rgb)
+        fake = translate(players, batch.sim)
+        alone, both, with_bright = (
+            generator_losses(players, fake, replace(batch, others=others))
+            for others in (None, batch.others, bright)
+        )
+    for name in ("structure", "range"):
+        assert both[name] != alone[name]
+        assert with_bright[name] > both[name]
+    for name in ("adversarial", "identity"):
+        assert both[name] == alone[name] == with_bright[name]
+
+
 def test_gradient_penalty_comes_now_and_then(batch, tiny):
     players = build_players(tiny, (), CPU)
     found = ["gradient_penalty" in update(players, batch, tiny, step) for step in range(7)]
@@ -135,6 +156,7 @@ def test_parts_of_a_batch_are_all_of_it(batch):
     parts = batch.parts(2)
     assert [len(part.sim.rgb) for part in parts] == [1, 1]
     assert torch.equal(torch.cat([part.real.noise for part in parts]), batch.real.noise)
+    assert torch.equal(torch.cat([part.others.rgb for part in parts]), batch.others.rgb)
     assert parts[1].augmentation.hole_px.tolist() == batch.augmentation.hole_px[1:].tolist()
 
 

@@ -117,7 +117,7 @@ def test_a_translator_that_is_never_called_changes_nothing_and_says_so(
 def test_a_discriminator_that_wins_is_told(many_sim, many_real, tiny, tmp_path):
     """Bounds this narrow keep renders dark and blue, whatever is learned."""
     config = replace(
-        tiny, steps=100, width=16, scales=1, gradient_penalty=0.0, colour_bound=0.01, local_bound=0.02,
+        tiny, steps=200, width=16, scales=1, gradient_penalty=0.0, colour_bound=0.01, local_bound=0.02,
         learning_rate_discriminator=5e-3,
     )  # fmt: skip
     train_translator(many_sim, many_real, config, tmp_path)
