@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from scoring_log import RESULTS, log_scoring, real_folder
 from sim2cam import images
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import CARD, write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
@@ -120,7 +122,9 @@ def main(arguments: Arguments) -> None:
     }
     write_json(RESULTS / "dice.json", facts)
     log_scoring("core ladder", scores)
-    write_sheet(arguments.work, RESULTS / "dice" / "translations.jpg")
+    there = [name for name in SHOWN if (arguments.work / name / CARD).is_file()]
+    columns = {name: read_dataset(arguments.work / name) for name in there}
+    write_sheet(columns, RESULTS / "dice" / "translations.jpg")
     page = write_ladder_page(
         read_ladder(RESULTS / "dice.json"),
         arguments.work / "ladder.html",
@@ -131,21 +135,25 @@ def main(arguments: Arguments) -> None:
     print(f"page: {page}")
 
 
-def write_sheet(work: Path, path: Path) -> None:
-    """Writes some renders, each beside what transfers make of it, where there are any that are whole."""
-    shown = [name for name in SHOWN if (work / name / CARD).is_file()]
-    if len(shown) < 2:
+def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
+    """Writes some renders, each beside what transfers make of it, where there are any of both.
+
+    Args:
+        columns: the data sets, by what is written above their pictures; samples have the renders' names.
+        path: of the picture.
+    """
+    files = [{s.name: s.rgb for s in dataset.samples} for dataset in columns.values()]
+    passed = sorted(set.intersection(*map(set, files))) if len(columns) > 1 else []
+    if not passed:
         return
-    files = [{s.name: s.rgb for s in read_dataset(work / name).samples} for name in shown]
-    passed = sorted(set.intersection(*map(set, files)))
     chosen = [passed[i] for i in np.linspace(0, len(passed) - 1, ROWS).astype(int)]
     tiles = [
         (f"{of} {name}", middle(images.read_rgb(named[name])))
         for name in chosen
-        for of, named in zip(shown, files, strict=True)
+        for of, named in zip(columns, files, strict=True)
     ]
     images.write_bytes(
-        path, images.encode_jpeg(contact_sheet(tiles, columns=len(shown)), SHEET_QUALITY)
+        path, images.encode_jpeg(contact_sheet(tiles, columns=len(columns)), SHEET_QUALITY)
     )
 
 

@@ -7,7 +7,7 @@ with each, and certifies them with the weights that ship as judges. How far cert
 is told by their looks: the sliced Wasserstein distance, and how well a classifier tells both sets apart (0.5
 if it cannot), from the style photos that transfers were fitted to, and from those of the development split,
 which are other views. How far these are from the style photos is told too. No label of a photo is read. Writes
-``translations.json`` to ``benchmarks/results``.
+``translations.json`` to ``benchmarks/results``, and ``translations.jpg``: some renders beside what becomes of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import tyro
+from dice import write_sheet
 from numpy.typing import NDArray
 from scoring_log import RESULTS, real_folder
 
@@ -70,9 +71,13 @@ def main(arguments: Arguments) -> None:
         {"name": "development photos", **far(photos["dev"])},
         {"name": "renders", **far(before)},
     ]
+    columns = {"render": renders}
     for run in sorted((arguments.work / "transfers").iterdir()):
-        rows.append(measure(run, renders, far, arguments.work / "judged" / run.name))
+        out = arguments.work / "judged" / run.name
+        rows.append(measure(run, renders, far, out))
+        columns[run.name] = read_dataset(out)
         print(rows[-1], flush=True)
+    write_sheet(columns, RESULTS / "translations.jpg")
     facts = {
         "environment": environment_facts(None, 1),
         "judges": JUDGES,
