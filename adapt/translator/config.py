@@ -137,6 +137,6 @@ PRESETS: Mapping[str, TranslatorConfig] = {
     # too short to learn restraint
     "demo": TranslatorConfig(steps=150, batch=3, local_bound=0.1, bfloat16=True),
     "small": TranslatorConfig(steps=2400, bfloat16=True),
-    "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6),
+    "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6, bfloat16=True),
 }
 """For two minutes and for twenty of two cores, and for half an hour of a GPU."""
