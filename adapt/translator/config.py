@@ -67,7 +67,7 @@ class TranslatorConfig:
         nce_weight: of finding each place of a render again in its translation (PatchNCE).
         flow_weight: of the same point changing alike in pictures of a film that follow one another.
         bfloat16: whether both networks learn in bfloat16 on CPUs too that multiply it themselves, as they do
-            on CUDA; a step takes three fifths of the time then.
+            on CUDA; a step takes less time then.
         cache_bytes: budget of decoded images in memory, for each side; it decides speed only.
     """
 
