@@ -96,7 +96,7 @@ def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> 
         "poses": bool(card.objects),
         "keypoints": bool(card.keypoints),
         "masks": card.masks,
-        "amodal": card.config.get("amodal", False),
+        "amodal": card.is_amodal,
         "reader": card.reader,
     }
     for name, was in learned.items():

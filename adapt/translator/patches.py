@@ -194,17 +194,22 @@ class PatchSource:
         character = character_of(other.thumbnail)
         index = int(min(images, key=lambda i: _apart(self._character(int(i)), character)))
         side, layout = other.rgb.shape[0], layout_of(other.rgb)
-        drawn = [self.cut(self._place_in(index, rng, side), side) for _ in range(_CANDIDATES)]
+        drawn = self._draw_in(index, rng, side, _CANDIDATES)
         return min(drawn, key=lambda one: _apart(layout_of(one.rgb), layout))
 
     def draw_together(self, rng: np.random.Generator, side: int, count: int) -> list[Decoded]:
         """Returns square patches of one image, which is decoded once for all of them."""
-        index = int(rng.integers(len(self._samples)))
-        return [self.cut(self._place_in(index, rng, side), side) for _ in range(count)]
+        return self._draw_in(int(rng.integers(len(self._samples))), rng, side, count)
 
     def place(self, rng: np.random.Generator, side: int) -> Place:
         """Returns where a square patch is cut."""
         return self._place_in(int(rng.integers(len(self._samples))), rng, side)
+
+    def _draw_in(
+        self, index: int, rng: np.random.Generator, side: int, count: int
+    ) -> list[Decoded]:
+        """Returns square patches of an image."""
+        return [self.cut(self._place_in(index, rng, side), side) for _ in range(count)]
 
     def _place_in(self, index: int, rng: np.random.Generator, side: int) -> Place:
         """Returns where a square patch of an image is cut.
