@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -237,17 +235,6 @@ class ViewMaker:
         if self._photometric is None:
             return rgb, rgb
         return rgb, self._photometric(rgb, int(rng.integers(2**31)))
-
-
-def made_ahead(make: Callable[[int], T], steps: range, threads: int) -> Iterator[T]:
-    """Yields ``make(step)`` for every step in order, working ahead in the background."""
-    with ThreadPoolExecutor(threads) as pool:
-        pending = deque(pool.submit(make, step) for step in steps[: threads + 1])
-        for step in range(steps.start, steps.stop):
-            made = pending.popleft().result()
-            if step + threads + 1 < steps.stop:
-                pending.append(pool.submit(make, step + threads + 1))
-            yield made
 
 
 class Awaited(Iterator[T]):

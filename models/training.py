@@ -33,7 +33,6 @@ from sim2cam.models.batches import (
     CloseUps,
     ViewMaker,
     Views,
-    made_ahead,
 )
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import close_ups_a_crop
@@ -64,6 +63,7 @@ from sim2cam.models.pretrained import begin_pretrained
 from sim2cam.models.stopping import Looks, look_steps
 from sim2cam.models.tuning import ap50_on
 from sim2cam.seeds import integer_seed
+from sim2cam.training.ahead import Ahead
 from sim2cam.training.checkpoint import (
     Checkpoint,
     kept,
@@ -195,7 +195,7 @@ def _train(
 
     threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
     with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
-        made = Awaited(made_ahead(make, run.steps_left, threads))
+        made = Awaited(map(Ahead(make, config.steps, threads), run.steps_left))
         for batch, seen in made:
             record.add(mean_over_all(run.train_step(batch, seen)))
             run.look(card)

@@ -117,7 +117,7 @@ def train_translator(
         pairs=None if pairs is None else pairs.record,
         perception=None if perception is None else perception.record,
     )
-    draw = Ahead(_draw_of(contest.parts, pairs, config, buffers))
+    draw = Ahead(_draw_of(contest.parts, pairs, config, buffers), config.steps)
     with joined(device) as place:
         played = play(
             ResidualGame(

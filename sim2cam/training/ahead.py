@@ -1,4 +1,4 @@
-"""Data of the next step, made while a network learns from those of this one."""
+"""Data of the next steps, made while a network learns from those of this one."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Returns what is made of a step, and has that of the next one made meanwhile.
+    """Returns what is made of a step, and has that of the next ones made meanwhile.
 
     What a step is made of must depend on its number alone. What goes wrong in making it is raised when it is
     asked for.
 
     Args:
-        make: makes it, in a thread of its own.
+        make: makes it, in other threads.
+        stop: the first step that nobody will ask for.
+        threads: and steps made ahead.
     """
 
-    def __init__(self, make: Callable[[int], T]) -> None:
+    def __init__(self, make: Callable[[int], T], stop: int, threads: int = 1) -> None:
         self._make = make
-        self._pool = ThreadPoolExecutor(1)
-        self._next: dict[int, Future[T]] = {}
+        self._stop = stop
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads)
+        self._made: dict[int, Future[T]] = {}
 
     def __call__(self, step: int) -> T:
         """Returns what is made of a step."""
-        asked = self._next.pop(step, None) or self._pool.submit(self._make, step)
-        self._next = {step + 1: self._pool.submit(self._make, step + 1)}
-        return asked.result()
+        wanted = (step, *range(step + 1, min(step + 1 + self._threads, self._stop)))
+        self._made = {n: self._made.get(n) or self._pool.submit(self._make, n) for n in wanted}
+        return self._made[step].result()

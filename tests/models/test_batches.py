@@ -1,5 +1,3 @@
-import threading
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +6,7 @@ import pytest
 from sim2cam.dataset.known_objects import known_objects, turns_of
 from sim2cam.images import encode_png, write_bytes
 from sim2cam.models import batches
-from sim2cam.models.batches import Awaited, BatchMaker, made_ahead
+from sim2cam.models.batches import Awaited, BatchMaker
 from sim2cam.models.close_ups import CATEGORY_PX, SURFACE_PX
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
@@ -133,35 +131,6 @@ def test_plain_scenes_come_first_where_they_are_to(make_dataset):
     )  # fmt: skip
     bright = [(batches.make(k).rgb.reshape(100, -1).mean(axis=1) > 200).mean() for k in (0, 2, 4)]
     assert bright == [1.0, pytest.approx(0.5, abs=0.15), 0.0]
-
-
-def test_ahead_is_in_order_whichever_is_ready_first():
-    running, most = set(), []
-
-    def make(step):
-        running.add(step)
-        most.append(len(running))
-        time.sleep(0.02 if step % 2 else 0.0)
-        running.discard(step)
-        return step, threading.get_ident()
-
-    made = list(made_ahead(make, range(3, 20), 3))
-    assert [step for step, _ in made] == list(range(3, 20))
-    assert len({thread for _, thread in made}) > 1
-    assert max(most) <= 3
-    assert list(made_ahead(make, range(5, 5), 2)) == []
-
-
-def test_an_error_ahead_is_raised_when_its_step_comes():
-    def make(step):
-        if step == 2:
-            raise ValueError("step 2")
-        return step
-
-    made = made_ahead(make, range(5), 2)
-    assert [next(made), next(made)] == [0, 1]
-    with pytest.raises(ValueError, match="step 2"):
-        next(made)
 
 
 def test_what_is_waited_for_is_told(monkeypatch):

@@ -1,28 +1,54 @@
 import threading
+import time
 
 import pytest
 
 from sim2cam.training.ahead import Ahead
 
 
-def test_the_next_step_is_made_meanwhile_and_once():
-    made, is_third = [], threading.Event()
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_next_steps_are_made_meanwhile_and_once(threads):
+    made, is_last = [], threading.Event()
 
     def make(step):
         made.append(step)
-        if step == 3:
-            is_third.set()
+        if step == 2 + threads:
+            is_last.set()
         return f"of {step}"
 
-    ahead = Ahead(make)
-    assert [ahead(0), ahead(1), ahead(2)] == ["of 0", "of 1", "of 2"]
-    assert is_third.wait(10)  # nobody has asked for it
+    ahead = Ahead(make, 10, threads)
+    assert [ahead(step) for step in range(3)] == ["of 0", "of 1", "of 2"]
+    assert is_last.wait(10)  # nobody has asked for it
     assert ahead(3) == "of 3"
-    assert made[:4] == [0, 1, 2, 3]
+    assert sorted(made[: 3 + threads]) == list(range(3 + threads))
+
+
+def test_steps_come_in_order_whichever_is_ready_first():
+    running, most = set(), []
+
+    def make(step):
+        running.add(step)
+        most.append(len(running))
+        time.sleep(0.02 if step % 2 else 0.0)
+        running.discard(step)
+        return step, threading.get_ident()
+
+    made = list(map(Ahead(make, 20, 3), range(3, 20)))
+    assert [step for step, _ in made] == list(range(3, 20))
+    assert len({thread for _, thread in made}) > 1
+    assert max(most) <= 3
+
+
+def test_nothing_is_made_past_the_end():
+    made = []
+    ahead = Ahead(made.append, 3, threads=2)
+    for step in range(3):
+        ahead(step)
+    assert sorted(made) == [0, 1, 2]
 
 
 def test_another_step_than_the_next_may_be_asked_for():
-    ahead = Ahead(lambda step: step * 10)
+    ahead = Ahead(lambda step: step * 10, 9)
     assert [ahead(5), ahead(2), ahead(2), ahead(3)] == [50, 20, 20, 30]
 
 
@@ -32,7 +58,7 @@ def test_what_goes_wrong_is_raised_when_it_is_asked_for():
             raise OSError("no such picture")
         return step
 
-    ahead = Ahead(make)
+    ahead = Ahead(make, 9)
     assert [ahead(0), ahead(1)] == [0, 1]
     with pytest.raises(OSError, match="no such picture"):
         ahead(2)
