@@ -3,7 +3,7 @@
     python benchmarks/drift.py [--cameras N]
 
 Hidden cameras, all numbers drawn, take pictures; one thing of each is changed, and they take others.
-The same is done to real photos where ``$SIM2CAM_REAL`` has them, as far as a photo can be changed
+The same is done to real photos where ``sim2cam fetch`` or ``$SIM2CAM_REAL`` has them, as far as a photo can be changed
 afterwards. Writes ``drift.json`` to ``benchmarks/results``; what is there already is kept, so that it can
 be stopped and go on.
 """
@@ -11,7 +11,6 @@ be stopped and go on.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -38,6 +37,7 @@ from sim2cam.adapt.calibrate.photo import Photo, by_camera, list_captures, look
 from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import LensError
+from sim2cam.pipeline.data_folder import data_folder
 from sim2cam.seeds import stream
 
 Rgb = NDArray[np.uint8]
@@ -85,7 +85,7 @@ def main(arguments: Arguments) -> None:
     """Compares, and writes after each part."""
     path = arguments.out / "drift.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    real = Path(os.environ.get("SIM2CAM_REAL", ""))
+    real = data_folder()
     parts: dict[str, Callable[[], Any]] = {}
     if (real / "dice").is_dir():
         parts["dice"] = partial(dice, real / "dice")

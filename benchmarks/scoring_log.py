@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from sim2cam.pipeline.data_folder import CAPTURES_VARIABLE, data_folder
+from sim2cam.pipeline.fetch.sets import DATA_SETS
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -20,12 +22,16 @@ def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
 
 
 def real_folder(name: str) -> Path:
-    """Returns where real captures lie, ``$SIM2CAM_REAL/NAME``.
+    """Returns where real captures lie: ``$SIM2CAM_REAL/NAME``, or without the variable where ``sim2cam fetch`` put
+    them.
 
     Raises:
-        SystemExit: the variable is not set.
+        SystemExit: they are not there.
     """
-    folder = os.environ.get("SIM2CAM_REAL")
-    if not folder:
-        raise SystemExit(f"set SIM2CAM_REAL to the folder that holds {name}/")
-    return Path(folder) / name
+    folder = data_folder() / name
+    if not folder.is_dir():
+        fetch = f"Run sim2cam fetch {name}, or s" if name in DATA_SETS else "S"
+        raise SystemExit(
+            f"{folder} is not there. {fetch}et {CAPTURES_VARIABLE} to the folder that holds {name}/."
+        )
+    return folder

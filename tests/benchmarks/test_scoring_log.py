@@ -1,0 +1,25 @@
+"""Where benchmarks look for real captures, and what they say where none are."""
+
+import pytest
+from scoring_log import real_folder
+
+
+def test_captures_are_looked_for_where_fetch_puts_them(tmp_path, monkeypatch):
+    monkeypatch.delenv("SIM2CAM_REAL", raising=False)
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path))
+    (tmp_path / "data/dice").mkdir(parents=True)
+    assert real_folder("dice") == tmp_path / "data/dice"
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("dice", "Run sim2cam fetch dice, or set SIM2CAM_REAL to the folder that holds dice/."),
+        ("gopro_chessboard", "Set SIM2CAM_REAL to the folder that holds gopro_chessboard/."),
+    ],
+)
+def test_missing_captures_say_how_to_get_them(tmp_path, monkeypatch, name, cure):
+    monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path))
+    with pytest.raises(SystemExit) as caught:
+        real_folder(name)
+    assert str(caught.value) == f"{tmp_path}/{name} is not there. {cure}"
