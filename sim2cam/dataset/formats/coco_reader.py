@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import images
+from sim2cam.dataset.formats.coco_boxes import CORNERS, are_corners
 from sim2cam.dataset.formats.coco_shapes import keypoints_of, mask_of
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Origin, Sample
@@ -109,8 +110,8 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
     an object, the share that is seen, the box of the whole and the number.
 
     Raises:
-        InputError: the file is missing, not COCO or contradicts itself, or an image is missing, not
-            an image, or of another size.
+        InputError: the file is missing, not COCO or contradicts itself, its boxes are corners, or an image
+            is missing, not an image, or of another size.
     """
     file = _parse(path)
     categories = _categories(path, file)
@@ -134,6 +135,7 @@ def read_coco(path: Path, origin: Origin) -> Dataset:
                 scene_index=photo.entry.scene_index if ours else len(samples),
             )
         )
+    _check_boxes(path, photos, labels)
     return Dataset(path.parent, tuple(c.name for c in categories.values()), tuple(samples))
 
 
@@ -363,6 +365,19 @@ def _by_image(path: Path, file: _File) -> dict[int | str, list[tuple[int, _Annot
             )
         found[annotation.image_id].append((number, annotation))
     return found
+
+
+def _check_boxes(
+    path: Path,
+    photos: list[_Photo],
+    labels: dict[int | str, list[tuple[int, _Annotation]]],
+) -> None:
+    each = [(photo, label) for photo in photos for _, label in labels[photo.entry.id]]
+    boxes = [label.bbox for _, label in each]
+    sizes = [photo.listed for photo, _ in each]
+    areas = [math.nan if label.area is None else label.area for _, label in each]
+    if are_corners(boxes, sizes, areas):
+        raise InputError(path, f"{CORNERS} Export the annotations as COCO has them.")
 
 
 def _label(

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.dataset.formats.bop_files import box_within, names_of, scenes_below
 from sim2cam.dataset.formats.bop_poses import place_of, scene_number
 from sim2cam.dataset.formats.bop_reader import is_bop
+from sim2cam.dataset.formats.coco_boxes import CORNERS, are_corners
 from sim2cam.dataset.formats.coco_reader import CocoIds, read_ids
 from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.dataset.matching import Matching
@@ -214,6 +215,7 @@ def _from_coco(
     ids = read_ids(labels)
     _check_known(path, "image_id", (r.image_id for r in results), ids.names)
     _check_known(path, "category_id", (r.category_id for r in results), ids.categories)
+    _check_boxes(path, [(r, ids.photos[r.image_id].listed) for r in results])
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
     for number, result in enumerate(results):
         name = ids.names[result.image_id]
@@ -252,6 +254,8 @@ def _from_bop(
         place_of(sample): sample.name for sample in captures.samples
     }
     sizes = {sample.name: (sample.width, sample.height) for sample in captures.samples}
+    named = ((r, names.get((r.scene_id, r.image_id))) for r in results)
+    _check_boxes(path, [(result, sizes[name]) for result, name in named if name is not None])
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
     for number, result in enumerate(results):
         if result.bbox is None:
@@ -264,6 +268,14 @@ def _from_bop(
             box = box_within(result.bbox, sizes[name])
             found[name].append(replace(whole, box_xyxy=box))
     return {name: tuple(detections) for name, detections in found.items()}
+
+
+def _check_boxes(path: Path, results: Sequence[tuple[_Result, tuple[int, int]]]) -> None:
+    """Refuses boxes that are corners, of results with the widths and heights of their pictures."""
+    boxed = [(result.bbox, size) for result, size in results if result.bbox is not None]
+    boxes, sizes = [box for box, _ in boxed], [size for _, size in boxed]
+    if are_corners(boxes, sizes, [math.nan] * len(boxed)):
+        raise InputError(path, f"{CORNERS} {_CURE}")
 
 
 def _check_known(path: Path, what: str, given: Any, known: Any) -> None:
