@@ -89,8 +89,8 @@ def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> 
     if set(card.categories) != set(categories):
         raise CheckpointError(
             path,
-            f"finds {', '.join(card.categories)}, but the data are of {', '.join(categories)}. Name "
-            "weights of the same categories.",
+            f"finds {', '.join(card.categories)}, but the data are of {', '.join(categories)}. Rename them with "
+            "--map, leave out others with --ignore, or name weights of the same categories.",
         )
     learned = {
         "poses": bool(card.objects),

@@ -70,7 +70,7 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
             raise InputError(
                 dataset.root,
                 f"categories {', '.join(dataset.categories)} are not those of {first.root}: "
-                f"{', '.join(first.categories)}. Map or leave out the others.",
+                f"{', '.join(first.categories)}. Rename them with --map, or leave out others with --ignore.",
             )
     return first.categories
 

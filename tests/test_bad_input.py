@@ -239,8 +239,8 @@ BAD = {
     "category that other training data lacks": (
         renders_and_captures,
         train_with_captures,
-        "/photos: categories six are not those of {folder}/data: 1, 2. Map or leave out the "
-        "others.",
+        "/photos: categories six are not those of {folder}/data: 1, 2. Rename them with --map, "
+        "or leave out others with --ignore.",
     ),
     "category that the data set does not list": (
         lambda folder: data_set(folder, "7"),

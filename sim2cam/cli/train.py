@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Folder, Talk, check_numbers
+from sim2cam.cli.options import Folder, Talk, category_pairs, check_numbers
 from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
 from sim2cam.errors import UsageError
 from sim2cam.training.launch import is_first
@@ -30,6 +30,10 @@ class Train:
     """Labelled data sets: rendered, translated, or captures."""
     out: Path
     """Run folder."""
+    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
+    """For categories whose names differ from those of --from, or else of the first data set."""
+    ignore: bool = False
+    """Leave out objects of categories that these do not have."""
     weights: tuple[float, ...] = ()
     """Share of each data set in the mix; all alike without it."""
     first_weights: tuple[float, ...] = ()
@@ -112,6 +116,7 @@ class Train:
         if dev is not None and self.dev is not None:
             check_labels_are_true(dev, self.dev)
             check_apart((sample for one in sets for sample in one.samples), dev)
+        sets, dev = self._matched(sets, dev, start)
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
         board = Board(self.out) if self.tensorboard else None
@@ -132,6 +137,31 @@ class Train:
         if pictures is not None:
             measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
+
+    def _matched(
+        self, sets: Sequence[Dataset], dev: Dataset | None, start: Path | None
+    ) -> tuple[Sequence[Dataset], Dataset | None]:
+        """Returns what is trained on and the development captures with the categories that are learned, so that
+        what cannot be scored is refused before the training.
+        """
+        from sim2cam.dataset.matching import Matching
+        from sim2cam.measure.detection import count_objects
+        from sim2cam.models.card import card_from_json
+        from sim2cam.training.weights import load_card
+
+        known = sets[0].categories
+        if start is not None:
+            known = card_from_json(start, load_card(start)).categories
+        read = sets if dev is None else (*sets, dev)
+        matchings = Matching(known, category_pairs(self.map), self.ignore).among(read)
+        if self.map or self.ignore:
+            for matching, one in zip(matchings, sets, strict=False):
+                matching.check_complete(one)
+            sets = [matching.of(one) for matching, one in zip(matchings, sets, strict=False)]
+        if dev is not None:
+            dev = matchings[-1].of(dev)
+            count_objects(dev)
+        return sets, dev
 
     def _trusted_pictures(
         self, sets: Sequence[Dataset], dev: Dataset | None, seed: int

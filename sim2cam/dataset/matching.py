@@ -45,7 +45,35 @@ class Matching:
                 f"--map {strangers[0]}=NAME, or --ignore to leave such objects out.",
             )
         samples = tuple(_matched(sample, names) for sample in captures.samples)
-        return Dataset(captures.root, known, samples)
+        return replace(captures, categories=known, samples=samples)
+
+    def among(self, sets: Sequence[Dataset]) -> tuple[Matching, ...]:
+        """Returns the same for each of several captures: what is renamed need be in one of them.
+
+        Raises:
+            UsageError: ``renamed`` names a category that is in none of them.
+        """
+        present = dict.fromkeys(name for one in sets for name in one.categories)
+        for real, sim in self.renamed.items():
+            if real not in present:
+                raise UsageError(f"--map {real}={sim}: {did_you_mean(real, present)}")
+        own = ({r: s for r, s in self.renamed.items() if r in one.categories} for one in sets)
+        return tuple(replace(self, renamed=renamed) for renamed in own)
+
+    def check_complete(self, captures: Dataset) -> None:
+        """Refuses captures to be trained on that lack a category, whose objects would be learned as background.
+
+        Raises:
+            InputError: naming the category.
+        """
+        called = self.names(captures.categories).values()
+        for name in self.categories:
+            if name not in called:
+                raise InputError(
+                    captures.root,
+                    f"has no category '{name}', so such objects would be learned as background. Add --map "
+                    f"REAL={name}, or label them.",
+                )
 
     def names(self, categories: Sequence[str]) -> dict[str, str | None]:
         """Returns what categories of captures are called by the detector; None for those left out."""

@@ -173,7 +173,8 @@ OTHERS = [
     ),
     (
         {"categories": ("square", "cube")}, {},
-        "finds square, cube, but the data are of square, disc. Name weights of the same categories.",
+        "finds square, cube, but the data are of square, disc. Rename them with --map, leave out others "
+        "with --ignore, or name weights of the same categories.",
     ),
     (
         {"masks": True}, {},

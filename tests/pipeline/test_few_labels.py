@@ -1,9 +1,11 @@
 """`sim2cam train` from weights, and with captures without labels."""
 
 import json
+import shutil
 
 import pytest
 
+from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.errors import RecipeError
 from sim2cam.models.prediction import load_detector
@@ -57,6 +59,70 @@ def test_weights_are_tuned_on_photos_and_brought_to_captures(sim, coco, recipe, 
         "layer_decay": 0.7,
         "residual": False,
     }
+
+
+@pytest.fixture
+def renamed(coco, tmp_path):
+    """A function that writes the captures anew with other names of categories, and without labels if so said."""
+
+    def make(names, *, labelled=True):
+        tables = json.loads(coco.read_text())
+        tables["categories"] = [
+            c | {"name": names.get(c["name"], c["name"])} for c in tables["categories"]
+        ]
+        if not labelled:
+            del tables["annotations"]
+        folder = tmp_path / "renamed"
+        shutil.copytree(coco.parent, folder)
+        for photo in folder.rglob("*.jpg"):
+            images.write_bytes(photo, images.encode_jpeg(255 - images.read_rgb(photo), 90))
+        (folder / coco.name).write_text(json.dumps(tables))
+        return folder / coco.name
+
+    return make
+
+
+def test_photos_with_other_names_are_trained_on_as_map_and_ignore_say(
+    sim, recipe, renamed, tmp_path, capsys
+):
+    photos = renamed({"1": "one", "2": "two"})
+    flags = ["--data", sim.root, photos]
+    first, again = tmp_path / "first", tmp_path / "again"
+    assert train(recipe(), first, *flags, "--map", "one=1") == 1
+    assert "renamed: has no category '2', so such objects would be" in capsys.readouterr().err
+    assert train(recipe(), first, *flags, "--map", "one=1", "two=2", "six=1") == 2
+    assert "--map six=1: Allowed: 1, 2, " in capsys.readouterr().err
+    assert train(recipe(), first, *flags, "--map", "one=1", "two=2") == 0
+    card = load_detector(first / "weights.safetensors").card
+    assert card.categories == sim.categories
+    begin = ["--from", first / "weights.safetensors", "--map", "one=1", "two=2"]
+    assert train(recipe(), again, "--data", photos, *begin) == 0
+    assert load_detector(again / "weights.safetensors").card.categories == sim.categories
+
+
+@pytest.mark.parametrize(
+    ("names", "labelled", "message"),
+    [
+        ({}, False, "has no labels to score against."),
+        (
+            {"1": "one"},
+            True,
+            "category 'one' is not one of those told apart: 1, 2, 3, 4, 5, 6. Add --map one=NAME",
+        ),
+    ],
+)
+def test_development_captures_that_cannot_be_scored_are_refused_before_the_training(
+    sim, recipe, renamed, tmp_path, capsys, names, labelled, message
+):
+    out = tmp_path / "out"
+    photos = renamed(names, labelled=labelled)
+    assert train(recipe(), out, "--data", sim.root, "--dev", photos) == 1
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+    if labelled:
+        assert train(recipe(), out, "--data", sim.root, "--dev", photos, "--map", "one=1") == 0
+        card = load_detector(out / "weights.safetensors").card
+        assert card.novelty.measured_on == "development captures"
 
 
 def test_flags_that_do_not_go_together_are_refused(sim, coco, recipe, tmp_path, capsys):
