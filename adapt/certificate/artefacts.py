@@ -9,6 +9,7 @@ from sim2cam.adapt.certificate.pair import Floats, Pair, Region
 
 _RIM_PX = 3  # of an object's inside; its outline has measures of its own
 _LONGEST_PX = 24  # period of a grid
+LEAST_SIDE_PX = 2 * _LONGEST_PX
 _AROUND_BINS = 5  # of the spectrum, among which a peak stands out
 _STRIP_PX = 4
 _MOSTLY = 0.5  # share of a column that has to be flat for a step to be told
@@ -45,16 +46,17 @@ def _most_inside(values: Floats, region: Region) -> float | None:
     return float(values[region.window][inside].max()) if inside.any() else None
 
 
-def grid_levels(pair: Pair) -> float:
+def grid_levels(pair: Pair) -> float | None:
     """Returns the amplitude of the strongest wave that a grid has brought, in levels.
 
     A grid of any period up to ``_LONGEST_PX`` is a peak of the spectrum: by how much the amplitude of a
     frequency is higher after than before, as tones became, above the median around it. Noise, edges and
-    the blocks of a JPEG have no such peaks.
+    the blocks of a JPEG have no such peaks. None of a picture with a side below ``LEAST_SIDE_PX``, in
+    which nothing can be said to repeat.
     """
     rows, columns = pair.before.shape[:2]
-    if min(rows, columns) < 2 * _LONGEST_PX:
-        return 0.0  # nothing can be said to repeat
+    if min(rows, columns) < LEAST_SIDE_PX:
+        return None
     more = _amplitudes(pair.luma[1]) - _amplitudes(pair.expected)
     peaks = more - cv2.medianBlur(more.clip(min=0.0), _AROUND_BINS)
     down, right = np.fft.fftshift(np.fft.fftfreq(rows)), np.fft.rfftfreq(columns)
@@ -69,12 +71,15 @@ def _amplitudes(luma: Floats) -> Floats:
     return np.asarray(np.fft.fftshift(waves, axes=0), np.float32)
 
 
-def seam_levels(pair: Pair) -> float:
-    """Returns the largest step in brightness along a whole row or column that was not there before."""
+def seam_levels(pair: Pair) -> float | None:
+    """Returns the largest step in brightness along a whole row or column that was not there before.
+
+    None of a picture without a row or column that is flat enough for a step to be told from what it shows.
+    """
     lumas = pair.luma[0], pair.luma[1] - pair.expected
     across = _steps(*lumas)
     down = _steps(*(np.ascontiguousarray(luma.T) for luma in lumas))
-    return max(across, down)
+    return max((step for step in (across, down) if step is not None), default=None)
 
 
 def clipped_share(pair: Pair) -> float:
@@ -90,8 +95,11 @@ def clipped_share(pair: Pair) -> float:
     return max(0.0, *shares)
 
 
-def _steps(before: Floats, change: Floats) -> float:
-    """Returns the largest step of a change from one column to the next, the median over its rows."""
+def _steps(before: Floats, change: Floats) -> float | None:
+    """Returns the largest step of a change from one column to the next, the median over its rows.
+
+    None where no column is mostly flat.
+    """
     smooth = cv2.GaussianBlur(before, (0, 0), 1.0)
     slope = np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1, 0, scale=1 / 8))
     flat = cv2.dilate(slope, np.ones((1, 2 * _STRIP_PX + 1))) < _FLAT
@@ -99,7 +107,9 @@ def _steps(before: Floats, change: Floats) -> float:
     steps = np.where(flat, cv2.filter2D(change, cv2.CV_32F, kernel), np.nan)
     mostly = flat.mean(axis=0) >= _MOSTLY
     mostly[:_STRIP_PX] = mostly[-_STRIP_PX:] = False
+    if not mostly.any():
+        return None
     ranked = np.sort(steps[:, mostly], axis=0)  # NaN comes last
     middle = (flat[:, mostly].sum(axis=0) - 1) // 2
     medians = np.take_along_axis(ranked, middle[None], axis=0)
-    return float(np.abs(medians).max(initial=0.0))
+    return float(np.abs(medians).max())

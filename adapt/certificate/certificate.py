@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy.stats import binomtest
 
 from sim2cam.adapt.certificate.artefacts import (
+    LEAST_SIDE_PX,
     added_levels,
     clipped_share,
     grid_levels,
@@ -23,7 +24,7 @@ from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.opinion import Judge, Opinion, opinions_of
 from sim2cam.adapt.certificate.outlines import outline_recalls
 from sim2cam.adapt.certificate.pair import Pair
-from sim2cam.adapt.certificate.place import places
+from sim2cam.adapt.certificate.place import picture_correlation, places
 from sim2cam.dataset.parsing import first_problem
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
@@ -42,6 +43,7 @@ OBJECT_MEASURES = (
 _OF_NEW_OBJECTS = tuple(f"{judge}_hallucinated" for judge in JUDGES)  # none that were there
 MEASURES = (
     *OBJECT_MEASURES,
+    "picture_correlation",
     "added_levels",
     "grid_levels",
     "seam_levels",
@@ -298,13 +300,18 @@ def _of_judge(judge: str, opinion: Opinion, limits: Limits) -> dict[str, Finding
 
 
 def _of_picture(pair: Pair, limits: Limits) -> dict[str, Finding]:
-    measures = {
-        "added_levels": added_levels,
-        "grid_levels": grid_levels,
-        "seam_levels": seam_levels,
-        "clipped_share": clipped_share,
+    measured: tuple[tuple[str, float | None, str], ...] = (
+        ("picture_correlation", picture_correlation(pair), "it has next to no contrast"),
+        ("grid_levels", grid_levels(pair), f"a side of it is shorter than {LEAST_SIDE_PX} px"),
+        ("seam_levels", seam_levels(pair), "no row or column of it is flat enough"),
+    )
+    findings = {
+        "added_levels": _finding("added_levels", added_levels(pair), limits),
+        "clipped_share": _finding("clipped_share", clipped_share(pair), limits),
     }
-    return {name: _finding(name, measure(pair), limits) for name, measure in measures.items()}
+    for name, value, lacking in measured:
+        findings[name] = _not_measured(lacking) if value is None else _finding(name, value, limits)
+    return findings
 
 
 def _of_film(earlier: Earlier | str, pair: Pair, limits: Limits) -> Finding:

@@ -16,6 +16,7 @@ class Limits:
         outline_recall: least share of an object's seen outline that must still be seen.
         colour_shift: most that an object's colour may move against its surroundings, in logarithms
             of red over green and blue over green.
+        picture_correlation: least between the whole picture before and after, likewise.
         added_levels: most contrast of structure that was not there, of 255 levels.
         lost_levels: most contrast of structure within an object that is gone, of 255 levels.
         grid_levels: most amplitude of a wave of a grid that was not there.
@@ -35,6 +36,7 @@ class Limits:
     correlation: float = 0.3
     outline_recall: float = 0.5
     colour_shift: float = 0.4
+    picture_correlation: float = 0.2
     added_levels: float = 8.0
     lost_levels: float = 6.0
     grid_levels: float = 0.5
@@ -57,6 +59,7 @@ class Limits:
 
 _RANGES = {
     "correlation": (-1.0, 1.0),
+    "picture_correlation": (-1.0, 1.0),
     "outline_recall": (0.0, 1.0),
     "clipped_share": (0.0, 1.0),
     "retained": (0.0, 1.0),

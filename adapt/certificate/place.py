@@ -13,7 +13,9 @@ from sim2cam.adapt.certificate.pair import Floats, Pair, Region
 REACH_PX = 6
 MARGIN_PX = 4  # of what is around an object, so that its outline counts
 LEAST_CONTRAST = 2.0  # standard deviation in levels from which a window shows anything
+LEAST_OF_A_PICTURE = 1.0  # likewise; few and small things on a plain ground are not much of it
 _LEAST_SIDE_PX = 8
+_FLAT = 1e-3  # standard deviation that counts as none
 _PRICE = 0.03  # correlation that each pixel of displacement has to gain over none
 
 
@@ -32,6 +34,18 @@ class Place(NamedTuple):
 def places(pair: Pair) -> list[Place | None]:
     """Returns the place of each object; None of one that has no contrast or lies at the edge."""
     return [_place(*pair.detail, region) for region in pair.regions or ()]
+
+
+def picture_correlation(pair: Pair) -> float | None:
+    """Returns the correlation of the whole picture before and after, -1 to 1; negative is inverted.
+
+    Of detail, as objects' is: a shadow or the dark corners of a lens change it little. None of a picture
+    with next to no contrast.
+    """
+    before, after = (detail - detail.mean() for detail in pair.detail)
+    if before.std() < LEAST_OF_A_PICTURE:
+        return None
+    return float((before * after).mean() / (before.std() * max(after.std(), _FLAT)))
 
 
 def _place(before: Floats, after: Floats, region: Region) -> Place | None:

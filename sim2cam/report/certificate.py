@@ -36,6 +36,7 @@ WORDS = {
     "judge_retained": "second judge: objects found again",
     "judge_vanished": "second judge: objects vanished",
     "judge_hallucinated": "second judge: objects hallucinated",
+    "picture_correlation": "the picture's light, before and after",
     "added_levels": "structure that was not there, levels",
     "grid_levels": "waves of a grid, levels",
     "seam_levels": "step along a row or column, levels",

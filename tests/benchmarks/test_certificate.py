@@ -33,6 +33,11 @@ def test_saboteurs_are_caught(subject, name, change):
     assert found["by"]
 
 
+def test_a_negative_is_caught_without_an_object(subject):
+    found = judged("inverted", SABOTEURS["inverted"], [subject] * 4, Limits(), {})
+    assert found["by"]["picture_correlation"] == 4
+
+
 def test_the_sheet_shows_each_saboteur_beside_the_render(subject, tmp_path):
     write_sheet(subject, tmp_path / "sheet.jpg")
     height, width = subject.rgb.shape[:2]

@@ -34,7 +34,7 @@ from sim2cam.scene.scene import Scene
 
 FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
 NO_LIMITS = Limits(
-    displacement_px=9, correlation=-1, outline_recall=0, colour_shift=9, added_levels=255,
+    displacement_px=9, correlation=-1, picture_correlation=-1, outline_recall=0, colour_shift=9, added_levels=255,
     lost_levels=255, grid_levels=255, seam_levels=255, clipped_share=1, warp_levels=255,
 )  # fmt: skip
 CHOSEN = ("depth", "ids", "coverage", "flow_forward", "flow_backward")

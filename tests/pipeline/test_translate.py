@@ -33,7 +33,7 @@ from sim2cam.pipeline.translate import (
 )
 
 LENIENT = Limits(
-    displacement_px=9, correlation=-1, outline_recall=0, colour_shift=9, added_levels=99,
+    displacement_px=9, correlation=-1, picture_correlation=-1, outline_recall=0, colour_shift=9, added_levels=99,
     lost_levels=99, grid_levels=99, seam_levels=99, clipped_share=1, retained=0, vanished=99, hallucinated=99,
 )  # fmt: skip
 

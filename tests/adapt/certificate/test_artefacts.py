@@ -91,5 +91,13 @@ def test_clipped_objects_count_by_themselves(pair, picture, ids):
 def test_any_size_can_be_measured(shape):
     before = np.random.default_rng(0).integers(0, 256, (*shape, 3)).astype(np.uint8)
     made = Pair(before, before)
-    values = (added_levels(made), grid_levels(made), seam_levels(made), clipped_share(made))
-    assert np.isfinite(values).all()
+    assert np.isfinite((added_levels(made), clipped_share(made))).all()
+    assert grid_levels(made) is None
+
+
+def test_a_seam_needs_a_row_or_a_column_that_is_flat():
+    cells = np.indices((120, 160)) // 4
+    board = np.uint8(255 * (cells.sum(axis=0) % 2))[:, :, None].repeat(3, axis=2)
+    assert seam_levels(Pair(board, board)) is None
+    board[:, 40:80] = 128
+    assert seam_levels(Pair(board, board)) == 0

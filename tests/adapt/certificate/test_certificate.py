@@ -72,8 +72,7 @@ def test_without_labels_a_judge_measures_objects(picture):
 
 
 def test_a_judge_that_finds_nothing_measures_no_objects(picture):
-    erased = np.full_like(picture, int(picture.mean()))
-    found = certify("a", Pair(picture, erased), LIMITS, judges={"task": lambda _: []})
+    found = certify("a", Pair(picture, picture), LIMITS, judges={"task": lambda _: []})
     assert found.findings["task_vanished"].why == "it finds no object before"
     assert found.findings["task_hallucinated"] == Finding(0.0, "pass")
     assert found.verdict == "appearance only"
@@ -114,6 +113,7 @@ def test_what_one_judge_loses_is_kept_where_another_that_knew_it_keeps_it(pictur
         (lambda rgb: 255 - rgb, "correlation"),
         (lambda rgb: np.roll(rgb, 3, axis=1), "displacement_px"),
         (lambda rgb: np.full_like(rgb, 120), "outline_recall"),
+        (lambda rgb: np.full_like(rgb, 120), "picture_correlation"),
         (lambda rgb: np.full_like(rgb, 255), "clipped_share"),
     ],
 )
@@ -121,6 +121,33 @@ def test_what_harms_labels_fails(pair, picture, change, measure):
     found = certify("a", pair(change(picture)), LIMITS, judges={})
     assert found.verdict == "failed"
     assert measure in found.failed
+
+
+def test_a_negative_fails_without_labels(picture):
+    found = certify("a", Pair(picture, 255 - picture), LIMITS, judges={})
+    assert found.failed == ("picture_correlation",)
+
+
+def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
+    plain = np.full_like(picture, 120)
+    cells = np.indices((40, 64)) // 4
+    board = np.uint8(255 * (cells.sum(axis=0) % 2))[:, :, None].repeat(3, axis=2)
+    why = {
+        name: found.why
+        for name, found in certify("a", Pair(plain, plain), LIMITS, judges={}).findings.items()
+        if name not in OBJECT_MEASURES
+    }
+    assert why == {
+        "picture_correlation": "it has next to no contrast",
+        "added_levels": None,
+        "grid_levels": None,
+        "seam_levels": None,
+        "clipped_share": None,
+        "warp_levels": "it is no picture of a film",
+    }
+    small = certify("a", Pair(board, board), LIMITS, judges={})
+    assert small.findings["grid_levels"].why == "a side of it is shorter than 48 px"
+    assert small.findings["seam_levels"].why == "no row or column of it is flat enough"
 
 
 def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
@@ -136,7 +163,7 @@ def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
         (of_set(20, 1), "certified"),
         (of_set(20, 2), "failed"),
         (of_set(20, 20), "failed"),
-        (of_set(20, 0, measured=MEASURES[-5:]), "appearance only"),
+        (of_set(20, 0, measured=MEASURES[len(OBJECT_MEASURES):]), "appearance only"),
         (replace(of_set(2, 0), pictures=(*of_set(2, 0).pictures, *of_set(3, 0, measured=()).pictures)), "appearance only"),
     ],
 )  # fmt: skip

@@ -2,7 +2,8 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.place import places
+from sim2cam.adapt.certificate.pair import Pair
+from sim2cam.adapt.certificate.place import picture_correlation, places
 from sim2cam.images import decode_picture, encode_jpeg
 
 
@@ -26,16 +27,15 @@ def test_one_object_that_moved_is_told_from_those_that_did_not(pair):
     assert max(others) < 0.1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda rgb: rgb // 3,
-        lambda rgb: cv2.GaussianBlur(rgb, (0, 0), 1.1),
-        lambda rgb: decode_picture(encode_jpeg(np.ascontiguousarray(rgb), 55)),
-        lambda rgb: (rgb + np.random.default_rng(0).normal(0, 8, rgb.shape)).clip(0, 255).astype(np.uint8),
-    ],
-    ids=["dark", "blurred", "JPEG", "noisy"],
-)  # fmt: skip
+CAMERA = {
+    "dark": lambda rgb: rgb // 3,
+    "blurred": lambda rgb: cv2.GaussianBlur(rgb, (0, 0), 1.1),
+    "JPEG": lambda rgb: decode_picture(encode_jpeg(np.ascontiguousarray(rgb), 55)),
+    "noisy": lambda rgb: (rgb + np.random.default_rng(0).normal(0, 8, rgb.shape)).clip(0, 255).astype(np.uint8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CAMERA.values(), ids=CAMERA)
 def test_a_camera_moves_nothing(pair, picture, change):
     for place in places(pair(change(picture))):
         assert place.displacement_px < 0.3
@@ -44,6 +44,36 @@ def test_a_camera_moves_nothing(pair, picture, change):
 
 def test_a_negative_correlates_negatively(pair, picture):
     assert all(place.correlation < -0.99 for place in places(pair(255 - picture)))
+    assert picture_correlation(pair(255 - picture)) < -0.99
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *CAMERA.values(),
+        lambda rgb: rgb * [1.2, 1.0, 0.7],
+        lambda rgb: rgb * np.linspace(0.3, 1.0, rgb.shape[1])[:, None],
+    ],
+    ids=[*CAMERA, "warm", "shaded"],
+)
+def test_a_camera_turns_no_light_round(picture, change):
+    after = change(picture).clip(0, 255).astype(np.uint8)
+    assert picture_correlation(Pair(picture, after)) > 0.8
+
+
+def test_small_things_on_a_plain_ground_are_enough_for_a_negative():
+    before = np.full((400, 400, 3), 200, np.uint8)
+    before[180:190, 100:110] = 60
+    assert picture_correlation(Pair(before, 255 - before)) == pytest.approx(-1)
+
+
+def test_a_picture_that_becomes_flat_correlates_with_nothing(picture):
+    assert picture_correlation(Pair(picture, np.full_like(picture, 90))) == pytest.approx(0)
+
+
+def test_a_picture_without_contrast_has_no_correlation(picture):
+    faint = 128 + np.random.default_rng(0).integers(0, 3, picture.shape)
+    assert picture_correlation(Pair(faint.astype(np.uint8), picture)) is None
 
 
 def test_what_becomes_flat_correlates_with_nothing(pair, picture):
@@ -52,7 +82,7 @@ def test_what_becomes_flat_correlates_with_nothing(pair, picture):
 
 
 def test_an_object_without_contrast_has_no_place(picture, ids):
-    from sim2cam.adapt.certificate.pair import Pair, regions_of
+    from sim2cam.adapt.certificate.pair import regions_of
     from tests.adapt.certificate.conftest import labels_of
 
     flat = np.full_like(picture, 90)
@@ -60,7 +90,7 @@ def test_an_object_without_contrast_has_no_place(picture, ids):
 
 
 def test_an_object_at_the_edge_has_no_place(picture):
-    from sim2cam.adapt.certificate.pair import Pair, Region
+    from sim2cam.adapt.certificate.pair import Region
 
     corner = Region((slice(0, 9), slice(0, 9)), np.ones((9, 9), bool))
     assert places(Pair(picture, picture, (corner,))) == [None]
