@@ -13,7 +13,7 @@ import json
 import shutil
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -29,11 +29,11 @@ from sim2cam.dataset.formats.predictions import DIGESTS, check_digests, file_dig
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
-from sim2cam.errors import InputError, OutputError
+from sim2cam.errors import InputError, OutputError, Sim2CamError, UsageError
 from sim2cam.measure.detection import Detection
 from sim2cam.models.config import Adaptation, Alignment, TrainConfig
 from sim2cam.models.labelling import labelled
-from sim2cam.models.lesson import UNAIDED, Aids
+from sim2cam.models.lesson import UNAIDED, Aids, lesson_of
 from sim2cam.models.parts import Parts, labelled_digest
 from sim2cam.models.prediction import AnyDetector, predict_dataset
 from sim2cam.models.training import WEIGHTS, train_detector
@@ -270,6 +270,10 @@ def _trained(piece: Piece) -> AnyDetector:
     whole = replace(piece.config, seed=piece.seed, fine_tuning=None, adapt=adapt)
     later = max(1, round(TUNING_SHARE * whole.steps)) if arm.then else 0
     parts, config = _parts(arm.data, piece), replace(whole, steps=max(1, whole.steps - later))
+    if arm.then and LABELLED not in arm.then:
+        lesson_of(
+            _parts(arm.then, piece), whole, UNAIDED
+        )  # what cannot be learned is refused before
     aids = UNAIDED if adapt is None else Aids(captures=piece.captures.style)
     detector = train_detector(parts, config, run, aids=aids, resume=True, device=piece.device)
     if not arm.then:
@@ -321,6 +325,7 @@ def run_pieces(
     workers: int,
     minutes: float,
     device: str = "cpu",
+    refused: Callable[[Arm, Sim2CamError], None] | None = None,
 ) -> Iterator[Path]:
     """Yields the predictions of each piece that was missing, as it is done.
 
@@ -332,16 +337,36 @@ def run_pieces(
         workers: trainings side by side, one thread each.
         minutes: after which no training is started.
         device: of all of them.
+        refused: is told of an arm that the settings or the data do not allow, of which no other piece is
+            run; without it, that ends all.
 
     Raises:
         Sim2CamError: a training failed.
     """
-    start = time.monotonic()
+    start, left = time.monotonic(), plan
     while time.monotonic() - start < 60 * minutes:
-        missing = pieces(plan, captures, work, results, threads=1, device=device)
+        missing = pieces(left, captures, work, results, threads=1, device=device)
         if not missing:
             break
-        yield from map_units(run_piece, missing[:workers], workers)
+        for piece, error in map_units(_tried, missing[:workers], workers):
+            if error is None:
+                yield piece.result
+                continue
+            if refused is None:
+                raise error
+            refused(piece.arm, error)
+            left = replace(left, arms=tuple(arm for arm in left.arms if arm != piece.arm))
+
+
+def _tried(piece: Piece) -> tuple[Piece, Sim2CamError | None]:
+    """Runs a piece; returns it with why it cannot be run, if it cannot."""
+    try:
+        run_piece(piece)
+    except OutputError:  # which is of the disk, not of the arm
+        raise
+    except (UsageError, InputError) as error:
+        return piece, error
+    return piece, None
 
 
 def photo_subset(photos: Dataset, count: int, seed: int) -> Dataset:

@@ -12,7 +12,7 @@ from sim2cam.adapt.adversarial import MIN_CAPTURES
 from sim2cam.adapt.calibrate.findings import LEAST_CAPTURES
 from sim2cam.adapt.store import METHODS
 from sim2cam.dataset.captures import CaptureSets
-from sim2cam.errors import RecipeError, UsageError, did_you_mean
+from sim2cam.errors import RecipeError, Sim2CamError, UsageError, did_you_mean
 from sim2cam.models.config import Alignment
 from sim2cam.pipeline.ladder import (
     BEST,
@@ -209,9 +209,9 @@ def run_rungs(
         progress: is told how many of the trainings that were asked for are done.
 
     Raises:
-        Sim2CamError: data cannot be made, or a training failed.
+        Sim2CamError: data cannot be made, a training failed, or none of them can be run.
     """
-    start = time.monotonic()
+    start, errors = time.monotonic(), list[Sim2CamError]()
     lacks = {r.arm.name: r.lacks or ("" if r.key in asked else _NOT_ASKED) for r in known}
     now = _without(plan, lacks)
     if minutes > 0:
@@ -223,9 +223,21 @@ def run_rungs(
     done = total - len(pieces(now, captures, root, results, threads=1))
     progress(done, total)
     left = minutes - (time.monotonic() - start) / 60
-    for _ in run_pieces(now, captures, root, results, workers=workers, minutes=left, device=device):
+
+    def refused(arm: Arm, error: Sim2CamError) -> None:
+        lacks[arm.name] = str(error)
+        errors.append(error)
+
+    for _ in run_pieces(
+        now, captures, root, results,
+        workers=workers, minutes=left, device=device, refused=refused,
+    ):  # fmt: skip
         done += 1
         progress(done, total)
+    if errors and len(pieces(plan, captures, root, results, threads=1)) == len(plan.arms) * len(
+        plan.seeds
+    ):
+        raise errors[0]  # there is nothing beside which it could be told
     return {name: reason or _NOT_DONE for name, reason in lacks.items()}
 
 

@@ -13,7 +13,7 @@ from sim2cam.adapt.calibrate.jpeg import jpeg_quality
 from sim2cam.adapt.choice import Choice, Tried
 from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.dataset.sample import Keypoint, ObjectLabel
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError
 from sim2cam.measure.detection import Detection
@@ -208,6 +208,33 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     assert [card.captures is not None for card in cards] == [False, False, True]
     assert tuned_arms == [("coco", 19), ("randomized", 24)]  # none is tuned on what it trains on
     assert [arm.photos(24) for arm in arms] == [5, 0]
+
+
+def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, captures, tmp_path):
+    pointed = tuple(
+        replace(
+            sample,
+            objects=tuple(
+                replace(o, keypoints=(Keypoint("top", o.box_xyxy[:2], 2),)) for o in sample.objects
+            ),
+        )
+        for sample in captures.train.samples
+    )
+    captures = replace(captures, train=replace(captures.train, samples=pointed))
+    config = replace(PLAN.config, keypoints=True, flips=False)
+    plan = replace(PLAN, arms=(Arm("late", (REAL,), then=("randomized",)),), config=config)
+    reasons = []
+    run = run_pieces(
+        plan, captures, work, tmp_path / "results", workers=1, minutes=9,
+        refused=lambda arm, error: reasons.append((arm.name, str(error))),
+    )  # fmt: skip
+    assert list(run) == []
+    ((name, reason),) = reasons  # of two seeds
+    assert name == "late"
+    assert "no object has keypoints to learn" in reason
+    assert not (work / "runs").exists()
+    with pytest.raises(InputError, match="no object has keypoints to learn"):
+        list(run_pieces(plan, captures, work, tmp_path / "results", workers=1, minutes=9))
 
 
 def test_an_arm_learns_from_its_own_labels_of_the_style_photos(

@@ -167,6 +167,38 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
     )
 
 
+NO_POINTS = (
+    "randomized: no object has keypoints to learn. Render it with the channel keypoints among"
+)
+
+
+def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos, tmp_path, capsys):
+    recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\nreader = false\n")
+    pointed = tmp_path / "pointed"
+    pointed.mkdir()
+    for place in photos.iterdir():
+        (pointed / place.name).symlink_to(place.resolve())
+    tables = json.loads((photos / "train.json").read_text())
+    for category in tables["categories"]:
+        category["keypoints"] = ["top"]
+    for label in tables["annotations"]:
+        x, y, *_ = label["bbox"]
+        label["keypoints"] = [x + 1, y + 1, 2]
+    (pointed / "train.json").unlink()
+    (pointed / "train.json").write_text(json.dumps(tables))
+
+    out = tmp_path / "run"
+    assert ladder(recipe, pointed, out, "--arms", "randomized,real-5") == 0
+    table = capsys.readouterr().out
+    assert re.search(rf"\nrandomized +not run: {out}/{NO_POINTS}", table)
+    assert re.search(r"\nreal only \(5 labelled photos\) +0\.\d{3} \(", table)
+    assert ladder(recipe, pointed, out, "--arms", "randomized,real-5", "--resume") == 0
+    assert table.splitlines()[1] == capsys.readouterr().out.splitlines()[1]
+
+    assert ladder(recipe, photos, tmp_path / "none", "--arms", "randomized,real-5") == 1
+    assert NO_POINTS in capsys.readouterr().err
+
+
 def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
     assert ladder(recipe, photos, out, "--arms", "randomized,best-transfer") == 0
