@@ -22,7 +22,7 @@ from sim2cam.models.perception import perceive
 from sim2cam.models.prediction import AnyDetector, LoadedDetector, load_detector, look, predict
 from sim2cam.models.tuning import ap50_on
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
-from sim2cam.training.weights import SUFFIX
+from sim2cam.training.weights import SUFFIX, card_path
 
 GOOD_AP50 = 0.8
 """AP50 on renders from which a detector is good enough for translations to be held to what it says."""
@@ -118,15 +118,24 @@ _SURE = 0.3
 """Detections that are less sure are nearly all wrong, and say so."""
 
 
-@functools.lru_cache(maxsize=2)
 def load_judges(judges: Judges, device: str) -> Mapping[str, Judge]:
     """Returns the judges by name, ready to be asked.
 
     Raises:
-        CheckpointError: weights are missing or broken.
+        InputError, CheckpointError: weights are missing or broken.
         UsageError, BackendError: there is no such device.
     """
     return {
-        name: functools.partial(predict, load_detector(path, device=device), score_floor=FAINT)
+        name: functools.partial(
+            predict,
+            _detector(path, (digest_of(path), digest_of(card_path(path))), device),
+            score_floor=FAINT,
+        )
         for name, path in judges
     }
+
+
+@functools.lru_cache(maxsize=4)
+def _detector(path: Path, digests: tuple[str, str], device: str) -> AnyDetector:
+    del digests  # tell it from one that was in the files before
+    return load_detector(path, device=device)

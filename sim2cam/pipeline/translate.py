@@ -303,7 +303,7 @@ def translate_shard(unit: Unit) -> int:
 
 
 def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewSample]:
-    transfer = _transfer(unit.run, unit.device)
+    transfer = _transfer(unit.run, _transfer_digest(unit.run), unit.device)
     jury = jury_of(unit.certification, unit.device)
     made = translate_all(transfer, unit.pictures, unit.seed, "adapt", jury)
     for picture, translated in zip(unit.pictures, made, strict=True):
@@ -353,7 +353,7 @@ def jury_of(certification: Certification, device: str) -> Jury:
     """Returns what translations are judged by.
 
     Raises:
-        CheckpointError: a judge's weights are broken.
+        InputError, CheckpointError: a judge's weights are missing or broken.
     """
     judges = load_judges(certification.judges, device)
     return Jury(certification.limits, judges, _judge_digests(certification), dev=certification.dev)
@@ -364,7 +364,8 @@ def _judge_digests(certification: Certification) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=1)
-def _transfer(run_dir: Path, device: str) -> Transfer:
+def _transfer(run_dir: Path, digest: str, device: str) -> Transfer:
+    del digest  # tells it from one that was in the folder before
     return load_transfer(run_dir, device=device)
 
 

@@ -13,7 +13,7 @@ from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import save_detector
 from sim2cam.pipeline import judges
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
-from sim2cam.pipeline.judges import check_judges, perception_of, weights_file
+from sim2cam.pipeline.judges import check_judges, load_judges, perception_of, weights_file
 
 
 @pytest.fixture
@@ -73,6 +73,15 @@ def test_renders_that_are_looked_at_are_spread_from_the_first_to_the_last(
     assert (places[0], places[-1]) == (0, count - 1)
     steps = np.diff(places)
     assert count == 1 or steps.max() - steps.min() <= 1
+
+
+def test_a_judge_is_loaded_once_and_again_when_its_weights_are_others(weights):
+    (before,), (same,) = (load_judges((("task", weights()),), "cpu").values() for _ in range(2))
+    assert before.args[0] is same.args[0]
+    others = weights(categories="654321")  # in the same file
+    (after,) = load_judges((("task", others),), "cpu").values()
+    assert after.args[0].card.categories == tuple("654321")
+    assert before.args[0].card.categories == tuple("123456")
 
 
 def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):

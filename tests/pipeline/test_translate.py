@@ -95,6 +95,17 @@ def test_workers_and_resumption_do_not_change_a_byte(reinhard, sim, tmp_path):
     assert digests(tmp_path / "part") == digests(tmp_path / "one")[:5]
 
 
+def test_a_transfer_that_was_fitted_anew_translates(sim, coco, tmp_path):
+    captures, run = read_captures(coco), tmp_path / "run"
+    for method in ("reinhard", "mkl"):
+        fit_plain_transfer(captures, method, run, overwrite=True)
+        apply(run, sim.take(2), tmp_path / method)
+        fit_plain_transfer(captures, method, tmp_path / f"new {method}", overwrite=False)
+        apply(tmp_path / f"new {method}", sim.take(2), tmp_path / f"as {method}")
+        assert digests(tmp_path / method) == digests(tmp_path / f"as {method}")
+    assert digests(tmp_path / "reinhard") != digests(tmp_path / "mkl")
+
+
 def test_an_interrupted_translation_is_found_incomplete(reinhard, sim, tmp_path):
     def interrupt(done, _total):
         if done:
