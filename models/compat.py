@@ -50,6 +50,7 @@ def _name_operators() -> None:
 _import_torchvision()
 
 from torchvision.models import detection, get_model, get_weight, list_models, segmentation  # noqa: E402, TID251
+from torchvision.models.detection import roi_heads  # noqa: E402, TID251
 from torchvision.models.detection.transform import GeneralizedRCNNTransform  # noqa: E402, TID251
 from torchvision.models.resnet import BasicBlock, ResNet  # noqa: E402, TID251
 
@@ -62,6 +63,7 @@ __all__ = [
     "get_weight",
     "has_operators",
     "list_models",
+    "roi_heads",
     "segmentation",
 ]
 

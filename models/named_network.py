@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.compat import GeneralizedRCNNTransform
+from sim2cam.models.compat import GeneralizedRCNNTransform, roi_heads
 from sim2cam.models.crops import MIN_SIDE_PX, Crop, Segments
 from sim2cam.models.detector import MEAN_RGB, STD_RGB
 from sim2cam.models.named import named_model, tells_pixels
@@ -128,7 +128,7 @@ class ObjectNetwork(NamedNetwork):
         """Returns the losses of crops, as torchvision's models have them.
 
         These know of no regions to leave out, so regions of which nothing is known are painted over with
-        the mean colour, but for the boxes of objects that are learned.
+        the mean colour, but for the boxes of objects that are learned. Objects without a mask teach none.
         """
         images = rgb.float() / 255
         mean = images.new_tensor(MEAN_RGB).view(3, 1, 1) / 255
@@ -138,7 +138,8 @@ class ObjectNetwork(NamedNetwork):
             {name: value.to(images.device) for name, value in target_of(crop).items()}
             for crop in crops
         ]
-        found: dict[str, Tensor] = self.model(list(images), targets)
+        with _masks_where_known():
+            found: dict[str, Tensor] = self.model(list(images), targets)
         return found
 
     @torch.inference_mode()
@@ -228,6 +229,37 @@ def drawn_from(seed: int, device: torch.device) -> Iterator[None]:
         for place in places:
             torch.cuda.set_rng_state(torch.Generator(place).manual_seed(seed).get_state(), place)
         yield
+
+
+@contextmanager
+def _masks_where_known() -> Iterator[None]:
+    """Leaves objects without a pixel out of torchvision's loss of masks: what shows them is not known, and it
+    would learn that nothing does.
+    """
+    of_all = roi_heads.maskrcnn_loss
+
+    def of_known(
+        logits: Tensor,
+        boxes: Sequence[Tensor],
+        masks: Sequence[Tensor],
+        categories: Sequence[Tensor],
+        objects: Sequence[Tensor],
+    ) -> Tensor:
+        known = [
+            (mask > 0).flatten(1).any(1)[mine] for mask, mine in zip(masks, objects, strict=True)
+        ]
+        boxes, objects = (
+            [of_image[keep] for of_image, keep in zip(each, known, strict=True)]
+            for each in (boxes, objects)
+        )
+        lost: Tensor = of_all(logits[torch.cat(known)], boxes, masks, categories, objects)
+        return lost
+
+    roi_heads.maskrcnn_loss = of_known
+    try:
+        yield
+    finally:
+        roi_heads.maskrcnn_loss = of_all
 
 
 def hidden_pixels(crop: Crop) -> NDArray[np.bool_]:

@@ -30,6 +30,7 @@ from sim2cam.models.named_detector import NamedDetector
 from sim2cam.models.named_network import (
     ObjectNetwork,
     PixelNetwork,
+    drawn_from,
     hidden_pixels,
     named_network,
     target_of,
@@ -270,6 +271,45 @@ def test_crops_without_objects_are_learned_from(name):
     unknown = replace_shown(crop, -1)
     if name == "fcn_tiny":
         assert network.losses(torch.zeros(2, 3, 64, 64), [unknown, unknown])["pixels"] == 0
+
+
+def test_objects_without_a_mask_teach_their_box_alone():
+    network = named_network("maskrcnn_tiny", 2, generator(), keypoints=0, crop_px=64)
+
+    def crop(*numbers):
+        """Two objects, of which these have a mask."""
+        boxes = np.array([[4.0, 4, 30, 30], [34, 34, 60, 60]])
+        owners = np.full((64, 64), -1)
+        for number in numbers:
+            x0, y0, x1, y1 = boxes[number].astype(int)
+            owners[y0 + 4 : y1 - 4, x0 + 4 : x1 - 4] = number
+        return SimpleNamespace(
+            rgb=np.zeros((64, 64, 3), np.uint8), boxes_xyxy=boxes, ignored_xyxy=np.zeros((0, 4)),
+            categories=np.array([0, 1]), keypoints=None, segments=SimpleNamespace(owners=owners),
+        )  # fmt: skip
+
+    def losses(*crops):
+        network.zero_grad()
+        with drawn_from(0, torch.device("cpu")):
+            found = network.losses(torch.full((len(crops), 3, 64, 64), 99.0), crops)
+        sum(found.values()).backward()
+        weights = dict(network.named_parameters())
+        return found, {
+            name for name, one in weights.items() if one.grad is not None and one.grad.any()
+        }
+
+    with_masks, taught = losses(crop(0, 1))
+    masks = {name for name in taught if ".mask_" in name}
+    assert masks
+    boxes_only, taught = losses(crop())
+    assert boxes_only["loss_mask"] == 0
+    assert not masks & taught
+    assert any(".box_predictor" in name for name in taught)
+    assert boxes_only["loss_box_reg"] == with_masks["loss_box_reg"]
+    half, taught = losses(crop(0))
+    assert half["loss_mask"] > 0
+    assert masks <= taught
+    assert losses(crop(0), crop())[0]["loss_mask"] > 0
 
 
 def replace_shown(crop, value):
