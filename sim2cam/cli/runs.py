@@ -18,7 +18,7 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
     """Empties a run folder where that was asked for; one that holds anything else is refused."""
     from sim2cam.training.run import remove_run
 
-    if folder.overwrite and is_first():  # the others wait for it before they look
+    if folder.overwrite and is_first():  # the others look at it once they are ``joined``
         remove_run(run_dir)
 
 

@@ -59,6 +59,7 @@ from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import Judges, check_judges, load_judges
 from sim2cam.seeds import stream
 from sim2cam.training.device import full_memory_told, use_threads
+from sim2cam.training.launch import is_first
 from sim2cam.training.run import remove_run
 
 
@@ -177,7 +178,7 @@ def train_network(
         CheckpointError: it holds another training, or a judge's weights are broken.
         UsageError: the judges are not independent of one another.
     """
-    if (run_dir / "transfer.json").exists():
+    if is_first() and (run_dir / "transfer.json").exists():  # it may have removed one just now
         raise OutputError(
             run_dir, "holds a transfer without a network. Add --overwrite, or choose another --out."
         )

@@ -27,6 +27,8 @@ _PATIENCE = timedelta(hours=1)  # for the first process, which alone judges cand
 def joined(device: str) -> Iterator[torch.device]:
     """Yields the device of this process, which within shares its steps with those started with it.
 
+    All of them come in together; what the first did before is done.
+
     Args:
         device: ``cpu``, ``cuda`` or, of one process, ``cuda:i``; of several, each takes a GPU of its own.
 
@@ -41,6 +43,7 @@ def joined(device: str) -> Iterator[torch.device]:
         torch.cuda.set_device(place)
     backend = "nccl" if place.type == "cuda" else "gloo"
     distributed.init_process_group(backend, timeout=_PATIENCE)
+    wait_for_all()  # the first may still be removing an earlier run
     try:
         yield place
     finally:

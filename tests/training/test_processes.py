@@ -91,10 +91,21 @@ def photos(tmp_path_factory):
     return root
 
 
-def in_two(*arguments):
+LATE = """
+import sys, time
+from sim2cam.cli.main import main
+from sim2cam.training import run
+
+remove_run = run.remove_run
+run.remove_run = lambda folder: (time.sleep(4), remove_run(folder))
+sys.exit(main())
+"""
+
+
+def in_two(*arguments, program=("-m", "sim2cam")):
     """What a command says that torchrun starts twice; it has to end well."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = [*launch, "-m", "sim2cam", *map(str, arguments)]
+    command = [*launch, *map(str, (*program, *arguments))]
     done = subprocess.run(
         command, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
     )  # fmt: skip
@@ -159,6 +170,22 @@ def test_a_translator_is_that_of_one_process(photos, tmp_path, method):
     assert_same_gradients(one, two)
     (line,) = (json.loads(line) for line in (two / METRICS).read_text().splitlines()[-1:])
     assert line["step"] == 11
+
+
+@pytest.mark.slow
+def test_an_earlier_run_is_removed_before_any_process_looks_at_it(photos, tmp_path):
+    """However late the first one does so."""
+    recipe, late, out = tmp_path / "tiny.toml", tmp_path / "late.py", tmp_path / "run"
+    recipe.write_text(TRANSLATORS)
+    late.write_text(LATE)
+    flags = ["adapt", "train", "--sim", photos, "--real", photos, "--recipe", recipe, "--out", out]
+    flags += ["--workers", 1]
+    in_one(*flags, "--method", "mkl")
+    anew = [*flags, "--method", "translator", "--steps", 1, "--overwrite"]
+    in_two(*anew, program=[late])
+    assert not (out / "transfer.json").exists()
+    in_two(*anew, program=[late])  # now a training is there
+    assert len((out / METRICS).read_text().splitlines()) == 1
 
 
 def test_norms_to_be_shared_do_as_torch_has_it():
