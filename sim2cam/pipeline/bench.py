@@ -23,7 +23,13 @@ from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.dataset.writer import write_json
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.bootstrap import Estimate
-from sim2cam.measure.detection import Detection, DetectionScore, count_objects, evaluate
+from sim2cam.measure.detection import (
+    Detection,
+    DetectionScore,
+    count_objects,
+    evaluate,
+    is_ignored,
+)
 from sim2cam.measure.keypoints import evaluate_keypoints
 from sim2cam.measure.masks import Masks, evaluate_masks
 from sim2cam.measure.segments import (
@@ -243,8 +249,8 @@ def _keypoint_score(
 
 
 def has_keypoints(captures: Dataset) -> bool:
-    """Returns whether a keypoint of captures is labelled."""
-    labels = [label for sample in captures.samples for label in sample.objects or ()]
+    """Returns whether a keypoint of an object that counts is labelled."""
+    labels = [o for sample in captures.samples for o in sample.objects or () if not is_ignored(o)]
     return any(point.visibility for label in labels for point in label.keypoints or ())
 
 
@@ -261,12 +267,17 @@ def _segment_score(captures: Dataset, pixels: Confusions | None) -> SegmentScore
 
 
 def labelled_masks(captures: Dataset) -> Masks:
-    """Returns the labelled masks of captures, by the image's name; empty where none is."""
+    """Returns the labelled masks of captures, by the image's name; empty where no object that counts has one."""
     found = {
         sample.name: [None if m is None else RunLengths.of(m) for m in seen_masks(sample)]
         for sample in captures.samples
     }
-    return found if any(mask for masks in found.values() for mask in masks) else {}
+    counts = any(
+        mask is not None and mask.area_px() and not is_ignored(label)
+        for sample in captures.samples
+        for label, mask in zip(sample.objects or (), found[sample.name], strict=True)
+    )
+    return found if counts else {}
 
 
 def write_bench(

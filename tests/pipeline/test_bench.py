@@ -7,14 +7,15 @@ import torch
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.export import export
+from sim2cam.dataset.formats.predictions import Found
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.prediction import save_detector
+from sim2cam.models.prediction import load_detector, save_detector
 from sim2cam.models.training import train_detector
 from sim2cam.pipeline import bench as bench_module
-from sim2cam.pipeline.bench import bench
+from sim2cam.pipeline.bench import bench, score_predictions
 from sim2cam.training.run import WEIGHTS
 
 
@@ -138,6 +139,29 @@ def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
     assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
     assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
     assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
+
+
+def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_keypoints(shaped):
+    weights, captures = shaped
+
+    def bare(number, label):
+        return (
+            replace(label, is_crowd=True)
+            if number == 0
+            else replace(label, mask=None, keypoints=None)
+        )
+
+    read = read_captures(captures).take(2)
+    samples = tuple(
+        replace(s, objects=tuple(bare(*one) for one in enumerate(s.objects))) for s in read.samples
+    )
+    captures = replace(read, samples=samples)
+    found = bench(load_detector(weights), captures)
+    assert found.score.objects == sum(len(s.objects) - 1 for s in samples)
+    assert (found.masks, found.segments, found.keypoints) == (None, None, None)
+    again = score_predictions(Found(captures, found.predictions))
+    assert again.score == found.score
+    assert (again.masks, again.keypoints) == (None, None)
 
 
 def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
