@@ -6,7 +6,8 @@ Each case runs in a process of its own with one thread, so that its peak of memo
 renders of recipe ``dice-demo`` and the stand-in captures. Times are CPU seconds of the process.
 CycleGAN stands beside itself as published (``peers/published_cyclegan.py``), run just before it. Where
 there is a GPU, each is also timed there, by the clock: in single precision as it is called, and compiled
-in bfloat16. Writes ``adapt.json`` to ``benchmarks/results``.
+in bfloat16. Writes ``adapt.json`` to ``benchmarks/results`` after each case; what cannot be timed says why
+(``failed``).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.networks import PatchGan, PatchProjector, ResnetGenerator
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator
+from sim2cam.adapt.translator import step as step_of_default
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.adapt.translator.generator import Generator
@@ -52,6 +54,7 @@ from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.training.device import single_precision
 
 CPU = torch.device("cpu")
 PICTURES = 16
@@ -113,33 +116,45 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Times every case and writes what came of it."""
     _render(arguments.work)
+    environment = environment_facts(None, 1)
     cases: list[dict[str, Any]] = []
     for case in CASES:
-        facts = _alone(timed, case, arguments.work, arguments.repeats)
+        given = case, arguments.work, arguments.repeats
+        facts = {
+            "name": case.name,
+            "config": asdict(case.config),
+            "patch_px": case.config.patch_px,
+            "batch": case.config.batch,
+            **_alone(timed, *given),
+        }
         for peer in (other for other in cases if other["name"] == case.peer):
-            facts["times_faster"] = peer["step_cpu_s"]["least"] / facts["step_cpu_s"]["least"]
+            if "failed" not in facts | peer:
+                facts["times_faster"] = peer["step_cpu_s"]["least"] / facts["step_cpu_s"]["least"]
         if torch.cuda.is_available() and case.method != "published":
-            facts["gpu"] = {
-                way: _alone(timed_on_gpu, case, arguments.work, arguments.repeats, way)
-                for way in (
-                    GPU_WAYS if case.method else GPU_WAYS[1:]
-                )  # the default has bf16 anyway
-            }
+            facts["gpu"] = {way: _alone(timed_on_gpu, *given, way) for way in GPU_WAYS}
         cases.append(facts)
-        print(
-            f"{case.name:<20} {facts['patch_px']} px  {facts['step_cpu_s']['median']:.2f} CPU-s a step,"
-            f" {facts['pictures_per_cpu_s']:.2f} pictures a CPU-s, {facts['peak_mb']:.0f} MB",
-            flush=True,
-        )
-    environment = environment_facts(None, 1)
-    write_json(RESULTS / "adapt.json", {"environment": environment, "cases": cases})
+        write_json(RESULTS / "adapt.json", {"environment": environment, "cases": cases})
+        print(_told(facts), flush=True)
+
+
+def _told(facts: dict[str, Any]) -> str:
+    start = f"{facts['name']:<20} {facts['patch_px']} px  "
+    if "failed" in facts:
+        return f"{start}failed: {facts['failed']}"
+    return (
+        f"{start}{facts['step_cpu_s']['median']:.2f} CPU-s a step, "
+        f"{facts['pictures_per_cpu_s']:.2f} pictures a CPU-s, {facts['peak_mb']:.0f} MB"
+    )
 
 
 def _alone(work: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
-    """Returns what comes of work in a process of its own."""
+    """Returns what comes of work in a process of its own; where it fails, why: the others are still timed."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as alone:
-        return alone.submit(work, *given).result()
+        try:
+            return alone.submit(work, *given).result()
+        except Exception as error:  # noqa: BLE001
+            return {"failed": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
 
 
 def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str, Any]:
@@ -157,6 +172,8 @@ def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str,
     if is_fast:
         for kind in (ResnetGenerator, PatchGan, PatchProjector, Generator):
             setattr(kind, "forward", torch.compile(kind.forward))  # noqa: B010
+    else:  # the default computes in bfloat16 by itself
+        vars(step_of_default)["autocast"] = lambda device, **_: single_precision(device)
     game, _ = _game(case, read_dataset(renders), read_captures(STYLE), device)
     seconds = []
     for step in range(repeats + 3):
@@ -188,14 +205,9 @@ def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
         side: _cpu_s(functools.partial(transfer.apply, frame, rng), repeats)
         for side, frame in frames.items()
     }
-    batch = case.config.batch
     return {
-        "name": case.name,
-        "config": asdict(case.config),
-        "patch_px": case.config.patch_px,
-        "batch": batch,
         "step_cpu_s": _spread(step_s),
-        "pictures_per_cpu_s": batch / statistics.mean(step_s),
+        "pictures_per_cpu_s": case.config.batch / statistics.mean(step_s),
         "translate_cpu_s": {str(side): _spread(seconds) for side, seconds in whole.items()},
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

@@ -116,7 +116,7 @@ def translations_table(results: dict[str, Any] | None) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for one in (results or {}).get("transfers", []):
-        kept, far = one.get("retention", {}), one["from"]
+        kept, far = one.get("retention", {}), one["from"] or {}  # none of too few
         cells = [
             one.get("verdict", "—"),
             *(
@@ -554,14 +554,20 @@ def _share(found: dict[str, Any]) -> str:
 def _gpu_lines(cases: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yields what was measured on a GPU, one line for each case; none without one."""
     timed = [case for case in cases if "gpu" in case]
+    devices = {one["device"] for case in timed for one in case["gpu"].values() if "device" in one}
     for number, case in enumerate(timed):
-        told = ", ".join(f"{way} {one['pictures_per_s']:.1f}" for way, one in case["gpu"].items())
-        device = next(iter(case["gpu"].values()))["device"]
-        start = f"\nPictures a second on {device}:\n\n" if number == 0 else ""
+        told = ", ".join(f"{way} {_gpu_speed(one)}" for way, one in case["gpu"].items())
+        start = f"\nPictures a second on {', '.join(devices)}:\n\n" if number == 0 else ""
         yield f"{start}- {case['name']}, {case['patch_px']} px: {told}"
 
 
+def _gpu_speed(found: dict[str, Any]) -> str:
+    return "failed" if "failed" in found else f"{found['pictures_per_s']:.1f}"
+
+
 def _adapt_row(case: dict[str, Any]) -> str:
+    if "failed" in case:
+        return f"| {case['name']} | {case['patch_px']} | {case['batch']} | failed |{' |' * 5}"
     faster = f"{case['times_faster']:.2f}" if "times_faster" in case else "—"
     cells = (
         case["name"], case["patch_px"], case["batch"], _range(case["step_cpu_s"]), faster,

@@ -7,7 +7,7 @@ with each, and certifies them with the weights that ship as judges. How far cert
 is told by their looks: the sliced Wasserstein distance, and how well a classifier tells both sets apart (0.5
 if it cannot), from the style photos that transfers were fitted to, and from those of the development split,
 which are other views. How far these are from the style photos is told too. No label of a photo is read. Writes
-``translations.json`` to ``benchmarks/results``, and ``translations.jpg``: some renders beside what becomes of them.
+``translations.json`` to ``benchmarks/results`` after each transfer, and ``translations.jpg``: some renders beside what becomes of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.images import read_rgb
 from sim2cam.measure.look import look
-from sim2cam.measure.sets import gap_of, scale_of
+from sim2cam.measure.sets import LEAST_PICTURES, gap_of, scale_of
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import weights_file
 from sim2cam.pipeline.recipe import load_recipe
@@ -72,12 +72,6 @@ def main(arguments: Arguments) -> None:
         {"name": "renders", **far(before)},
     ]
     columns = {"render": renders}
-    for run in sorted((arguments.work / "transfers").iterdir()):
-        out = arguments.work / "judged" / run.name
-        rows.append(measure(run, renders, far, out))
-        columns[run.name] = read_dataset(out)
-        print(rows[-1], flush=True)
-    write_sheet(columns, RESULTS / "translations.jpg")
     facts = {
         "environment": environment_facts(None, 1),
         "judges": JUDGES,
@@ -86,13 +80,20 @@ def main(arguments: Arguments) -> None:
         "photos": {name: len(looks) for name, looks in photos.items()},
         "transfers": rows,
     }
-    write_json(RESULTS / "translations.json", facts)
+    for run in sorted((arguments.work / "transfers").iterdir()):
+        out = arguments.work / "judged" / run.name
+        rows.append(measure(run, renders, far, out))
+        write_json(RESULTS / "translations.json", facts)
+        print(rows[-1], flush=True)
+        if rows[-1]["kept"]:
+            columns[run.name] = read_dataset(out)
+    write_sheet(columns, RESULTS / "translations.jpg")
 
 
 def measure(
     run: Path, renders: Dataset, far: Callable[[Looks], dict[str, Any]], out: Path
 ) -> dict[str, Any]:
-    """Returns what a transfer makes of renders."""
+    """Returns what a transfer makes of renders; how far that is from photos is None, with why, of too few."""
     weights = tuple((name, weights_file(Path(file))) for name, file in JUDGES.items())
     certificate = apply_transfer(
         run,
@@ -107,13 +108,17 @@ def measure(
         progress=lambda _done, _total: None,
     )
     retention = {name: certificate.retention(name) for name in JUDGES}
-    return {
+    measured = {
         "name": run.name,
         "verdict": certificate.verdict,
+        "kept": certificate.kept,
         "rejection": certificate.rejection.to_json(),
         "retention": {name: one and one.to_json() for name, one in retention.items()},
-        **far(_looks(read_dataset(out))),
     }
+    if certificate.kept < LEAST_PICTURES:
+        why = f"{certificate.kept} pictures were kept, and {LEAST_PICTURES} are needed"
+        return {**measured, "from": None, "why": why}
+    return {**measured, **far(_looks(read_dataset(out)))}
 
 
 def _gaps(photos: Mapping[str, Looks], before: Looks, looks: Looks) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""What translators are timed against does the same."""
+"""What translators are timed against does the same, and one that cannot be timed costs no other."""
+
+import json
+import runpy
+from pathlib import Path
 
 import torch
 from peers.published_cyclegan import PublishedCycleGan
@@ -37,3 +41,12 @@ def test_cyclegan_as_published_learns_what_ours_does():
             torch.testing.assert_close(
                 source.grad, target.grad, rtol=0, atol=1e-9 * most + 1e-12
             )  # offsets before norms have none
+
+
+def test_what_fails_says_why():
+    benchmark = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "adapt.py"))
+    assert benchmark["_alone"](json.loads, '{"median": 1.5}') == {"median": 1.5}
+    assert benchmark["_alone"](json.loads, "{") == {
+        "failed": "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 "
+        "(char 1)"
+    }

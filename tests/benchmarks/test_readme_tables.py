@@ -213,7 +213,12 @@ def test_translators_have_their_costs(tmp_path):
     }
     on_gpu = {"fp32, eager": 12.34, "bf16, compiled": 45.67}
     gpu = {way: {"device": "a GPU", "pictures_per_s": n} for way, n in on_gpu.items()}
-    cases = [case, case | {"times_faster": 1.418, "gpu": gpu}]
+    broken = {"bf16, compiled": {"failed": "InductorError: no"}}
+    cases = [
+        case,
+        case | {"times_faster": 1.418, "gpu": gpu},
+        {"name": "default", "patch_px": 128, "batch": 4, "failed": "out of luck", "gpu": broken},
+    ]
     (tmp_path / "adapt.json").write_text(json.dumps({"cases": cases}))
     cell = "1.23 (1.00–2.00)"
     lines = made("docs/results.md", tmp_path).splitlines()
@@ -222,6 +227,8 @@ def test_translators_have_their_costs(tmp_path):
         assert row in lines
     assert "Pictures a second on a GPU:" in lines
     assert "- CUT, 6 blocks, 128 px: fp32, eager 12.3, bf16, compiled 45.7" in lines
+    assert "| default | 128 | 4 | failed | | | | | |" in lines
+    assert "- default, 128 px: bf16, compiled failed" in lines
 
 
 def test_trainings_say_how_busy_they_keep_the_cores(tmp_path):

@@ -1,0 +1,26 @@
+"""What is told of transfers of which hardly a picture is kept."""
+
+from pathlib import Path
+
+import pytest
+import translations
+
+from sim2cam.adapt.certificate.certificate import Finding, PictureCertificate, SetCertificate
+from sim2cam.adapt.certificate.limits import Limits
+
+
+@pytest.mark.parametrize("kept", [0, 9])
+def test_a_transfer_that_spoils_pictures_is_a_row_too(monkeypatch, kept):
+    pictures = tuple(
+        PictureCertificate(
+            f"{i:06d}", {"grid_levels": Finding(1.0, "pass" if i < kept else "fail")}
+        )
+        for i in range(20)
+    )
+    made = SetCertificate(Limits(), {}, pictures)
+    monkeypatch.setattr(translations, "apply_transfer", lambda *_, **__: made)
+    row = translations.measure(Path("poor"), None, None, Path("out"))
+    assert (row["name"], row["verdict"], row["kept"]) == ("poor", "failed", kept)
+    assert row["rejection"]["value"] == 1 - kept / 20
+    assert row["from"] is None
+    assert row["why"] == f"{kept} pictures were kept, and 10 are needed"
