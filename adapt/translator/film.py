@@ -107,9 +107,8 @@ def flow_loss(film: FilmPatches, earlier: Tensor, later: Tensor) -> Tensor:
     moved = warped(torch.cat([film.earlier.rgb, earlier], 1), film.flow[:, :2])
     source, made = moved[:, :3], moved[:, 3:]
     same = (film.later.rgb - source).square().sum(1)
-    seen = film.flow[:, 2]
-    weight = seen * torch.exp(-SHARPNESS * same)
-    return (weight * (later - made).abs().mean(1)).sum() / divisor(seen.sum())
+    weight = film.seen * torch.exp(-SHARPNESS * same)
+    return (weight * (later - made).abs().mean(1)).sum() / divisor(film.seen.sum())
 
 
 def warped(pictures: Tensor, flow_px: Tensor) -> Tensor:

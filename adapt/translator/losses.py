@@ -14,6 +14,10 @@ from sim2cam.training.processes import divisor
 UNDECIDED_HINGE = 2.0
 """``discriminator_hinge`` of verdicts that are all 0."""
 
+WINDOW_PX = 9
+"""Side of the windows of ``structure_loss``."""
+
+_LEAST_CONTRAST = 0.02  # standard deviation of a channel from which a window counts
 _SMALL = 1 / 255  # a difference up to which the penalty is a parabola: one level of 8 bits
 
 
@@ -41,9 +45,7 @@ def gradient_penalty(discriminator: ScaledDiscriminator, real: Tensor) -> Tensor
     return gradient.square().sum(dim=(1, 2, 3)).mean()
 
 
-def structure_loss(
-    before: Tensor, after: Tensor, *, window_px: int = 9, least_contrast: float = 0.02
-) -> Tensor:
+def structure_loss(before: Tensor, after: Tensor, *, window_px: int = WINDOW_PX) -> Tensor:
     """Returns 1 minus the local correlation of each channel, where ``before`` has contrast.
 
     Zero for any change of brightness and positive change of contrast of a channel; grows when
@@ -53,16 +55,19 @@ def structure_loss(
     Args:
         before, after: (n, 3, h, w), 0 to 1.
         window_px: side of the windows that are compared, odd.
-        least_contrast: standard deviation of a channel from which a window counts.
     """
     x, y = before, after
-    mean_x, mean_y = _box(x, window_px), _box(y, window_px)
-    variance_x = (_box(x * x, window_px) - mean_x**2).clamp(min=0.0)
-    variance_y = (_box(y * y, window_px) - mean_y**2).clamp(min=0.0)
+    mean_x, variance_x = _moments(x, window_px)
+    mean_y, variance_y = _moments(y, window_px)
     covariance = _box(x * y, window_px) - mean_x * mean_y
     correlation = covariance / (variance_x * variance_y + 1e-10).sqrt()
-    counts = (variance_x > least_contrast**2).to(x.dtype)
+    counts = _has_contrast(variance_x)
     return ((1.0 - correlation) * counts).sum() / divisor(counts.sum())
+
+
+def windows_with_contrast(before: Tensor) -> Tensor:
+    """Returns of how many windows ``structure_loss`` of pictures (n, 3, h, w) is the mean."""
+    return _has_contrast(_moments(before, WINDOW_PX)[1]).sum()
 
 
 def range_loss(raw: Tensor) -> Tensor:
@@ -83,6 +88,17 @@ def paired_loss(raw: Tensor, captured: Tensor, registered: Tensor) -> Tensor:
     """
     penalty = ((raw - captured).square() + _SMALL**2).sqrt() - _SMALL
     return (penalty.mean(dim=1, keepdim=True) * registered).sum() / divisor(registered.sum())
+
+
+def _moments(values: Tensor, window_px: int) -> tuple[Tensor, Tensor]:
+    """Returns the means and the variances (n, c, h', w') of all windows."""
+    mean = _box(values, window_px)
+    return mean, (_box(values * values, window_px) - mean**2).clamp(min=0.0)
+
+
+def _has_contrast(variance: Tensor) -> Tensor:
+    """Returns 1 where a window of such variance counts, else 0."""
+    return (variance > _LEAST_CONTRAST**2).to(variance.dtype)
 
 
 def _box(values: Tensor, window_px: int) -> Tensor:

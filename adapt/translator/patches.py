@@ -92,6 +92,11 @@ class FilmPatches:
     later: Patches
     flow: Tensor
 
+    @property
+    def seen(self) -> Tensor:
+        """Pixels (n, side, side) of the later one that both show: 1, else 0."""
+        return self.flow[:, 2]
+
     def to(self, device: torch.device) -> FilmPatches:
         """Returns the same on a device."""
         return FilmPatches(self.earlier.to(device), self.later.to(device), self.flow.to(device))

@@ -73,7 +73,7 @@ def perception_loss(before: Said, after: Said) -> Tensor:
     )
     there = heat.sigmoid()  # (n, h, w)
     least = functional.binary_cross_entropy(there, there, reduction="sum")
-    objects = divisor(there.sum())
+    objects = divisor(objects_in(before))
     centres = functional.binary_cross_entropy_with_logits(
         after.heat.float(), there, reduction="sum"
     )
@@ -85,3 +85,8 @@ def perception_loss(before: Said, after: Said) -> Tensor:
     ).sum(1)
     edges = (after.log_sides.float() - sides).abs().mean(1)
     return (centres - least + (there * (names + edges)).sum()) / objects
+
+
+def objects_in(said: Said) -> Tensor:
+    """Returns over how many objects ``perception_loss`` is a mean: cells by how surely each is a centre."""
+    return said.heat.detach().float().sigmoid().sum()

@@ -22,13 +22,14 @@ from sim2cam.adapt.translator.losses import (
     paired_loss,
     range_loss,
     structure_loss,
+    windows_with_contrast,
 )
 from sim2cam.adapt.translator.patches import Batch, Patches
-from sim2cam.adapt.translator.perception import Said, perception_loss
+from sim2cam.adapt.translator.perception import Said, objects_in, perception_loss
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.seeds import integer_seed
 from sim2cam.training.device import autocast
-from sim2cam.training.processes import average_gradients
+from sim2cam.training.processes import average_gradients, divisor
 
 _BETAS = (0.5, 0.99)
 
@@ -201,16 +202,53 @@ def update_generator(
     }
     found = []
     players.generator_optimiser.zero_grad(set_to_none=True)
-    for fake, part in zip(fakes, parts, strict=True):
-        losses = generator_losses(players, fake, part)
+    for fake, part, shares in zip(fakes, parts, _shares(players, parts), strict=True):
+        losses = {
+            name: shares.get(name, 1 / len(parts)) * loss
+            for name, loss in generator_losses(players, fake, part).items()
+        }
         total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
-        (total / len(parts)).backward()  # type: ignore[no-untyped-call]
-        change = (fake.rgb - part.sim.rgb).abs().mean()
+        total.backward()  # type: ignore[no-untyped-call]
+        change = (fake.rgb - part.sim.rgb).abs().mean() / len(parts)
         scalars = losses | {"generator": total, "mean_change": change}
         found.append({name: value.detach() for name, value in scalars.items()})
     average_gradients(players.generator_optimiser)
     players.generator_optimiser.step()
-    return _means(found)
+    return {name: torch.stack([scalars[name] for scalars in found]).sum() for name in found[0]}
+
+
+def _shares(players: Players, parts: Sequence[Batch]) -> list[dict[str, Tensor]]:
+    """Returns of each part which share of a loss is its own, of losses that are means over what pictures
+    show; of others every part has as much.
+    """
+    if len(parts) == 1:
+        return [{}]
+    counts = [_counts(players, part) for part in parts]
+    wholes = {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}
+    return [
+        {name: divisor(count[name]) / divisor(whole) for name, whole in wholes.items()}
+        for count in counts
+    ]
+
+
+@torch.no_grad()
+def _counts(players: Players, batch: Batch) -> dict[str, Tensor]:
+    """Returns over how much of a batch losses are means: windows, pixels, objects, and pixels again."""
+    counts = {"structure": windows_with_contrast(_before(batch))}
+    if batch.registered is not None:
+        counts["paired"] = batch.registered.sum()
+    if players.look is not None:
+        counts["perception"] = objects_in(players.look(batch.sim.rgb))
+    if batch.film is not None:
+        counts["flow"] = batch.film.seen.sum()
+    return counts
+
+
+def _before(batch: Batch) -> Tensor:
+    """Returns all renders (n, 3, h, w) of a batch."""
+    if batch.others is None:
+        return batch.sim.rgb
+    return torch.cat([batch.sim.rgb, batch.others.rgb])
 
 
 def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -226,14 +264,13 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
     verdict = judge(players, augment(fake.rgb, batch.augmentation))
     players.discriminator.requires_grad_(True)
     kept = translate(players, batch.real)
-    before, after = batch.sim.rgb, fake.raw
+    after = fake.raw
     if batch.others is not None:
-        before = torch.cat([before, batch.others.rgb])
         after = torch.cat([after, translate(players, batch.others).raw])
     losses = {
         "adversarial": generator_hinge(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
-        "structure": structure_loss(before, after.clamp(0.0, 1.0)),
+        "structure": structure_loss(_before(batch), after.clamp(0.0, 1.0)),
         "range": range_loss(after),
     }
     if batch.registered is not None:

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.translator.patches import PatchSource, draw_batch, draw_places
+from sim2cam.adapt.translator.patches import FilmPatches, PatchSource, draw_batch, draw_places
 from sim2cam.adapt.translator.step import (
     build_players,
     generator_losses,
@@ -150,6 +151,60 @@ def test_a_batch_in_parts_has_the_gradients_of_the_whole(sim, real, tiny):
     assert torch.nn.functional.cosine_similarity(gradients, others, dim=0) > 0.99
     for name in ("discriminator", "identity", "mean_change"):
         assert float(parted[name]) == pytest.approx(float(whole[name]), rel=0.05, abs=1e-6)
+
+
+class Said(NamedTuple):
+    heat: torch.Tensor
+    log_sides: torch.Tensor
+    classes: torch.Tensor
+
+
+def brightness(rgb):
+    """What a detector might say that sees objects where it is bright."""
+    means = torch.nn.functional.avg_pool2d(rgb, 8)
+    return Said(20 * means[:, 0] - 10, means[:, [0, 1, 2, 0]], 5 * means)
+
+
+def test_parts_of_a_batch_teach_the_generator_what_the_whole_does(sim, real, tiny):
+    """Also where pictures differ in what a loss is a mean over: contrast, pairs, objects, what films show twice."""
+    config = replace(tiny, batch=4, flow_weight=1.0, nce_weight=1.0)
+    sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
+    batch = draw_batch(*sources, config, 0, 0)
+    flat = batch.sim.rgb.clone()
+    flat[1:] = flat[1:].mean(dim=(2, 3), keepdim=True)
+    flat[3, :, 8:24] = 0.9
+    earlier = replace(batch.sim, rgb=batch.sim.rgb.roll(1, dims=3))
+    seen = torch.zeros(4, 3, config.patch_px, config.patch_px)
+    seen[0, 2], seen[2, 2, :3] = 1, 1
+    registered = torch.zeros(4, 1, config.patch_px, config.patch_px)
+    registered[1, :, 5:], registered[2, :, :, :2] = 1, 1
+    batch = replace(
+        batch,
+        sim=replace(batch.sim, rgb=flat),
+        registered=registered,
+        film=FilmPatches(earlier, batch.sim, seen),
+        places=draw_places(config, 0),
+    )
+    found = []
+    for parts in (1, 2, 4):
+        players = build_players(config, (), CPU, brightness)
+        players.discriminator.eval()  # its spectral norms stay as they are
+        with torch.no_grad():
+            players.generator.residual.head.weight.normal_(
+                std=0.3, generator=torch.Generator().manual_seed(0)
+            )
+        pieces = batch.parts(parts)
+        fakes = [translate(players, piece.sim) for piece in pieces]
+        scalars = update_generator(players, fakes, pieces, config)
+        gradients = torch.cat([p.grad.flatten() for p in players.generator.parameters()])
+        found.append((scalars, gradients))
+    (whole, gradients), *others = found
+    assert min(whole[name] for name in ("structure", "paired", "perception", "nce", "flow")) > 1e-3
+    for parted, same in others:
+        assert parted.keys() == whole.keys()
+        for name, value in whole.items():
+            assert float(parted[name]) == pytest.approx(float(value), rel=1e-4, abs=1e-6)
+        assert (same - gradients).norm() < 1e-3 * gradients.norm()
 
 
 def test_parts_of_a_batch_are_all_of_it(batch):
