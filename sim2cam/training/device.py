@@ -107,7 +107,7 @@ def _ticks() -> tuple[int, int]:
 
 @contextmanager
 def full_memory_told() -> Iterator[None]:
-    """Says what to do when a GPU's memory is full; also a decorator.
+    """Says what to do when a GPU's memory is full, or the machine's; also a decorator.
 
     Raises:
         BackendError: it is.
@@ -116,10 +116,22 @@ def full_memory_told() -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise BackendError(
-            "the GPU's memory is full. Where others fill it, free it and go on with --resume, which keeps all "
-            "that is whole; else name --device cpu or, to train, set a smaller batch, more parts of it, or "
-            "smaller crops or patches in the recipe and train again with --overwrite."
+            f"the GPU's memory is full. {_FREE_IT}; else name --device cpu or, to train, {_NEED_LESS}"
         ) from error
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and _CPU_IS_FULL not in str(error):
+            raise
+        raise BackendError(
+            f"this machine's memory is full. {_FREE_IT}; else give fewer --workers or, to train, {_NEED_LESS}"
+        ) from error
+
+
+_CPU_IS_FULL = "DefaultCPUAllocator:"  # which torch names in a RuntimeError
+_FREE_IT = "Where others fill it, free it and go on with --resume, which keeps all that is whole"
+_NEED_LESS = (
+    "set a smaller batch, more parts of it, or smaller crops or patches in the recipe and train again with "
+    "--overwrite."
+)
 
 
 def autocast(device: torch.device, *, on_cpu: bool = False) -> AbstractContextManager[object]:

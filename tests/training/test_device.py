@@ -7,6 +7,7 @@ from sim2cam.training.device import (
     autocast,
     crowding,
     find_device,
+    full_memory_told,
     usable_cores,
     use_threads,
 )
@@ -87,3 +88,23 @@ def test_busy_cores_are_those_that_do_not_give_way(tmp_path, monkeypatch):
     assert device._busy_cores() == 0.0
     file.write_text("cpu 1000 300 500 5000 0 0 0 0 0 0\ncpu0 1\n")
     assert device._busy_cores() == pytest.approx(1.5)
+
+
+def full_by_numpy():
+    raise MemoryError("Unable to allocate 3.6 TiB for an array")
+
+
+@pytest.mark.parametrize("fill", [lambda: torch.empty(1 << 60, dtype=torch.uint8), full_by_numpy])
+def test_the_machines_full_memory_is_told(fill):
+    with pytest.raises(BackendError) as caught, full_memory_told():
+        fill()
+    assert str(caught.value) == (
+        "this machine's memory is full. Where others fill it, free it and go on with --resume, which keeps "
+        "all that is whole; else give fewer --workers or, to train, set a smaller batch, more parts of it, or "
+        "smaller crops or patches in the recipe and train again with --overwrite."
+    )
+
+
+def test_other_errors_of_torch_stay_what_they_are():
+    with pytest.raises(RuntimeError, match="size of tensor"), full_memory_told():
+        torch.zeros(2) + torch.zeros(3)
