@@ -20,6 +20,7 @@ Photos of one burst, in which the camera stays and the objects are thrown anew, 
 """
 
 _SIDE, _KEPT = 64, 16
+_BLOCK = 1024  # fingerprints that are compared at a time, for memory's sake
 
 
 def fingerprint(rgb: NDArray[np.uint8]) -> Bits:
@@ -36,7 +37,11 @@ def fingerprint(rgb: NDArray[np.uint8]) -> Bits:
     return np.asarray(waves > np.median(waves))
 
 
-def differing_bits(first: Bits, second: Bits) -> NDArray[np.int64]:
+def differing_bits(first: Bits, second: Bits) -> NDArray[np.uint8]:
     """Returns in how many bits (n, m) each of n fingerprints (n, 255) differs from each of m."""
-    a, b = first.astype(np.int64), second.astype(np.int64)
-    return np.asarray(a @ (1 - b).T + (1 - a) @ b.T)
+    found = np.empty((len(first), len(second)), np.uint8)
+    b = second.T.astype(np.float32)  # BLAS multiplies no integers
+    for start in range(0, len(first), _BLOCK):
+        a = first[start : start + _BLOCK].astype(np.float32)
+        found[start : start + _BLOCK] = a.sum(1)[:, None] + b.sum(0) - 2 * (a @ b)
+    return found
