@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sim2cam.adapt.frame import Frame
 from sim2cam.dataset.channels import ChannelName
-from sim2cam.dataset.sample import Dataset
-from sim2cam.errors import Sim2CamError
+from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.errors import InputError, Sim2CamError
 
 Floats = NDArray[np.float32]
 
@@ -68,6 +68,29 @@ def mirrored(buffers: NDArray[np.float16], names: tuple[str, ...]) -> NDArray[np
     signs = np.ones((len(buffers), 1, 1), np.float16)
     signs[first] = -1
     return flipped * signs
+
+
+def check_buffers(sample: Sample, names: tuple[str, ...]) -> None:
+    """Refuses a sample that lacks one of these buffers, without reading any.
+
+    Raises:
+        InputError: naming the picture.
+    """
+    for name in names:
+        is_category = name.startswith(CATEGORY)
+        source = "ids" if is_category else _SOURCES[name]
+        if source not in sample.channels:
+            raise InputError(
+                sample.rgb,
+                f"has no {source}, with which the translator was trained. Render it with {source}, leave it "
+                "out, or train the translator on renders without.",
+            )
+        if is_category and sample.objects is None:
+            raise InputError(
+                sample.rgb,
+                "has no labels, and the translator was trained with categories. Label its objects, leave it "
+                "out, or train the translator on renders without labels.",
+            )
 
 
 def buffer_channels(frame: Frame, names: tuple[str, ...]) -> Floats:

@@ -31,10 +31,12 @@ from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.selection import Ending, read_ending
 from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transfer
 from sim2cam.adapt.translation import Jury, Numbered, numbered, translate_all
+from sim2cam.adapt.translator.buffers import check_buffers
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.pairs import common_names
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
+from sim2cam.adapt.translator.translator import Translator
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.channels import ChannelName
 from sim2cam.dataset.duplicates import check_apart
@@ -225,13 +227,15 @@ def apply_transfer(
     _refuse_own_folder(sim, root)
     transfer = load_transfer(run_dir, device=device)
     check_judges(certification.judges)
+    needed = transfer.buffers if isinstance(transfer, Translator) else ()
     for sample in sim.samples:  # before anything is made of others
+        check_buffers(sample, needed)
         images.read_rgb(sample.rgb)
     has_parent = (sim.root / HEADER).is_file()
     if not has_parent:
         for sample in sim.samples:
             _channels(sample)  # can be read, before an earlier set is removed
-    for first in sim.samples[:1]:  # has what the transfer needs, before an earlier set is removed
+    for first in sim.samples[:1]:  # can be translated, before an earlier set is removed
         transfer.apply(read_frame(first), stream(seed, "adapt"))
     digests = _judge_digests(certification)
     header = {

@@ -134,6 +134,15 @@ def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
     )
     adapted = apply(tmp_path / "run", sim.take(3), tmp_path / "adapted")
     assert [s.parent for s in adapted.samples] == [s.digest for s in sim.samples[:3]]
+    poor = replace(sim.samples[2], channels={})
+    with pytest.raises(InputError, match=f"{poor.rgb}: has no depth, with which the translator"):
+        apply(
+            tmp_path / "run",
+            replace(sim, samples=(*sim.samples[:2], poor)),
+            tmp_path / "adapted",
+            overwrite=True,
+        )
+    assert len(read_dataset(tmp_path / "adapted").samples) == 3
 
 
 def test_too_few_captures_are_refused(coco, tmp_path):

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,12 @@ from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.translator.buffers import (
     buffer_channels,
     buffers_of,
+    check_buffers,
     count_channels,
     mirrored,
 )
 from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.errors import Sim2CamError
+from sim2cam.errors import InputError, Sim2CamError
 
 RGB = np.zeros((4, 5, 3), np.uint8)
 
@@ -139,3 +141,25 @@ def test_a_mirrored_normal_points_the_other_way():
     assert np.array_equal(turned[[0, 1, 3, 4]], buffers[[0, 1, 3, 4], :, ::-1])
     assert np.array_equal(turned[2], -buffers[2, :, ::-1])
     assert np.array_equal(mirrored(turned, names), buffers)
+
+
+@pytest.mark.parametrize(
+    ("names", "lost", "message"),
+    [
+        (("depth", "normals"), {"channels": {"depth": Path("d.png")}},
+         "a.png: has no normals, with which the translator was trained. Render it with normals, leave it out, "
+         "or train the translator on renders without."),
+        (("category cup",), {"channels": {}},
+         "a.png: has no ids, with which the translator was trained. Render it with ids, leave it out, or train "
+         "the translator on renders without."),
+        (("category cup",), {"objects": None},
+         "a.png: has no labels, and the translator was trained with categories. Label its objects, leave it "
+         "out, or train the translator on renders without labels."),
+    ],
+)  # fmt: skip
+def test_a_picture_that_lacks_a_buffer_is_named(names, lost, message):
+    (whole,) = rich(("cup", "fork")).samples
+    check_buffers(whole, names)
+    with pytest.raises(InputError) as caught:
+        check_buffers(replace(whole, **lost), names)
+    assert str(caught.value) == message
