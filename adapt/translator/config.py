@@ -139,4 +139,4 @@ PRESETS: Mapping[str, TranslatorConfig] = {
     "small": TranslatorConfig(steps=2400, bfloat16=True),
     "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6, bfloat16=True),
 }
-"""For two minutes and for twenty of two cores, and for half an hour of a GPU."""
+"""Aimed at two minutes and at twenty of two cores, and at half an hour of a GPU; no committed result times them."""

@@ -64,8 +64,9 @@ class AdaptTrain:
     judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
     """A second detector, of another architecture: dice-judge, or a file."""
     preset: Literal["demo", "small", "large"] | None = None
-    """Settings of the learned translator, instead of the recipe's: about two minutes, or twenty of two
-    cores, or half an hour of a GPU."""
+    """Settings of the learned translator, instead of the recipe's: the least that shows something, what two
+    cores can do, or what is for a GPU. They aim at two and twenty minutes and half an hour, which differs with
+    the machine."""
     dev: Path | None = None
     """Labelled captures, not among --real. They choose which weights of the training ship where the captures that
     are kept aside do not tell candidates apart; no weight is learned from their labels, nor from their pixels."""
@@ -106,7 +107,9 @@ class AdaptTrain:
         console = self.talk.console()
         take_threads(self.workers, console)
         sim = read_captures(_side(self.sim, "trainA"))
-        real = read_captures(_side(self.real, "trainB")).take(self.limit)
+        real = read_captures(_side(self.real, "trainB"))
+        _note_frames(console, sim, real)
+        real = real.take(self.limit)
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
         self._check_for(method)
@@ -229,8 +232,9 @@ class AdaptApply:
     """Decides what is drawn for every picture."""
     limit: int | None = None
     """Translate only so many pictures."""
-    workers: int = os.cpu_count() or 1
-    """Processes; the bytes are the same with any number."""
+    workers: int | None = None
+    """Processes: without it one a core, or one alone on a GPU, of whose memory each takes its own. The bytes
+    are the same with any number."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     folder: Folder = field(default_factory=Folder)
@@ -244,8 +248,11 @@ class AdaptApply:
         from sim2cam.pipeline.translate import Certification, apply_transfer, translation_paths
         from sim2cam.report.certificate import write_certificate_page
 
-        check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
-        sim = read_captures(self.data).take(self.limit)
+        workers = _own_workers(self.device) if self.workers is None else self.workers
+        check_numbers(seed=self.seed, workers=workers, limit=self.limit)
+        sim = read_captures(self.data)
+        _note_frames(self.talk.console(), sim)
+        sim = sim.take(self.limit)
         limits = load_recipe(self.recipe).adapt.certificate
         certificate = apply_transfer(
             self.translator,
@@ -253,7 +260,7 @@ class AdaptApply:
             self.out,
             certification=Certification(limits, _judges(self.task, self.judge)),
             seed=self.seed,
-            workers=self.workers,
+            workers=workers,
             device=self.device,
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
@@ -310,6 +317,17 @@ def _check_fit(
         )
     if process_count() > 1:
         raise UsageError(f"{method} is fitted, by one process. Run it without torchrun.")
+
+
+def _own_workers(device: str) -> int:
+    return 1 if device.startswith("cuda") else os.cpu_count() or 1
+
+
+def _note_frames(console: Console, *given: Dataset) -> None:
+    from sim2cam.dataset.formats.video import frames_note
+
+    for note in filter(None, map(frames_note, given)):
+        console.say(note)
 
 
 def _warn(console: Console, warnings: Sequence[str]) -> None:

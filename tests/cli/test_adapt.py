@@ -14,6 +14,7 @@ from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.cli.console import Console
 from sim2cam.cli.main import main
 from sim2cam.cli.runs import steps_told
+from sim2cam.errors import Sim2CamError
 from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -87,6 +88,27 @@ def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp
     sources = [json.loads(line)["source"] for line in made.read_text().splitlines()]
     assert sources == ["IMG_00.png", "IMG_01.png", "IMG_02.png"]
     assert json.loads((tmp_path / "out" / "certificate.json").read_text())["rejected"] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "workers"),
+    [([], 7), (["--device", "cuda"], 1), (["--device", "cuda:1"], 1),
+     (["--device", "cuda", "--workers", "3"], 3)],
+)  # fmt: skip
+def test_on_a_gpu_one_process_translates_unless_more_are_asked_for(
+    run, photos, tmp_path, monkeypatch, flags, workers
+):
+    given = {}
+
+    def apply_transfer(*_, **flags):
+        given.update(flags)
+        raise Sim2CamError("enough is known")
+
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    monkeypatch.setattr("sim2cam.pipeline.translate.apply_transfer", apply_transfer)
+    arguments = ["adapt", "apply", run, "--data", photos, "--out", tmp_path / "out", *flags]
+    assert main(list(map(str, arguments))) == 1
+    assert given["workers"] == workers
 
 
 def test_limits_come_from_the_recipe_and_a_set_without_pictures_is_a_failure(

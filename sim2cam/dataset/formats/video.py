@@ -50,6 +50,20 @@ def read_video(path: Path, origin: Origin) -> dict[str, Dataset]:
     return {"style": Dataset(path, (), samples)}
 
 
+def frames_note(captures: Dataset) -> str | None:
+    """Returns in words that only some frames of a video were taken; None where all were, or of no video."""
+    if not is_video(captures.root):
+        return None
+    last = captures.samples[-1].moment  # of the video's last frame
+    taken = len(captures.samples)
+    if last is None or taken == last.frame + 1:
+        return None
+    return (
+        f"{captures.root}: {taken} of {last.frame + 1:,} frames are taken, evenly spread. For all of them, "
+        "give a folder of them as pictures."
+    )
+
+
 def _moment(number: int, rate_hz: float | None) -> Moment:
     return Moment(number, first_row_s=None if rate_hz is None else number / rate_hz)
 

@@ -42,6 +42,21 @@ def test_frames_from_the_first_to_the_last_are_captures(film, monkeypatch, tmp_p
     assert read_captures(film) == captures  # from the cache
 
 
+def test_it_is_told_how_many_frames_are_taken(film, monkeypatch, tmp_path):
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(video, "MOST_FRAMES", 4)
+    for _ in ("from the film", "from the cache"):
+        assert video.frames_note(read_captures(film)) == (
+            f"{film}: 4 of 10 frames are taken, evenly spread. For all of them, give a folder of them as "
+            "pictures."
+        )
+    folder = read_captures(film).samples[0].rgb.parent
+    assert video.frames_note(read_captures(folder)) is None
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "other"))
+    monkeypatch.setattr(video, "MOST_FRAMES", 10)
+    assert video.frames_note(read_captures(film)) is None
+
+
 def test_a_camera_is_told_from_a_video_too(film):
     captures, refused = list_captures(film)
     assert (len(captures), refused) == (10, {})
