@@ -130,7 +130,7 @@ def translate(
     """Returns the translation of a sample, measured against it.
 
     A picture of 16 bits or with transparency keeps both: what the transfer changes of it, as eight
-    opaque bits, is added to its colours.
+    opaque bits, is added to its colours. One of a single channel gets three, since captures may have colours.
 
     Args:
         transfer: what translates.
