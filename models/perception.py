@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import ceil, floor
+
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -28,9 +31,29 @@ def magnified(image: Tensor, scale: float) -> Tensor:
     """Returns images (n, 3, h, w) that are larger or smaller."""
     if scale == 1:
         return image
+    if scale < 1:
+        return _averaged(_averaged(image, scale, 2), scale, 3)
     return functional.interpolate(
         image, scale_factor=scale, mode="bilinear", recompute_scale_factor=False
     )
+
+
+def _averaged(image: Tensor, scale: float, axis: int) -> Tensor:
+    """Returns images of which an axis is shorter: pixels are means of what they cover, as ``seen.scaled`` has them.
+
+    It is written in steps that ONNX has too, which knows no such means.
+    """
+    size = image.shape[axis]
+    low = torch.arange(floor(size * scale + 0.5), device=image.device) / scale
+    high = (low + 1 / scale).clamp(max=size)
+    along = [-1 if number == axis else 1 for number in range(image.ndim)]
+    found, covered = torch.zeros(()), torch.zeros(())
+    for number in range(ceil(1 / scale) + 1):
+        pixel = low.floor() + number
+        share = (torch.minimum(pixel + 1, high) - torch.maximum(pixel, low)).clamp(min=0)
+        piece = image.index_select(axis, pixel.long().clamp(max=size - 1))
+        found, covered = found + piece * share.view(along), covered + share
+    return found / covered.view(along)
 
 
 def filled_up(network: Detector, image: Tensor) -> Tensor:

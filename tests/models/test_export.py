@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -43,18 +44,20 @@ def run(path, **inputs):
     return session.run(None, inputs)
 
 
-def test_an_exported_detector_finds_what_predict_finds(tmp_path):
+@pytest.mark.parametrize(("magnification", "larger"), [(1.5, 1.0), (0.4, 3.75)])
+def test_an_exported_detector_finds_what_predict_finds(tmp_path, magnification, larger):
+    """Of smaller pictures too, whose pixels are means of many."""
     detector = load_detector(WEIGHTS)
     scaling = Scaling(0.5, dict.fromkeys("123456", 0.4))
-    card = replace(detector.card, magnification=1.5, scaling=scaling)
+    card = replace(detector.card, magnification=magnification, scaling=scaling)
     detector = replace(detector, card=card)
     path = tmp_path / "dice.onnx"
     export_detector(detector, path)
     photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]
-    rgb = np.ascontiguousarray(read_rgb(photo)[:200, :230])
+    rgb = cv2.resize(read_rgb(photo)[:200, :230], None, fx=larger, fy=larger)
     boxes, scores, labels = run(path, rgb=rgb[None])
     assert boxes.shape == (SURE, 4)
-    sure = [one for one in predict(detector, rgb, scale=1.5) if one.score > 0.4]
+    sure = [one for one in predict(detector, rgb, scale=magnification) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
     wanted = [one for one, share in zip(sure, near, strict=True) if share < 0.5]  # no borderline
