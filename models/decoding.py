@@ -59,7 +59,9 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
         scores = calibrated(scores, scaling.to(scores.device)[category])
     scores = torch.where(is_found, scores, torch.zeros_like(heat)).flatten()
     best, where = scores.topk(min(MAX_DETECTIONS, scores.numel()))
-    kept = is_found.flatten()[where] if score_floor is None else best >= score_floor
+    kept = is_found.flatten()[where]
+    if score_floor is not None:
+        kept &= best >= score_floor
     where, best = where[kept], best[kept]
     columns = heat.shape[1]
     centre = torch.stack([where % columns, where // columns], 1) * STRIDE_PX + STRIDE_PX / 2

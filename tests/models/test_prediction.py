@@ -14,7 +14,7 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import FILL
 from sim2cam.models.confidence import Scaling, slopes_and_offsets
 from sim2cam.models.decoding import decode
-from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps
+from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak
 from sim2cam.models.prediction import (
     LoadedDetector,
     load_detector,
@@ -24,6 +24,7 @@ from sim2cam.models.prediction import (
     save_detector,
 )
 from sim2cam.models.reader import SURFACE_STRIDE_PX, Reading
+from sim2cam.models.seen import MAX_DETECTIONS
 from sim2cam.models.tiles import maps_of
 from sim2cam.training import device
 
@@ -109,6 +110,17 @@ def test_only_peaks_are_found_and_duplicates_are_dropped():
     (found,) = predict(LoadedDetector(Says(maps), CARD), rgb)
     assert found.category == "1"
     assert found.box_xyxy == pytest.approx(box, abs=1e-3)
+
+
+def test_without_a_floor_peaks_alone_are_found():
+    maps = drawn_maps([(40, 40, 80, 80, 0, 4.0)])
+    rng = torch.Generator().manual_seed(0)
+    maps.heat[:] = torch.rand(maps.heat.shape, generator=rng) - 9.0
+    peaks = is_peak(maps.heat[0].sigmoid()).sum()
+    assert 0 < peaks < MAX_DETECTIONS
+    found = decode(maps, 0.0)
+    assert len(found.boxes) == peaks
+    assert (found.scores > 0).all()
 
 
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (31, 95), (160, 192), (97, 64)])
