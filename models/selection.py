@@ -20,7 +20,7 @@ def selection_of(seen: Iterable[Prediction]) -> SelectionScores | None:
     """Returns the scores of what a detector says of images, of which no labels are needed.
 
     Returns:
-        None where it found next to nothing, or is a model of torchvision.
+        None where it found next to nothing, knows one category, or is a model of torchvision.
     """
     votes = [one.votes for one in seen if one.votes is not None]
     return selection_scores(np.concatenate(votes)) if votes else None

@@ -199,9 +199,8 @@ class Bench:
 
         if self.map or self.ignore:
             raise UsageError(f"--map and --ignore are for labels, and {self.captures} has none.")
-        found = bench_unlabelled(
-            self._detector(), captures, progress=console.progress("predicting")
-        )
+        detector = self._detector()
+        found = bench_unlabelled(detector, captures, progress=console.progress("predicting"))
         console.say(
             f"{self.captures} has no labels: nothing tells whether what was found is right. The scores "
             "below rank detectors of one kind, and may be wrong."
@@ -211,7 +210,7 @@ class Bench:
         if self.talk.json:
             console.result(found.to_json())
         else:
-            console.table(_unlabelled_words(found))
+            console.table(_unlabelled_words(found, len(detector.card.categories)))
 
     def _bench(self, captures: Dataset, console: Console) -> tuple[BenchResult, PoseBench | None]:
         from sim2cam.pipeline.bench import bench, match_captures
@@ -251,8 +250,9 @@ class Compare:
     """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
-    """What it found: a file of bench --out, of COCO results or of poses as BOP has them (.csv); or a
-    folder of them, as one a seed, of which the mean counts."""
+    """What it found: a file of bench --out, of a ladder (predictions/*.json.gz), of COCO results or of poses as
+    BOP has them (.csv); or several, as one a seed, of which the mean counts: a folder of them, or a pattern
+    of names in quotes, as 'RUN/predictions/randomized-?.json.gz'."""
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
     """What the other found."""
     captures: Path
@@ -373,16 +373,20 @@ def _unlike_words(unlike: Estimate | None, false_alarms: float | None) -> str:
     return f"unlike what was trained on: {others}"
 
 
-def _unlabelled_words(found: UnlabelledResult) -> str:
-    """Returns the scores of a detector on captures without labels, a line each."""
+def _unlabelled_words(found: UnlabelledResult, categories: int) -> str:
+    """Returns the scores of a detector of so many categories on captures without labels, a line each."""
     unlike = _unlike_words(found.unlike, found.false_alarms)
-    return "\n".join([f"images: {found.images}", unlike, _selection_words(found.selection)])
+    why = "next to nothing was found"
+    if categories == 1:
+        why = "they tell how surely categories are told apart, and it knows one"
+    words = f"selection scores: not measured, {why}"
+    if found.selection is not None:
+        words = _selection_words(found.selection)
+    return "\n".join([f"images: {found.images}", unlike, words])
 
 
-def _selection_words(s: SelectionScores | None) -> str:
+def _selection_words(s: SelectionScores) -> str:
     """Returns the scores that need no labels, a line each."""
-    if s is None:
-        return "selection scores: not measured, next to nothing was found"
     return "\n".join(
         [
             f"entropy: {s.entropy:.3f} (of {s.detections} detections; lower is surer)",
@@ -430,9 +434,11 @@ def _comparison_tables(found: Comparisons) -> str:
 
 
 def _comparison_line(title: str, one: Comparison) -> str:
+    from sim2cam.measure.power import SIGNIFICANCE
+
     low, high = one.difference.ci95
     difference = f"{one.difference.value:+.3f} ({low:+.3f} to {high:+.3f})"
-    verdict = "" if one.p_holm < 0.05 else "  no difference shown"
+    verdict = "" if one.p_holm < SIGNIFICANCE else "  no difference shown"
     return (
         f"{title:<20}{one.first.value:>8.3f}{one.second.value:>8.3f}  "
         f"{difference:<26}{one.p_holm:>10.4f}{verdict}"
@@ -460,11 +466,16 @@ def _detectable_words(found: Comparisons, *, identical: bool) -> str:
 
 def _files(side: Path) -> list[Path]:
     """Returns the files of one side of a comparison, in the order of their names."""
-    if not side.is_dir():
+    if side.is_dir():
+        files = sorted(side.glob("*.json")) or sorted(side.glob("*.csv"))
+        if not files:
+            raise UsageError(
+                f"{side} holds no .json file. Name a folder of detections or poses (.csv), or one file."
+            )
+        return files
+    if {"*", "?"}.isdisjoint(side.name) or side.exists():
         return [side]
-    files = sorted(side.glob("*.json")) or sorted(side.glob("*.csv"))
+    files = sorted(side.parent.glob(side.name))
     if not files:
-        raise UsageError(
-            f"{side} holds no .json file. Name a folder of detections or poses (.csv), or one file."
-        )
+        raise UsageError(f"no file is called {side}. Check the pattern.")
     return files

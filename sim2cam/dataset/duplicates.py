@@ -77,8 +77,8 @@ def duplicates_note(found: Sequence[NearDuplicate], tested: int) -> str:
         return ""
     first = found[0]
     return (
-        f"{len(found)} of {tested} test images look nearly like one that was learned from, as copies "
-        f"or photos of one burst do; the most alike are {first.tested} and {first.learned} "
+        f"{len(found)} of {tested} test images look nearly like one that was learned from or tuned "
+        f"on, as copies or photos of one burst do; the most alike are {first.tested} and {first.learned} "
         f"({first.bits} of {BITS} bits differ). Scores on photos of another day may be lower, and "
         "the intervals do not know that."
     )

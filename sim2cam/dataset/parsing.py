@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,22 +38,25 @@ def stays_inside(name: str) -> bool:
 
 
 def read_text(path: Path, most_bytes: int, what: str) -> str:
-    """Returns the text of a file.
+    """Returns the text of a file, unpacked where its name ends in .gz.
 
     Args:
         path: the file.
-        most_bytes: a longer one is refused before it is read.
+        most_bytes: a longer one is refused before it is read, or unpacked.
         what: it is, for the error.
 
     Raises:
-        InputError: it is missing, not a text, or too long.
+        InputError: it is missing, damaged, not a text, or too long.
     """
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with path.open("rb") as file:
+        with opened(path, "rb") as file:
             data = file.read(most_bytes + 1)
         if len(data) > most_bytes:
             raise InputError(path, f"more than {most_bytes} bytes. No {what} is that long.")
         return data.decode("utf-8-sig")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(path, f"is damaged ({error}). Make it anew.") from error
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
     except UnicodeDecodeError as error:

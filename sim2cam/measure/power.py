@@ -7,6 +7,8 @@ import math
 from scipy.special import ndtri
 
 SIGNIFICANCE, POWER = 0.05, 0.8
+"""Below which p-values, corrected for how many there are, a difference is shown; and how often one is to be."""
+
 DISCORDANT = 0.2
 """Share of objects that one of two detectors finds and the other does not.
 

@@ -88,9 +88,11 @@ class BenchResult:
     selection: SelectionScores | None = None
 
     def scores_json(self) -> dict[str, Any]:
-        """Returns all scores as JSON values."""
+        """Returns all scores as JSON values, and of how many images there is no detection."""
         more = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
-        return self.score.to_json() | {n: one.to_json() for n, one in more.items() if one}
+        without = sum(not found for found in self.predictions.values())
+        scores = self.score.to_json() | {"images_without": without}
+        return scores | {n: one.to_json() for n, one in more.items() if one}
 
 
 def bench(
@@ -163,7 +165,8 @@ class UnlabelledResult:
 
     Attributes:
         images: how many captures there are.
-        selection: scores by which detectors may be chosen; None where it found next to nothing.
+        selection: scores by which detectors may be chosen; None where it found next to nothing, or
+            knows one category.
         unlike: share of the captures that are unlike what it was trained on; None where not measured.
         false_alarms: that share, at most, among familiar pictures; None where not measured.
     """

@@ -25,7 +25,7 @@ from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.captures import CaptureSets
-from sim2cam.dataset.formats.predictions import DIGESTS, check_digests, file_digests
+from sim2cam.dataset.formats.predictions import DIGESTS, ROWS, check_digests, file_digests
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
@@ -244,7 +244,7 @@ def run_piece(piece: Piece) -> Path:
         "magnification": detector.card.magnification,
         "box_margin": detector.card.box_margin,
         DIGESTS: file_digests(piece.captures.test),
-        "found": {image: [_short(d) for d in each[:MOST_FOUND]] for image, each in found.items()},
+        ROWS: {image: [_short(d) for d in each[:MOST_FOUND]] for image, each in found.items()},
     }
     write_json(piece.result, facts, in_lines=False)
     return piece.result

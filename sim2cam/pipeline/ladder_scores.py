@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
+from sim2cam.dataset.formats.predictions import ROWS, detections_of_rows
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError
 from sim2cam.measure.bootstrap import holm, mean_of_seeds
 from sim2cam.measure.detection import (
-    Detection,
     MatchedRun,
     compare,
     count_objects,
@@ -170,7 +170,9 @@ def ladder_notes(captures: CaptureSets, *, arms: int) -> tuple[str, ...]:
         if dev is None
         else f"The labels of {len(dev.samples)} development images choose the magnification and the "
         "box margin, of arms that train on some of them by the others, and nothing else.",
-        duplicates_note(near_duplicates(learned, tested), len(tested)),
+        duplicates_note(
+            near_duplicates([*learned, *(dev.samples if dev else ())], tested), len(tested)
+        ),
         _sessions_note(learned, tested),
     )
     return tuple(note for note in notes if note)
@@ -202,7 +204,7 @@ def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | N
             results,
             f"the seeds of arm '{arm.name}' were trained on different data. Run them again.",
         )
-    predictions = [_predictions(facts["found"]) for facts in found]
+    predictions = [detections_of_rows(facts[ROWS]) for facts in found]
     scores = [evaluate(test, one, rng=stream(0, "ladder"), draws=1) for one in predictions]
     matched = [MatchedRun(test, one) for one in predictions]
     resampled = resampled_scores(matched, rng=stream(0, "ladder"))
@@ -275,10 +277,3 @@ def _equivalents(runs: Sequence[ArmRuns], photos: int) -> dict[str, Any]:
 
 def _is_photos(arm: Arm) -> bool:
     return all(name.startswith(REAL) for name in arm.data)
-
-
-def _predictions(found: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, tuple[Detection, ...]]:
-    return {
-        image: tuple(Detection(d[0], (d[1], d[2], d[3], d[4]), d[5]) for d in detections)
-        for image, detections in found.items()
-    }

@@ -1,5 +1,6 @@
 """Detections in files: scored again, and compared."""
 
+import gzip
 import json
 import math
 import os
@@ -14,7 +15,12 @@ from PIL import Image
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures, read_scored
-from sim2cam.dataset.formats.predictions import Found, predictions_to_json, read_predictions
+from sim2cam.dataset.formats.predictions import (
+    Found,
+    file_digests,
+    predictions_to_json,
+    read_predictions,
+)
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
@@ -228,6 +234,37 @@ def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, 
     assert "holds no .json file" in capsys.readouterr().err
 
 
+def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path, capsys):
+    def of_ladder(name, predictions):
+        rows = {
+            image: [[d.category, *d.box_xyxy, d.score] for d in found]
+            for image, found in predictions.items()
+        }
+        facts = {"arm": "randomized", "found": rows, "digests": file_digests(captures)}
+        (tmp_path / name).write_bytes(gzip.compress(json.dumps(facts).encode()))
+
+    of_ladder("real-only-25-0.json.gz", perfect)
+    of_ladder("mixed-25-0.json.gz", blind)
+    of_ladder("mixed-25-1.json.gz", perfect)
+    first, second = tmp_path / "real-only-25-0.json.gz", tmp_path / "mixed-25-?.json.gz"
+    command = ["compare", str(first), str(second), "--captures", str(coco), "--json"]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    halves = [[Found(captures, one)] for one in (perfect, blind)]
+    whole = compare_predictions(captures, halves[0], halves[1] + halves[0])
+    assert found["ap50"] == whole.to_json()["ap50"]
+    assert main(["compare", str(first), str(tmp_path / "tuned-*"), "--captures", str(coco)]) == 2
+    assert f"no file is called {tmp_path}/tuned-*. Check the pattern." in capsys.readouterr().err
+    for damaged, problem in (
+        (first.read_bytes()[:-9], "is damaged (Compressed file ended before the end-of-stream"),
+        (b"{}", "is damaged (Not a gzipped file (b'{}'))"),
+        (gzip.compress(b'{"found": {"a": [["1", 2]]}}'), "found.a[0]"),
+    ):
+        first.write_bytes(damaged)
+        assert main(command) == 1
+        assert problem in capsys.readouterr().err
+
+
 def test_scores_that_are_no_probabilities_are_told_of(coco, perfect, tmp_path, capsys):
     words = "not 0 to 1: AP asks for their order alone"
     for scores, is_told in (((0.9, 0.0, 1.0), False), ((-3.0,), True), ((0.9, 1.5), True)):
@@ -253,6 +290,11 @@ def test_images_without_results_and_labels_that_repeat_are_told_of(
     said = capsys.readouterr().err
     assert told in said
     assert "are there twice" not in said
+    out = tmp_path / "scores.json"
+    flags = ["--captures", str(coco), "--json", "--out", str(out)]
+    assert main(["bench", str(path), *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["images_without"] == nothing
+    assert json.loads(out.read_text())["scores"]["images_without"] == nothing
     tables = json.loads(coco.read_text())
     more = max(entry["id"] for entry in tables["annotations"]) + 1
     tables["annotations"].append(tables["annotations"][0] | {"id": more})

@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.algebra import set_aside
 from sim2cam.dataset.captures import read_captures
 from sim2cam.models import training, trust, tuning
+from sim2cam.models.card import DetectorCard
 from sim2cam.models.config import TrainConfig
+from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import load_detector, save_detector
 from sim2cam.models.sizes import trained_sizes
 
@@ -259,6 +262,15 @@ def test_captures_without_labels_get_the_scores_that_need_none(
     assert "--map and --ignore are for labels, and" in capsys.readouterr().err
     assert main(["bench", "dice", *flags, "--limit", "1"]) == 0
     assert "has no labels: nothing tells" in capsys.readouterr().err
+    network = Detector("nano", 1, torch.Generator().manual_seed(0))
+    save_detector(
+        tmp_path / "one.safetensors",
+        network.state_dict(),
+        DetectorCard("nano", ("die",), 0, {}, ()),
+    )
+    assert main(["bench", str(tmp_path / "one.safetensors"), *flags, "--limit", "1"]) == 0
+    why = "not measured, they tell how surely categories are told apart, and it knows one"
+    assert f"selection scores: {why}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("share", ["1", "-0.1", "nan"])

@@ -1,4 +1,6 @@
-"""Detections in files: our own, by the images' names, and COCO's results, by ids, with masks or keypoints."""
+"""Detections in files: our own and those of ladders, by the images' names, and COCO's results, by ids, with masks or
+keypoints.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +32,9 @@ DETECTIONS, DIGESTS, MATCHING = "detections", "digests", "matching"
 PIXELS, SELECTION = "pixels", "selection"
 """Keys in a file of ours: of the detections, of the images that they are of, of how labels were held against
 them, of what the pixels of categories were taken for, and of the scores that need no labels."""
+
+ROWS = "found"
+"""Key in a file of a ladder: of the detections of each image, as ``detections_of_rows`` takes them."""
 
 _MOST_BYTES = 500_000_000
 _CURE = "Write the results as COCO has them."
@@ -68,10 +73,13 @@ class _Result:
     scene_id: int | None = None
 
 
+_Row = tuple[str, float, float, float, float, float]
+
 _MATCHING: TypeAdapter[Matching | None] = TypeAdapter(Matching | None)
 _SELECTION: TypeAdapter[SelectionScores | None] = TypeAdapter(SelectionScores | None)
 _PIXELS: TypeAdapter[Confusions | None] = TypeAdapter(Confusions | None)
 _OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
+_ROWS: TypeAdapter[dict[str, list[_Row]]] = TypeAdapter(dict[str, list[_Row]])
 _DIGESTS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 _COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
 
@@ -88,6 +96,14 @@ def predictions_from_json(values: Any) -> Predictions:
         pydantic.ValidationError: the values are none.
     """
     return _OURS.validate_python(values)
+
+
+def detections_of_rows(found: Mapping[str, Sequence[Sequence[Any]]]) -> Predictions:
+    """Returns detections, of which a ladder writes the category, the box and the score alone."""
+    return {
+        image: tuple(Detection(row[0], (row[1], row[2], row[3], row[4]), row[5]) for row in rows)
+        for image, rows in found.items()
+    }
 
 
 def file_digests(captures: Dataset) -> dict[str, str]:
@@ -125,7 +141,7 @@ def read_predictions(
     """Returns the detections in a file.
 
     Args:
-        path: what ``bench --out`` wrote, or a list of COCO results.
+        path: what ``bench --out`` or a ladder wrote, or a list of COCO results.
         captures: the images that they are of.
         labels: what the captures were read from; COCO results mean the ids of this COCO file, or the
             numbers of this BOP data set.
@@ -142,6 +158,8 @@ def read_predictions(
         found = Found(
             captures, (_from_bop if of_bop else _from_coco)(path, results, captures, labels)
         )
+    elif isinstance(values, dict) and ROWS in values:
+        found = _from_ours(path, _unfolded(path, values), captures, limit)
     elif isinstance(values, dict) and DETECTIONS in values:
         found = _from_ours(path, values, captures, limit)
     else:
@@ -157,6 +175,15 @@ def read_predictions(
             _check(path, place, detection)
             _check_mask(path, place, detection, sizes[name])
     return found
+
+
+def _unfolded(path: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """Returns a ladder's file as ``bench --out`` writes it."""
+    try:
+        found = detections_of_rows(_ROWS.validate_python(values[ROWS]))
+    except ValidationError as error:
+        raise InputError(path, f"{ROWS}.{first_problem(error)}. Make it anew.") from error
+    return {DETECTIONS: predictions_to_json(found), DIGESTS: values.get(DIGESTS, {})}
 
 
 def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int | None) -> Found:
