@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sim2cam.pipeline.recipe import Recipe
     from sim2cam.pipeline.rungs import Rung
 
-SIGNIFICANT = 0.05
 _ENDLESS = 1e9
 
 
@@ -151,6 +150,8 @@ class Ladder:
 
 def _ladder_table(facts: Mapping[str, Any]) -> str:
     """Returns a line for each arm, then what differs, what renders are worth, and what intervals are over."""
+    from sim2cam.measure.power import SIGNIFICANCE
+
     scores = {arm["name"]: arm for arm in facts["arms"]}
     reasons = {one["name"]: one["reason"] for one in facts["not_run"]}
     width = max(map(len, facts["planned"]))
@@ -166,7 +167,7 @@ def _ladder_table(facts: Mapping[str, Any]) -> str:
     lines += [""] if facts["comparisons"] else []
     for one in facts["comparisons"]:
         low, high = one["ci95"]
-        verdict = "" if one["p_holm"] < SIGNIFICANT else "  no difference shown"
+        verdict = "" if one["p_holm"] < SIGNIFICANCE else "  no difference shown"
         verdict = "  the same on every resample" if one["detectable"] is None else verdict
         lines.append(
             f"{one['first']:<{width}}  {one['value']:+.3f} ({low:+.3f} to {high:+.3f}) to "

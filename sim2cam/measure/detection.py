@@ -385,9 +385,9 @@ def category_matches(
         truth = [o for o in sample.objects or () if category in (None, o.category)]
         images.append(
             match(
-                _boxes(found),
+                boxes_of(found),
                 np.array([d.score for d in found], np.float64),
-                _boxes(truth),
+                boxes_of(truth),
                 np.array([is_ignored(o) for o in truth], np.bool_),
                 np.array([o.is_crowd for o in truth], np.bool_),
             )
@@ -395,7 +395,8 @@ def category_matches(
     return images
 
 
-def _boxes(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
+def boxes_of(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
+    """Returns boxes (n, 4) as x0, y0, x1, y1, pixels."""
     return np.array([b.box_xyxy for b in boxed], np.float64).reshape(-1, 4)
 
 

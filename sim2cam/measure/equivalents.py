@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.measure.bootstrap import CONFIDENCE, difference, holm
+from sim2cam.measure.power import SIGNIFICANCE
 
 Floats = NDArray[np.float64]
 
-_SIGNIFICANT = 0.05
 _ROUNDING = 1e-9
 
 
@@ -138,5 +138,5 @@ def _falls(photos: Sequence[int], curve: Floats) -> tuple[tuple[int, int], ...]:
     return tuple(
         (photos[i], photos[i + 1])
         for i, (step, p) in enumerate(zip(steps, p_values, strict=True))
-        if step.value < 0 and p < _SIGNIFICANT
+        if step.value < 0 and p < SIGNIFICANCE
     )

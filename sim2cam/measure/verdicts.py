@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim2cam.geometry.boxes import Box, pairwise_coverage, pairwise_iou
 from sim2cam.measure.detection import (
@@ -16,6 +15,7 @@ from sim2cam.measure.detection import (
     LabelledImages,
     LabelledObject,
     Predictions,
+    boxes_of,
     is_ignored,
 )
 
@@ -86,7 +86,7 @@ def judge(
     that lie in it, as COCO has it.
     """
     sure = sorted((d for d in detections if d.score >= SURE_SCORE), key=lambda d: -d.score)
-    found, labelled = _boxes(sure), _boxes(objects)
+    found, labelled = boxes_of(sure), boxes_of(objects)
     groups = np.array([o.is_crowd for o in objects], np.bool_)
     overlap = np.where(  # (detections, objects)
         groups, pairwise_coverage(found, labelled), pairwise_iou(found, labelled)
@@ -138,8 +138,8 @@ def boxes_warning(dataset: LabelledImages, predictions: Predictions) -> str | No
     """Returns why boxes cannot be right, in words, where they look like shares of the sides or many lie outside
     their pictures; None otherwise.
     """
-    truth = {sample.name: _boxes(sample.objects or ()) for sample in dataset.samples}
-    found = {sample.name: _boxes(predictions[sample.name]) for sample in dataset.samples}
+    truth = {sample.name: boxes_of(sample.objects or ()) for sample in dataset.samples}
+    found = {sample.name: boxes_of(predictions[sample.name]) for sample in dataset.samples}
     ends = {sample.name: np.array([sample.width, sample.height]) for sample in dataset.samples}
     for words, boxes in (("labelled", truth), ("found", found)):
         every = np.concatenate(list(boxes.values()))
@@ -191,7 +191,3 @@ def _counted(name: str, verdicts: Sequence[Verdict]) -> ImageErrors:
     kinds = Counter(verdict.kind for verdict in verdicts)
     right, wrong, missed = kinds["right"], kinds["wrong category"], kinds["missed"]
     return ImageErrors(name, right + wrong + missed, right, wrong, missed, kinds["false"])
-
-
-def _boxes(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
-    return np.array([b.box_xyxy for b in boxed], np.float64).reshape(-1, 4)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from sim2cam.errors import InputError
 from sim2cam.measure.bootstrap import Estimate
+from sim2cam.measure.power import SIGNIFICANCE
 from sim2cam.report.charts import CurveChart, Range, RangeChart, curve_chart, range_chart
 from sim2cam.report.page import write_page
 
@@ -21,7 +22,6 @@ METRICS = {
     "ap75": "AP75",
     "agnostic_ap50": "AP50, any category",
 }
-SIGNIFICANT = 0.05
 _GREY = 7  # the colour of differences that are not shown
 
 
@@ -67,7 +67,7 @@ class Comparison:
     @property
     def shown(self) -> bool:
         """Whether there is a difference, as far as the images can tell."""
-        return self.p_holm < SIGNIFICANT
+        return self.p_holm < SIGNIFICANCE
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def write_ladder_page(ladder: Ladder, out: Path, *, title: str) -> Path:
             if (found := [c for c in ladder.comparisons if c.metric == metric])
         ),
         curve=_curve(ladder) if ladder.curve else None,
-        significant=SIGNIFICANT,
+        significant=SIGNIFICANCE,
     )
 
 
