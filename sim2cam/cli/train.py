@@ -139,8 +139,8 @@ class Train:
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
 
     def _matched(
-        self, sets: Sequence[Dataset], dev: Dataset | None, start: Path | None
-    ) -> tuple[Sequence[Dataset], Dataset | None]:
+        self, sets: list[Dataset], dev: Dataset | None, start: Path | None
+    ) -> tuple[list[Dataset], Dataset | None]:
         """Returns what is trained on and the development captures with the categories that are learned, so that
         what cannot be scored is refused before the training.
         """

@@ -48,9 +48,8 @@ def read_text(path: Path, most_bytes: int, what: str) -> str:
     Raises:
         InputError: it is missing, damaged, not a text, or too long.
     """
-    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rb") as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             data = file.read(most_bytes + 1)
         if len(data) > most_bytes:
             raise InputError(path, f"more than {most_bytes} bytes. No {what} is that long.")
