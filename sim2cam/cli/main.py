@@ -80,12 +80,19 @@ _STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except BrokenPipeError:  # whoever reads has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(given: list[str]) -> int:
     # Threads that spin while they wait take the core from those that work; read when torch loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # a driver that crashes leaves no other trace
     warnings.formatwarning = _told
-    given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         sys.stdout.write(f"sim2cam {__version__}\n")
         return 0

@@ -274,3 +274,11 @@ def test_a_request_to_terminate_is_an_interrupt(monkeypatch, capsys):
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "\nsim2cam: interrupted. \n"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-u", "-m", "sim2cam", "render", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 1
