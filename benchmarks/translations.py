@@ -2,8 +2,8 @@
 
     python benchmarks/translations.py [--work DIR] [--pictures N]
 
-Takes the renders and transfers that ``benchmarks/dice.py`` left in ``--work``, translates the first N renders
-with each, and certifies them with the weights that ship as judges. How far certified pictures are from photos
+Takes the renders and transfers that ``benchmarks/dice.py`` left in ``--work``, and all transfers without a
+network, fitted to the style photos; translates the first N renders with each, and certifies them with the weights that ship as judges. How far certified pictures are from photos
 is told by their looks: the sliced Wasserstein distance, and how well a classifier tells both sets apart (0.5
 if it cannot), from the style photos that transfers were fitted to, and from those of the development split,
 which are other views. How far these are from the style photos is told too. No label of a photo is read. Writes
@@ -27,6 +27,7 @@ from dice import write_sheet
 from numpy.typing import NDArray
 from scoring_log import RESULTS, real_folder
 
+from sim2cam.adapt.store import METHODS
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
@@ -37,7 +38,7 @@ from sim2cam.measure.sets import LEAST_PICTURES, gap_of, scale_of
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import weights_file
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.translate import Certification, apply_transfer
+from sim2cam.pipeline.translate import Certification, apply_transfer, fit_plain_transfer
 from sim2cam.seeds import stream
 from sim2cam.training.device import use_threads
 
@@ -64,7 +65,8 @@ def main(arguments: Arguments) -> None:
     """Translates, measures, writes and prints."""
     use_threads(1)
     renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
-    photos = {name: _looks(read_captures(real_folder("dice") / f"{name}.json")) for name in PHOTOS}
+    captures = {name: read_captures(real_folder("dice") / f"{name}.json") for name in PHOTOS}
+    photos = {name: _looks(one) for name, one in captures.items()}
     before = _looks(renders)
     far = functools.partial(_gaps, photos, before)
     rows = [
@@ -80,7 +82,11 @@ def main(arguments: Arguments) -> None:
         "photos": {name: len(looks) for name, looks in photos.items()},
         "transfers": rows,
     }
-    for run in sorted((arguments.work / "transfers").iterdir()):
+    transfers = arguments.work / "transfers"
+    for method in METHODS:
+        if not (transfers / method).is_dir():
+            fit_plain_transfer(captures["style"], method, transfers / method, overwrite=False)
+    for run in sorted(transfers.iterdir()):
         out = arguments.work / "judged" / run.name
         rows.append(measure(run, renders, far, out))
         write_json(RESULTS / "translations.json", facts)
