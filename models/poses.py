@@ -160,8 +160,10 @@ def _begun(points_m: Floats, plane: Floats, reach: float) -> tuple[Rotation, Flo
                 points_m, plane, np.eye(3), None, reprojectionError=reach, flags=method
             )
             if not agreed:
-                _, turn, shift = cv2.solvePnP(points_m, plane, np.eye(3), None, flags=method)
+                agreed, turn, shift = cv2.solvePnP(points_m, plane, np.eye(3), None, flags=method)
         except cv2.error:  # the first refuses places that are nearly one, as of what is far away
+            continue
+        if not agreed:
             continue
         return Rotation.from_rotvec(turn.ravel()), np.asarray(shift, np.float64).reshape(3)
     return Rotation.identity(), np.full(3, np.nan)

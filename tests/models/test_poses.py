@@ -198,6 +198,12 @@ def test_points_that_no_pose_explains_have_none(name):
     assert solve_pose(NO_POSE[name], BENT) is None
 
 
+def test_points_that_opencv_has_no_answer_for_have_no_pose(monkeypatch):
+    monkeypatch.setattr(cv2, "solvePnPRansac", lambda *_, **__: (False, None, None, None))
+    monkeypatch.setattr(cv2, "solvePnP", lambda *_, **__: (False, None, None))
+    assert solve_pose(Surface(CORNERS, EVERYWHERE, np.ones(8)), PINHOLE) is None
+
+
 def test_points_that_are_not_finite_or_beyond_the_lens_are_left_out():
     rng = np.random.default_rng(5)
     truth = random_pose(rng)
