@@ -32,8 +32,10 @@ from sim2cam.training.weights import card_path, load_card
 SEED, BACKDROP_SEED = 1, 2
 """Of the pictures, and of those behind their objects."""
 
-BACKDROPS = ("cards", "cubes", "dice-rooms", "fasteners", "groceries", "shelf", "twisty")
-"""Recipes whose renders these are."""
+BACKDROPS = dict.fromkeys(
+    ("cards", "cubes", "dice-rooms", "fasteners", "groceries", "shelf", "twisty"), 64
+) | {str(Path(__file__).with_name("heap.toml")): 192}
+"""Recipes whose renders these are, and how many of each."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,6 @@ class Arguments:
     """Data set, training and poses."""
     pictures: int = 2000
     """Rendered."""
-    backdrops: int = 64
-    """Rendered of each other recipe."""
     workers: int = 2
     """Processes of the rendering, threads of the training."""
 
@@ -55,9 +55,9 @@ def main(arguments: Arguments) -> None:
     work, workers = arguments.work, str(arguments.workers)
     data, run, poses = work / "sim", work / "run", work / "poses.csv"
     weights = run / "weights.safetensors"
-    behind = [work / "backdrops" / name for name in BACKDROPS]
+    behind = {recipe: work / "backdrops" / Path(recipe).stem for recipe in BACKDROPS}
     made = [("lmo", data, arguments.pictures, SEED)]
-    made += [(folder.name, folder, arguments.backdrops, BACKDROP_SEED) for folder in behind]
+    made += [(recipe, behind[recipe], n, BACKDROP_SEED) for recipe, n in BACKDROPS.items()]
     for recipe, folder, count, seed in made:
         _command(
             "render", recipe, "--out", folder, "--count", count, "--seed", seed,
@@ -65,7 +65,7 @@ def main(arguments: Arguments) -> None:
         )  # fmt: skip
     if not weights.is_file():
         _command(
-            "train", "lmo", "--data", data, "--backdrops", *behind, "--out", run,
+            "train", "lmo", "--data", data, "--backdrops", *behind.values(), "--out", run,
             "--workers", workers, "--resume",
         )  # fmt: skip
     poses.unlink(missing_ok=True)
@@ -77,7 +77,7 @@ def main(arguments: Arguments) -> None:
     facts = {
         "environment": environment_facts(None, arguments.workers),
         "pictures": arguments.pictures,
-        "backdrops": dict.fromkeys(BACKDROPS, arguments.backdrops),
+        "backdrops": {folder.name: BACKDROPS[recipe] for recipe, folder in behind.items()},
         "weights_bytes": weights.stat().st_size + card_path(weights).stat().st_size,
         "training": card["config"],
         "scores": json.loads(told),

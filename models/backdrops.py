@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
-from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture, PictureStore, hull_of
+from sim2cam.models.overlays import hidden, known_owners, laid
+from sim2cam.models.pictures import Picture, PictureStore
 
 BEHIND_SHARE, BEFORE_SHARE = 0.5, 0.5
 """Of the pictures that get another backdrop, and of those that get pieces."""
@@ -53,16 +54,16 @@ class Backdrops:
         Raises:
             InputError: a backdrop cannot be read.
         """
-        owners = picture.owners
-        if owners is None or UNKNOWN in owners:
+        owners = known_owners(picture)
+        if owners is None:
             return picture
         if rng.random() < BEHIND_SHARE:
-            rgb = _laid(picture.rgb, self._window(owners.shape, rng), owners == 0)
+            rgb = laid(picture.rgb, self._window(owners.shape, rng), owners == 0)
             picture = replace(picture, rgb=rgb)
         if rng.random() < BEFORE_SHARE:
             pieces = _draw_pieces(picture, rng)
-            rgb = _laid(picture.rgb, self._window(owners.shape, rng), pieces)
-            picture = self._hidden(replace(picture, rgb=rgb), owners, pieces)
+            rgb = laid(picture.rgb, self._window(owners.shape, rng), pieces)
+            picture = hidden(replace(picture, rgb=rgb), owners, pieces, amodal=self._amodal)
         return picture
 
     def _window(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -84,35 +85,6 @@ class Backdrops:
         part = shown[top : top + shape[0], left : left + shape[1]]
         return np.ascontiguousarray(part[:, ::-1] if rng.random() < 0.5 else part, np.uint8)
 
-    def _hidden(
-        self, picture: Picture, owners: NDArray[np.uint16], pieces: NDArray[np.bool_]
-    ) -> Picture:
-        """Returns a picture whose labels know of the pieces."""
-        left = np.where(pieces, np.uint16(0), owners)
-        count = len(picture.categories) + 1
-        before, after = (np.bincount(o.ravel(), minlength=count)[1:] for o in (owners, left))
-        outlines = list(picture.outlines)
-        for index in np.flatnonzero((after < before) & (after > 0) & (not self._amodal)):
-            hull = hull_of(left == index + 1)
-            assert hull is not None
-            outlines[index] = hull
-        return replace(
-            picture,
-            owners=left,
-            outlines=tuple(outlines),
-            visible=picture.visible * after / np.maximum(before, 1),
-            ignored=picture.ignored | ((before > 0) & (after == 0)),
-            keypoints=_hidden_keypoints(picture.keypoints, pieces),
-        )
-
-
-def _laid(
-    rgb: NDArray[np.uint8], other: NDArray[np.uint8], where: NDArray[np.bool_]
-) -> NDArray[np.uint8]:
-    """Returns an image with another one where that is to be seen, with edges as soft as a lens makes them."""
-    weight = cv2.blur(where.astype(np.float32), (3, 3))
-    return np.asarray(cv2.blendLinear(other, rgb, weight, 1 - weight), np.uint8)
-
 
 def _draw_pieces(picture: Picture, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Returns where polygons lie, over and beside some of the objects (h, w)."""
@@ -129,16 +101,3 @@ def _draw_pieces(picture: Picture, rng: np.random.Generator) -> NDArray[np.bool_
         corners = middle + reach * np.column_stack([np.cos(angles), np.sin(angles)])
         cv2.fillPoly(pieces, [np.round(corners).astype(np.int32)], 1)
     return pieces.astype(np.bool_)
-
-
-def _hidden_keypoints(keypoints: Keypoints | None, pieces: NDArray[np.bool_]) -> Keypoints | None:
-    """Returns keypoints of which those under pieces are not seen."""
-    if keypoints is None:
-        return None
-    height, width = pieces.shape
-    column, row = np.floor(np.nan_to_num(keypoints.places, nan=-1.0)).astype(np.int64).T
-    is_inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    is_under = is_inside & pieces[row.clip(0, height - 1), column.clip(0, width - 1)]
-    return replace(
-        keypoints, seen=np.where(is_under.T & (keypoints.seen == 1), 0.0, keypoints.seen)
-    )

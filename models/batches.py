@@ -16,6 +16,7 @@ from sim2cam.models.backdrops import Backdrops
 from sim2cam.models.balance import picture_chances
 from sim2cam.models.close_ups import draw_close_up, readable, side_px, surface_in
 from sim2cam.models.crops import Crop, CropRules, draw_crop
+from sim2cam.models.crowds import MOST_OTHERS, crowded
 from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import BOXES, Picture, PictureStore, Tasks
 from sim2cam.models.reader import SURFACE_STRIDE_PX
@@ -110,6 +111,7 @@ class BatchMaker:
         self._rules = rules
         self._slots = range(batch)[share_of(batch)]
         self._close_ups = close_ups
+        self._amodal = tasks.amodal
         self._backdrops = backdrops
         self._seed = seed
         self._photometric = Photometric() if photometric else None
@@ -126,6 +128,9 @@ class BatchMaker:
             rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
             part = int(rng.choice(len(self._sizes), p=self._shares(step)))
             picture = self._store.get(part, self._draw_picture(part, rng))
+            for _ in range(int(rng.integers(MOST_OTHERS + 1)) if self._rules.copy_paste else 0):
+                other = self._store.get(part, self._draw_picture(part, rng))
+                picture = crowded(picture, other, rng, amodal=self._amodal)
             if self._backdrops is not None:
                 picture = self._backdrops.around(picture, rng)
             crops.append(self._make_crop(picture, rng))

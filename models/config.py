@@ -124,6 +124,7 @@ Balance = Literal["category", "size", "visible"]
 LATER = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
     "start", "captures", "backdrops", "looks", "balance", "pretrained",
+    "copy_paste",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -160,6 +161,8 @@ class TrainConfig:
         reader: whether categories are read again from close-ups of what is found, all of one size, which
             learns small marks from far fewer crops.
         photometric: whether colours, sharpness and noise are varied.
+        copy_paste: whether objects of other pictures of a data set are laid before those of a picture, up to
+            two pictures' (``crowded``), where it is known which pixels show them.
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
         poses: whether poses are learned too, which takes objects that are all alike.
@@ -198,6 +201,7 @@ class TrainConfig:
     flips: bool = True
     min_visible: float = 0.5
     photometric: bool = True
+    copy_paste: bool = False
     amodal: bool = False
     poses: bool = False
     keypoints: bool = False

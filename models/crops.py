@@ -33,6 +33,7 @@ class CropRules:
         min_read: of objects of which less is visible in the crop, the category is not learned; what lies
             beyond the picture's edge is not visible.
         balance: by what labelled pictures are drawn evenly; all alike without.
+        copy_paste: objects of other pictures are laid before those of a picture (``crowded``).
         cell_px: side of the cells of ``Segments``.
     """
 
@@ -44,6 +45,7 @@ class CropRules:
     min_visible: float = 0.25
     min_read: float = 0.0
     balance: tuple[Balance, ...] = ()
+    copy_paste: bool = False
     cell_px: int = STRIDE_PX
 
 

@@ -193,10 +193,14 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
         keypoints=keypoints,
         masks=config.masks,
         amodal=config.amodal,
-        backdrops=aids.backdrops is not None,
+        cut_outs=config.copy_paste or aids.backdrops is not None,
     )
     if aids.backdrops is not None:
-        _check_backdrops(parts, aids.backdrops)
+        _check_cut_outs(parts, "laid before backdrops", "without --backdrops")
+        if not aids.backdrops.samples:
+            raise InputError(aids.backdrops.root, "no images to lay objects before.")
+    if config.copy_paste:
+        _check_cut_outs(parts, "laid into other pictures", "with copy_paste = false")
     if objects:
         _check_surfaces(parts)
         known = [objects[name] for name in categories]
@@ -228,18 +232,22 @@ def _check_surfaces(parts: Parts) -> None:
         )
 
 
-def _check_backdrops(parts: Parts, backdrops: Dataset) -> None:
-    """Refuses no backdrops, and data of which no object can be laid before one."""
-    if not backdrops.samples:
-        raise InputError(backdrops.root, "no images to lay objects before.")
+def _check_cut_outs(parts: Parts, use: str, without: str) -> None:
+    """Refuses data of which no object can be cut out.
+
+    Args:
+        parts: labelled data sets.
+        use: what would be done with it.
+        without: how to train otherwise.
+    """
     samples = [sample for dataset, _ in parts for sample in dataset.samples]
     if not any(
         "ids" in s.channels or any(o.mask is not None for o in s.objects or ()) for s in samples
     ):
         raise InputError(
             parts[0][0].root,
-            "does not say which pixels show objects, so they cannot be laid before backdrops. Render it again "
-            "with ids among --channels, or train without --backdrops.",
+            f"does not say which pixels show objects, so they cannot be {use}. Render it again with ids among "
+            f"--channels, or train {without}.",
         )
 
 

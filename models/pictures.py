@@ -38,7 +38,7 @@ class Tasks:
         amodal: whether boxes are of whole objects.
         keypoints: names of the points of every category, by its name; empty without keypoints.
         masks: whether masks are.
-        backdrops: whether objects are seen before other backdrops, which takes knowing their pixels.
+        cut_outs: whether objects are cut out of their pictures, which takes knowing their pixels.
     """
 
     reaches_m: Floats | None = None
@@ -46,12 +46,12 @@ class Tasks:
     amodal: bool = False
     keypoints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     masks: bool = False
-    backdrops: bool = False
+    cut_outs: bool = False
 
     @property
     def need_owners(self) -> bool:
         """Whether it must be known which object each pixel shows."""
-        return self.masks or self.backdrops or self.reaches_m is not None
+        return self.masks or self.cut_outs or self.reaches_m is not None
 
 
 BOXES = Tasks()

@@ -558,6 +558,7 @@ def _crop_rules(config: TrainConfig) -> CropRules:
         min_visible=config.min_visible,
         min_read=config.min_read,
         balance=config.balance,
+        copy_paste=config.copy_paste,
         cell_px=1 if config.is_named else STRIDE_PX,
     )
 

@@ -19,7 +19,7 @@ from sim2cam.models.pictures import UNKNOWN, Tasks, read_picture
 from sim2cam.models.training import train_detector
 
 GREEN = (20, 200, 60)
-TASKS = Tasks(backdrops=True)
+TASKS = Tasks(cut_outs=True)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_keypoints_under_pieces_are_not_seen(make_dataset, pictures, monkeypatch
         objects=(replace(first, keypoints=points), replace(second, keypoints=())),
     )
     names = dict.fromkeys(data.categories, ("left", "right", "far"))
-    picture = read_picture(sample, data.categories, Tasks(backdrops=True, keypoints=names))
+    picture = read_picture(sample, data.categories, Tasks(cut_outs=True, keypoints=names))
     backdrops = Backdrops(pictures((160, 128)), 1 << 24, amodal=False)
     for number, seen in ((1, 0.0), (2, 1.0)):
         where = picture.owners == number
