@@ -55,7 +55,7 @@ PLAN = Plan(
     arms=(
         Arm("randomized", (RANDOMIZED,)),
         Arm("randomized + camera fit", (CAMERA,)),
-        Arm("+ transfer", (RANDOMIZED, "reinhard")),  # as it was run, before ladders chose one
+        Arm("+ transfer", (RANDOMIZED, "reinhard")),  # not the best one, which ladders choose
         Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
         Arm("+ translated", (RANDOMIZED, TRANSLATED)),
         Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),

@@ -171,7 +171,7 @@ def lmo_table(results: dict[str, Any] | None) -> str:
     lines.append("")
     lines.append(
         f"Boxes of all: AP {_score(scores['ap'])}, AP75 {_score(scores['ap75'])}. "
-        f"{results['pictures']:,} renders, {sum(results['backdrops'].values()):,} others behind their objects, "
+        f"{results['pictures']:,} renders, {results['backdrops']:,} others behind their objects, "
         f"{results['training']['steps']:,} steps of "
         f"`{results['training']['architecture']}`, weights of {results['weights_bytes'] / 1e6:.1f} MB."
     )

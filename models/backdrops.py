@@ -8,7 +8,7 @@ that hide them to make do with what is left.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, log
+from math import ceil, exp, log
 
 import cv2
 import numpy as np
@@ -42,6 +42,10 @@ class Backdrops:
         self._count = len(pictures.samples)
         self._amodal = amodal
 
+    def fill(self, processes: int) -> None:
+        """Decodes them as ``PictureStore.fill`` does."""
+        self._store.fill(processes)
+
     def around(self, picture: Picture, rng: np.random.Generator) -> Picture:
         """Returns a picture with or without another backdrop, with or without pieces before its objects.
 
@@ -73,16 +77,20 @@ class Backdrops:
         rgb = self._store.get(0, int(rng.integers(self._count))).rgb
         filling = max(shape[0] / rgb.shape[0], shape[1] / rgb.shape[1])
         scale = filling / exp(rng.uniform(log(_SCALES[0]), log(_SCALES[1])))
-        size = [max(round(scale * side), 1) for side in rgb.shape[:2]]
-        way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-        shown = cv2.resize(rgb, size[::-1], interpolation=way)
-        down, across = (max(want - have, 0) for want, have in zip(shape, size, strict=True))
-        shown = cv2.copyMakeBorder(shown, down, down, across, across, cv2.BORDER_REFLECT)
+        sides = [
+            min(ceil(want / scale), have) for want, have in zip(shape, rgb.shape, strict=False)
+        ]
         top, left = (
-            int(rng.integers(have - want + 1))
-            for have, want in zip(shown.shape[:2], shape, strict=True)
+            int(rng.integers(have - side + 1))
+            for have, side in zip(rgb.shape[:2], sides, strict=True)
         )
-        part = shown[top : top + shape[0], left : left + shape[1]]
+        seen = rgb[top : top + sides[0], left : left + sides[1]]
+        size = [max(round(scale * side), 1) for side in sides]
+        way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+        shown = cv2.resize(seen, size[::-1], interpolation=way)
+        down, across = (max(want - have, 0) for want, have in zip(shape, size, strict=True))
+        shown = cv2.copyMakeBorder(shown, 0, down, 0, across, cv2.BORDER_REFLECT)
+        part = shown[: shape[0], : shape[1]]
         return np.ascontiguousarray(part[:, ::-1] if rng.random() < 0.5 else part, np.uint8)
 
 

@@ -26,6 +26,9 @@ from sim2cam.training.processes import share_of
 
 T = TypeVar("T")
 
+COMPOSED_CROPS = 2
+"""Of a picture that is put together from several ones, which takes longer than a crop of it."""
+
 
 @dataclass(frozen=True)
 class CloseUps:
@@ -116,6 +119,12 @@ class BatchMaker:
         self._seed = seed
         self._photometric = Photometric() if photometric else None
 
+    def fill(self, processes: int) -> None:
+        """Decodes pictures and backdrops as ``PictureStore.fill`` does."""
+        self._store.fill(processes)
+        if self._backdrops is not None:
+            self._backdrops.fill(processes)
+
     def make(self, step: int) -> Batch:
         """Returns the batch of a step; of several processes, the part of this one.
 
@@ -124,22 +133,38 @@ class BatchMaker:
         """
         crops: list[tuple[NDArray[np.uint8], Targets, Crop]] = []
         shown: list[CloseUps] = []
+        composed: Picture | None = None
         for slot in self._slots:
             rng = stream(self._seed, "batch", scene_index=step, attempt=slot)
-            part = int(rng.choice(len(self._sizes), p=self._shares(step)))
-            picture = self._store.get(part, self._draw_picture(part, rng))
-            for _ in range(int(rng.integers(MOST_OTHERS + 1)) if self._rules.copy_paste else 0):
-                other = self._store.get(part, self._draw_picture(part, rng))
-                picture = crowded(picture, other, rng, amodal=self._amodal)
-            if self._backdrops is not None:
-                picture = self._backdrops.around(picture, rng)
+            if self._is_plain:
+                picture = self._draw_picture(step, rng)
+            elif composed is None or slot % COMPOSED_CROPS == 0:
+                number = slot // COMPOSED_CROPS
+                chance = stream(self._seed, "composed", scene_index=step, attempt=number)
+                picture = composed = self._draw_picture(step, chance)
             crops.append(self._make_crop(picture, rng))
             shown += [self._make_close_up(picture, rng) for _ in range(self._close_ups)]
         rgb, targets, plain = zip(*crops, strict=True)
         close_ups = _stacked(shown) if shown else None
         return Batch(np.stack(rgb), stacked(targets), close_ups, plain)
 
-    def _draw_picture(self, part: int, rng: np.random.Generator) -> int:
+    @property
+    def _is_plain(self) -> bool:
+        """Whether pictures are taken as they are."""
+        return self._backdrops is None and not self._rules.copy_paste
+
+    def _draw_picture(self, step: int, rng: np.random.Generator) -> Picture:
+        """Returns a picture, with what others show laid before and behind its objects."""
+        part = int(rng.choice(len(self._sizes), p=self._shares(step)))
+        picture = self._store.get(part, self._draw_number(part, rng))
+        for _ in range(int(rng.integers(MOST_OTHERS + 1)) if self._rules.copy_paste else 0):
+            other = self._store.get(part, self._draw_number(part, rng))
+            picture = crowded(picture, other, rng, amodal=self._amodal)
+        if self._backdrops is not None:
+            picture = self._backdrops.around(picture, rng)
+        return picture
+
+    def _draw_number(self, part: int, rng: np.random.Generator) -> int:
         """Returns the number of a picture of a part."""
         chances = self._chances[part]
         if chances is None:

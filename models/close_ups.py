@@ -17,7 +17,7 @@ from sim2cam.models.crops import CropRules, draw_upright, warp
 from sim2cam.models.pictures import Picture
 from sim2cam.models.reader import SURFACE_STRIDE_PX
 
-CATEGORY_PX, SURFACE_PX = 64, 96
+CATEGORY_PX, SURFACE_PX = 64, 160
 FILL = 0.72
 """Share of a close-up's side that the longer side of the box takes."""
 

@@ -186,7 +186,8 @@ class TrainConfig:
             that found nothing better the training ends, with the best weights; 0 for all of its steps.
         bfloat16: whether convolutions are in bfloat16 on CPUs too that multiply it themselves, as they are on
             CUDA; a step takes little more than half the time then.
-        cache_bytes: budget of decoded images in memory; it decides speed only.
+        cache_bytes: budget of decoded images in memory, of which they take no more than ``CACHED_SHARE``; it
+            decides speed only.
     """
 
     steps: int = 3000

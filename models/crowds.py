@@ -49,7 +49,8 @@ def crowded(picture: Picture, other: Picture, rng: np.random.Generator, *, amoda
     points = picture.points
     if points is not None and other.points is not None:
         moved = _shifted(other.points, shift, behind.shape, np.float16(np.nan))
-        points = np.where(is_laid[..., None], moved, points)
+        points = points.copy()
+        points[is_laid] = moved[is_laid]
     return Picture(
         rgb=laid(picture.rgb, rgb, is_laid),
         outlines=(*back.outlines, *front.outlines),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
+from sim2cam.training.ahead import made_by_processes
 
 Floats = NDArray[np.float64]
 
@@ -179,6 +181,18 @@ class PictureStore:
         self._kept: dict[tuple[int, int], Picture] = {}
         self._lock = threading.Lock()
 
+    def fill(self, processes: int) -> None:
+        """Decodes pictures until the budget is used up, in several processes. Those forked later share them.
+
+        Raises:
+            InputError: a file cannot be read.
+        """
+        keys = [(part, n) for part, samples in enumerate(self._parts) for n in range(len(samples))]
+        read = made_by_processes(lambda i: self._read(*keys[i]), range(len(keys)), processes)
+        for key, picture in zip(keys, read, strict=True):
+            if not self._keep(key, copy.deepcopy(picture)):  # what is shared takes an open file
+                break
+
     def get(self, part: int, number: int) -> Picture:
         """Returns a picture.
 
@@ -189,13 +203,21 @@ class PictureStore:
         kept = self._kept.get(key)
         if kept is not None:
             return kept
-        picture = read_picture(self._parts[part][number], self._categories, self._tasks)
+        picture = self._read(part, number)
+        self._keep(key, picture)
+        return picture
+
+    def _read(self, part: int, number: int) -> Picture:
+        return read_picture(self._parts[part][number], self._categories, self._tasks)
+
+    def _keep(self, key: tuple[int, int], picture: Picture) -> bool:
+        """Keeps a picture as far as there is room, and returns whether it is there."""
         size = picture.nbytes
         with self._lock:
             if key not in self._kept and size <= self._left:
                 self._left -= size
                 self._kept[key] = picture
-        return picture
+        return key in self._kept
 
 
 def _corners(label: ObjectLabel) -> NDArray[np.float64]:

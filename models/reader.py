@@ -12,7 +12,7 @@ from sim2cam.models.backbones import TRUNK_CHANNELS, Trunk, convolution, doubled
 RESIDUAL_CHANNELS = 32
 SURFACE_STRIDE_PX = 8
 SURFACE_BINS = 16  # of a coordinate, from -1 to 1
-_BLOCKS, _SURFACE_BLOCKS = (1, 1, 1), (1, 2, 2)
+_BLOCKS, _SURFACE_BLOCKS = (1, 1, 1), (1, 3, 1)
 _AXES = 3
 _OUTPUTS = 1 + _AXES * SURFACE_BINS  # of a cell
 _CHANNELS = 128

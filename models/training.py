@@ -6,7 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -63,14 +63,14 @@ from sim2cam.models.pretrained import begin_pretrained
 from sim2cam.models.stopping import Looks, look_steps
 from sim2cam.models.tuning import ap50_on
 from sim2cam.seeds import integer_seed
-from sim2cam.training.ahead import Ahead
+from sim2cam.training.ahead import Ahead, made_by_processes
 from sim2cam.training.checkpoint import (
     Checkpoint,
     kept,
     optimizer_tensors,
     restore_optimizer,
 )
-from sim2cam.training.device import autocast, full_memory_told
+from sim2cam.training.device import autocast, full_memory_told, memory_bytes
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import (
@@ -85,7 +85,9 @@ from sim2cam.training.run import CHECKPOINT, WEIGHTS, Record, open_run, read_rec
 
 __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
 
-LOADER_THREADS_BESIDE_CUDA = 6
+CACHED_SHARE = 0.6
+"""Of the machine's memory that decoded images take at most."""
+
 BACKDROPS_PART = 8
 """The part of the memory of decoded images that backdrops take is one in so many."""
 
@@ -189,13 +191,8 @@ def _train(
         _views(lesson),
     )
 
-    def make(step: int) -> tuple[Batch, Views | None]:
-        joins = config.adapt is not None and config.adapt.joins_steps
-        return batches.make(step), views.make(step) if views and joins else None
-
-    threads = 1 if place.type == "cpu" else LOADER_THREADS_BESIDE_CUDA
     with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
-        made = Awaited(map(Ahead(make, config.steps, threads), run.steps_left))
+        made = Awaited(_made_ahead(batches, views, config, run.steps_left, place))
         for batch, seen in made:
             record.add(mean_over_all(run.train_step(batch, seen)))
             run.look(card)
@@ -218,6 +215,29 @@ def _train(
     if is_first():
         save_detector(run_dir / WEIGHTS, weights, card)
     wait_for_all()
+
+
+def _made_ahead(
+    batches: BatchMaker,
+    views: ViewMaker | None,
+    config: TrainConfig,
+    steps: range,
+    place: torch.device,
+) -> Iterator[tuple[Batch, Views | None]]:
+    """Returns what steps learn from, made while a network learns from that of those before."""
+
+    def make(step: int) -> tuple[Batch, Views | None]:
+        joins = config.adapt is not None and config.adapt.joins_steps
+        batch = batches.make(step)
+        if not config.is_named:
+            batch = replace(batch, crops=())  # from which they alone learn
+        return batch, views.make(step) if views and joins else None
+
+    if place.type == "cpu" or not steps:
+        return map(Ahead(make, steps.stop), steps)
+    processes = torch.get_num_threads()
+    batches.fill(processes)
+    return made_by_processes(make, steps, processes)
 
 
 class _Run(ABC, Generic[Network]):
@@ -529,7 +549,7 @@ def batch_maker(
         config: how crops are drawn.
         backdrops: what objects are also seen before; None without any.
     """
-    behind, cache_bytes = None, config.cache_bytes
+    behind, cache_bytes = None, int(min(config.cache_bytes, CACHED_SHARE * memory_bytes()))
     if backdrops is not None:
         behind = Backdrops(backdrops, cache_bytes // BACKDROPS_PART, amodal=tasks.amodal)
         cache_bytes -= cache_bytes // BACKDROPS_PART

@@ -67,7 +67,7 @@ class Train:
     tensorboard: bool = False
     """Write the curves for TensorBoard too, into the run folder."""
     workers: int = os.cpu_count() or 1
-    """Threads, of all processes on this machine together."""
+    """Threads, of all processes on this machine together; beside a GPU, processes that make its batches."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
 

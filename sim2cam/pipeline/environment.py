@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,19 @@ def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cpus": os.cpu_count(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": {name: _version(name) for name in _PACKAGES},
         "command": " ".join(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]),
         "renderer": renderer,
         "workers": workers,
     }
+
+
+def _version(package: str) -> str | None:
+    """Returns the version of a package; None where it is not installed, as nothing but physics needs pybullet."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -104,6 +105,17 @@ def read_settled(root: Path, recipe: Recipe, index: int) -> SettledScene:
     )
 
 
+def _told(value: Any) -> Any:
+    """Returns a JSON value with as many digits of its numbers as any two machines calculate alike."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, list):
+        return [_told(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _told(one) for name, one in value.items()}
+    return value
+
+
 def check_scenes(root: Path, recipe: Recipe, seed: int, change: Change) -> None:
     """Refuses a data set whose scenes are not those that would be drawn.
 
@@ -117,7 +129,7 @@ def check_scenes(root: Path, recipe: Recipe, seed: int, change: Change) -> None:
         if header.get(key) != value:
             raise _other(root, key, header.get(key), value)
     for key in ("domain", "assets", "skies", "pictures", "require"):
-        if found.get(key) != facts.get(key):
+        if _told(found.get(key)) != _told(facts.get(key)):
             raise InputError(root, f"its recipe has another [{key}]. Settle the scenes anew.")
     for key in ("width", "height", "views", "film"):
         there, here = found.get("render", {}).get(key), facts["render"].get(key)

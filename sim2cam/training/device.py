@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import time
@@ -66,6 +67,14 @@ def usable_cores() -> float:
         return min(cores, int(quota) / int(period))
     except (OSError, ValueError):  # no quota: another version of control groups, or "max"
         return float(cores)
+
+
+def memory_bytes() -> float:
+    """Returns how much memory this machine has; infinite where it does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError):  # not on POSIX
+        return math.inf
 
 
 def crowding(threads: int) -> str | None:

@@ -25,11 +25,15 @@ class WeightAverage:
     def update(self, network: nn.Module, step: int) -> None:
         """Takes in the network as it is after a step, counted from 0."""
         decay = min(self._decay, (1 + step) / (10 + step))
+        averages: list[Tensor] = []
+        values: list[Tensor] = []
         for name, value in network.state_dict().items():
             if value.is_floating_point():
-                self.state[name].lerp_(value, 1 - decay)
+                averages.append(self.state[name])
+                values.append(value)
             else:
                 self.state[name].copy_(value)
+        torch._foreach_lerp_(averages, values, 1 - decay)  # one kernel for many of them
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Goes on from a stored state with the same names and shapes."""

@@ -97,7 +97,7 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         "poses": {"mean": poses, "objects": {"ape": poses, "cat": poses},
                   "instances": {"ape": 1187, "cat": 3}},
     }  # fmt: skip
-    facts = {"pictures": 2000, "backdrops": {"cards": 60, "bin": 20},
+    facts = {"pictures": 2000, "backdrops": 80,
              "weights_bytes": 1.26e6, "scores": scores,
              "training": {"steps": 5000, "architecture": "small"}}  # fmt: skip
     (tmp_path / "lmo.json").write_text(json.dumps(facts))

@@ -69,11 +69,11 @@ def test_close_ups_know_the_points_that_they_show_and_photos_none(write_bricks, 
         shown = made.close_ups
         assert shown.rgb.shape == (8, SURFACE_PX, SURFACE_PX, 3)
         assert set(shown.categories) == {0, 1}
-        assert shown.surfaces.shape == (8, 3, 12, 12)
+        assert shown.surfaces.shape == (8, 3, 20, 20)
         is_shown = np.isfinite(shown.surfaces[:, 0])
         assert (is_shown.mean(axis=(1, 2)) > 0.1).all() == is_shown.any() == knows
         if knows:  # objects are coloured, and what lies around them is grey
-            cells = shown.rgb.reshape(8, 12, 8, 12, 8, 3)[:, :, 3:5, :, 3:5].mean(axis=(2, 4))
+            cells = shown.rgb.reshape(8, 20, 8, 20, 8, 3)[:, :, 3:5, :, 3:5].mean(axis=(2, 4))
             vivid = np.abs(cells - 110).max(axis=3) > 60
             assert (vivid == is_shown).mean() > 0.85
         assert made.targets.shown is None  # of masks, which are not learned
@@ -81,6 +81,20 @@ def test_close_ups_know_the_points_that_they_show_and_photos_none(write_bricks, 
     none = maker(((unlabelled, 1.0),), close_ups=1, tasks=tasks).make(0).close_ups
     assert none.categories.tolist() == [-1, -1, -1]
     assert np.isnan(none.surfaces).all()
+
+
+def test_two_crops_show_what_was_put_together_once(write_bricks, tmp_path, monkeypatch):
+    data = write_bricks(tmp_path / "bricks", n=8)
+    for number, sample in enumerate(data.samples):
+        write_bytes(sample.rgb, encode_png(np.full((128, 160, 3), 20 + 20 * number, np.uint8)))
+    monkeypatch.setattr(batches, "crowded", lambda picture, *_others, **_rules: picture)
+    config = TrainConfig(batch=8, crop_px=64, photometric=False)
+    for copy_paste in (True, False):
+        rules = replace(config, copy_paste=copy_paste)
+        maker = batch_maker(((data, 1.0),), data.categories, Tasks(cut_outs=True), rules)
+        greys = np.concatenate([maker.make(step).rgb[:, 32, 32, 0] for step in range(6)])
+        assert (greys[::2] == greys[1::2]).all() == copy_paste
+        assert not (greys[1:-1:2] == greys[2::2]).all()
 
 
 def test_weights_are_shares_of_crops(make_dataset):

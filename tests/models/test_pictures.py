@@ -46,6 +46,26 @@ def test_store_decodes_once_within_its_budget(make_dataset):
     assert np.array_equal(first[2].rgb, again[2].rgb)
 
 
+def test_a_filled_store_needs_no_files_of_what_fits(make_dataset):
+    data = make_dataset(n=3)
+    wanted = [read_picture(sample, data.categories).rgb for sample in data.samples]
+    store = PictureStore([data.samples], data.categories, 2 * 160 * 128 * 3)
+    store.fill(processes=2)
+    for sample in data.samples:
+        sample.rgb.unlink()
+    assert np.array_equal(store.get(0, 0).rgb, wanted[0])
+    assert np.array_equal(store.get(0, 1).rgb, wanted[1])
+    with pytest.raises(InputError):
+        store.get(0, 2)
+
+
+def test_filling_tells_of_what_cannot_be_read(make_dataset):
+    data = make_dataset(n=2)
+    data.samples[1].rgb.write_bytes(b"no picture")
+    with pytest.raises(InputError, match=data.samples[1].rgb.name):
+        PictureStore([data.samples], data.categories, 1 << 20).fill(processes=2)
+
+
 @pytest.fixture
 def bricks(write_bricks, tmp_path):
     return write_bricks(tmp_path / "bricks", n=1)

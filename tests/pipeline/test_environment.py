@@ -1,4 +1,5 @@
 import json
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -11,6 +12,18 @@ def test_folders_of_whoever_ran_it_are_not_told(monkeypatch, tmp_path):
     facts = environment_facts("egl", 2)
     assert facts["command"] == "render dice --out sim --count 4"
     assert str(tmp_path) not in json.dumps(facts)
+
+
+def test_a_package_that_is_not_there_has_no_version(monkeypatch):
+    def version(name):
+        if name == "pybullet":
+            raise PackageNotFoundError(name)
+        return "1.2"
+
+    monkeypatch.setattr("sim2cam.pipeline.environment.version", version)
+    packages = environment_facts(None, 1)["packages"]
+    assert packages["pybullet"] is None
+    assert packages["numpy"] == "1.2"
 
 
 INTEL = "processor\t: 0\nmodel name\t: Xeon: fast\nflags\t\t: sse2 avx2\nmodel name\t: Xeon: fast\n"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -105,9 +106,31 @@ def test_other_scenes_are_refused(sim, tmp_path, options, message):
         made(tmp_path / "d", scenes=sim, **options)
 
 
-def spoiled(sim, folder, change):
-    import shutil
+def test_numbers_that_another_machine_calculates_otherwise_in_the_last_digit_are_the_same(
+    sim, tmp_path
+):
+    def header(factor):
+        def changed(value):
+            if isinstance(value, dict):
+                return {name: changed(one) for name, one in value.items()}
+            if isinstance(value, list):
+                return [changed(one) for one in value]
+            return value * factor if isinstance(value, float) else value
 
+        found = json.loads((sim / "dataset.json").read_text())
+        found["recipe"]["domain"] = changed(found["recipe"]["domain"])
+        return json.dumps(found)
+
+    carried = tmp_path / "carried"
+    shutil.copytree(sim, carried)
+    (carried / "dataset.json").write_text(header(1 + 1e-15))
+    assert bytes_of(made(tmp_path / "d", scenes=carried)) == bytes_of(sim)
+    (carried / "dataset.json").write_text(header(1 + 1e-6))
+    with pytest.raises(InputError, match=r"another \[domain\]"):
+        made(tmp_path / "e", scenes=carried)
+
+
+def spoiled(sim, folder, change):
     shutil.copytree(sim, folder / "d")
     path = folder / "d/shards/000000/scenes.jsonl"
     first, *rest = path.read_text().splitlines()
