@@ -12,9 +12,11 @@ from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
 from sim2cam.models.parts import shares_at
 from sim2cam.models.pictures import BOXES, PictureStore, Tasks
+from sim2cam.models.reader import SURFACE_STRIDE_PX
 from sim2cam.models.training import batch_maker
 
 RULES = CropRules(crop_px=64)
+CELLS = SURFACE_PX // SURFACE_STRIDE_PX
 
 
 def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, tasks=BOXES, **config):
@@ -69,11 +71,11 @@ def test_close_ups_know_the_points_that_they_show_and_photos_none(write_bricks, 
         shown = made.close_ups
         assert shown.rgb.shape == (8, SURFACE_PX, SURFACE_PX, 3)
         assert set(shown.categories) == {0, 1}
-        assert shown.surfaces.shape == (8, 3, 20, 20)
+        assert shown.surfaces.shape == (8, 3, CELLS, CELLS)
         is_shown = np.isfinite(shown.surfaces[:, 0])
         assert (is_shown.mean(axis=(1, 2)) > 0.1).all() == is_shown.any() == knows
         if knows:  # objects are coloured, and what lies around them is grey
-            cells = shown.rgb.reshape(8, 20, 8, 20, 8, 3)[:, :, 3:5, :, 3:5].mean(axis=(2, 4))
+            cells = shown.rgb.reshape(8, CELLS, 8, CELLS, 8, 3)[:, :, 3:5, :, 3:5].mean(axis=(2, 4))
             vivid = np.abs(cells - 110).max(axis=3) > 60
             assert (vivid == is_shown).mean() > 0.85
         assert made.targets.shown is None  # of masks, which are not learned

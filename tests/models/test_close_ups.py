@@ -24,6 +24,7 @@ from sim2cam.models.reader import SURFACE_STRIDE_PX
 
 RULES = CropRules(scale_range=(0.75, 1.4))
 SIDES_PX = (CATEGORY_PX, SURFACE_PX)
+CELLS = SURFACE_PX // SURFACE_STRIDE_PX
 
 
 def bright_on_grey(box, size=(240, 320)):
@@ -227,7 +228,7 @@ def test_each_cell_knows_the_point_that_lies_there(bricks, number):
         rng = np.random.default_rng(seed)
         _, matrix = draw_close_up(picture, number, rules, SURFACE_PX, rng)
         surface = surface_in(picture, number, matrix, SURFACE_PX)
-        assert surface.shape == (3, 12, 12)
+        assert surface.shape == (3, CELLS, CELLS)
         assert surface.dtype == np.float32
         places = places_of(matrix, SURFACE_PX)
         off = off_px(sample, number, surface, places)
@@ -255,11 +256,11 @@ def test_cells_of_what_is_found_lie_where_its_close_up_has_them(bricks):
     scale = SURFACE_PX / reach_px
     matrix = np.column_stack([scale * np.eye(2), -scale * corner])
     surface = surface_in(picture, 1, matrix, SURFACE_PX)
-    steps = (np.arange(12) + 0.5) * reach_px / 12
+    steps = (np.arange(CELLS) + 0.5) * reach_px / CELLS
     places = corner + np.stack(np.meshgrid(steps, steps), -1)
     assert off_px(sample, 1, surface, places).max() < 0.52
     cut = close_up(picture.rgb, np.array(sample.objects[1].box_xyxy), SURFACE_PX)
-    cells = cut.reshape(12, 8, 12, 8, 3)[:, 3:5, :, 3:5].mean(axis=(1, 3))
+    cells = cut.reshape(CELLS, 8, CELLS, 8, 3)[:, 3:5, :, 3:5].mean(axis=(1, 3))
     vivid = np.abs(cells - 110).max(axis=2) > 60  # on grey
     assert vivid[np.isfinite(surface[0])].mean() > 0.95
 

@@ -11,7 +11,7 @@ from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
 from sim2cam.models import tiles
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.close_ups import FILL
+from sim2cam.models.close_ups import FILL, SURFACE_PX
 from sim2cam.models.confidence import Scaling, slopes_and_offsets
 from sim2cam.models.decoding import decode
 from sim2cam.models.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak
@@ -27,6 +27,8 @@ from sim2cam.models.reader import SURFACE_STRIDE_PX, Reading
 from sim2cam.models.seen import MAX_DETECTIONS
 from sim2cam.models.tiles import maps_of
 from sim2cam.training import device
+
+CELLS = SURFACE_PX // SURFACE_STRIDE_PX
 
 CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
 
@@ -310,7 +312,7 @@ def test_surfaces_come_in_the_pixels_of_the_image(magnification):
     assert found == predict(said, rgb, scale=magnification)[0]
     assert found.category == "2"
     assert found.box_xyxy == pytest.approx(box, abs=1e-3)
-    step = 24 / FILL / 12  # pixels of the picture that a cell has
+    step = 24 / FILL / CELLS  # pixels of the picture that a cell has
     assert len(seen.places) == pytest.approx((8 / step) ** 2, rel=0.6)
     assert seen.places.mean(axis=0) == pytest.approx(square, abs=0.5 * step)
     assert np.abs(seen.places - square).max() < 4 + step
@@ -330,7 +332,7 @@ def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_de
     assert again.detections[0].box_xyxy == plain.detections[1].box_xyxy
     for seen, order in ((plain, ((32, 44), (118, 62))), (again, ((118, 62), (32, 44)))):
         for one, surface, place in zip(seen.detections, seen.surfaces, order, strict=True):
-            cell_px = np.ptp(one.box_xyxy[::2]) / FILL / 12
+            cell_px = np.ptp(one.box_xyxy[::2]) / FILL / CELLS
             assert surface.places.mean(axis=0) == pytest.approx(place, abs=0.5 * cell_px)
             point = (0.015, -0.03, 0.0) if one.category == "1" else (0.025, -0.05, 0.05)
             assert surface.points_m[0] == pytest.approx(point)
@@ -357,7 +359,7 @@ def test_a_floor_is_of_what_close_ups_say(scaling):
 
 
 def test_all_cells_of_a_surface_are_taken_as_sure_as_they_are():
-    spread = torch.rand(12, 12, generator=torch.Generator().manual_seed(0))
+    spread = torch.rand(CELLS, CELLS, generator=torch.Generator().manual_seed(0))
     maps = drawn_maps([(20, 20, 60, 60, 0, 4.0)])
     said = LoadedDetector(Says(maps, Reads(categories=False, spread=spread)), POSED)
     (seen,) = look(said, np.full((80, 100, 3), 250, np.uint8)).surfaces

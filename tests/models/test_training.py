@@ -187,7 +187,7 @@ def test_boxes_of_whole_objects_are_learned_where_asked(make_dataset, tmp_path):
         return (*box[:3], 2.3 * box[3] - 1.3 * box[1])  # the seen part alone overlaps it to 0.43
 
     config = TrainConfig(
-        steps=300, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
+        steps=400, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
         quarter_turns=False, free_turns=False, flips=False, amodal=True,
     )  # fmt: skip
     detector = train_detector(((hidden(make_dataset(n=12)), 1.0),), config, tmp_path / "run")
