@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -416,15 +416,16 @@ def look_at_dataset(
     scale: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Prediction]:
-    """Returns what ``look`` says of every image of a data set, by the sample's name.
+    """Returns what ``look`` says of every image of a data set, by the sample's name, short of surfaces: those of
+    a thousand images would fill the memory.
 
     Its arguments and errors are those of ``predict_dataset``.
     """
     seen = {}
     for done, sample in enumerate(dataset.samples, 1):
-        seen[sample.name] = look(
-            detector, read_rgb(sample.rgb), score_floor=score_floor, scale=scale
-        )
+        rgb = read_rgb(sample.rgb)
+        found = look(detector, rgb, score_floor=score_floor, scale=scale)
+        seen[sample.name] = replace(found, surfaces=None)
         if progress is not None:
             progress(done, len(dataset.samples))
     return seen

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import CheckpointError
+from sim2cam.images import read_rgb
 from sim2cam.models import tiles
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.close_ups import FILL, SURFACE_PX
@@ -19,6 +20,7 @@ from sim2cam.models.prediction import (
     LoadedDetector,
     load_detector,
     look,
+    look_at_dataset,
     predict,
     predict_dataset,
     save_detector,
@@ -380,6 +382,15 @@ def posed_weights(tmp_path):
     path = tmp_path / "posed.safetensors"
     save_detector(path, network.state_dict(), POSED)
     return path
+
+
+def test_surfaces_of_whole_data_sets_are_not_kept(posed_weights, make_dataset):
+    detector, data = load_detector(posed_weights), make_dataset(n=2)
+    seen = look_at_dataset(detector, data, score_floor=0.0)
+    for sample in data.samples:
+        alone = look(detector, read_rgb(sample.rgb), score_floor=0.0)
+        assert alone.surfaces
+        assert seen[sample.name] == replace(alone, surfaces=None)
 
 
 def test_weights_with_poses_come_back_with_their_objects(posed_weights):
