@@ -1,4 +1,4 @@
-"""A minute of training finds how drawn bricks lie, in pictures that it has not seen."""
+"""Minutes of training find how drawn bricks lie, in pictures that it has not seen."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from sim2cam.models.training import read_metrics, train_detector
 pytestmark = pytest.mark.slow
 
 CONFIG = TrainConfig(
-    steps=400, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
+    steps=800, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
     ema_decay=0.95, poses=True, reader=True, flips=False, bfloat16=True,
 )  # fmt: skip
 
