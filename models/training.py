@@ -192,7 +192,7 @@ def _train(
     )
 
     with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
-        made = Awaited(_made_ahead(batches, views, config, run.steps_left, place))
+        made = Awaited(made_ahead(batches, views, config, run.steps_left, place))
         for batch, seen in made:
             record.add(mean_over_all(run.train_step(batch, seen)))
             run.look(card)
@@ -217,7 +217,7 @@ def _train(
     wait_for_all()
 
 
-def _made_ahead(
+def made_ahead(
     batches: BatchMaker,
     views: ViewMaker | None,
     config: TrainConfig,

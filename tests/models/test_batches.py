@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sim2cam.dataset.known_objects import known_objects, turns_of
 from sim2cam.images import encode_png, write_bytes
@@ -13,7 +14,7 @@ from sim2cam.models.crops import CropRules
 from sim2cam.models.parts import shares_at
 from sim2cam.models.pictures import BOXES, PictureStore, Tasks
 from sim2cam.models.reader import SURFACE_STRIDE_PX
-from sim2cam.models.training import batch_maker
+from sim2cam.models.training import batch_maker, made_ahead
 
 RULES = CropRules(crop_px=64)
 CELLS = SURFACE_PX // SURFACE_STRIDE_PX
@@ -157,3 +158,18 @@ def test_what_is_waited_for_is_told(monkeypatch):
     assert made.take_wait_s() == 1.5
     assert next(made) == "c"
     assert made.take_wait_s() == 0.5
+
+
+def test_processes_beside_a_gpu_make_what_a_thread_makes(make_dataset):
+    data = make_dataset("a", n=4)
+    config = TrainConfig(batch=2, crop_px=64, steps=4, cache_bytes=2 * 160 * 128 * 3)
+    made = []
+    for name in ("cpu", "cuda"):  # nothing here touches the device
+        batches = batch_maker(((data, 1.0),), data.categories, BOXES, config)
+        made.append(list(made_ahead(batches, None, config, range(1, 4), torch.device(name))))
+    for (one, _), (other, views) in zip(*made, strict=True):
+        assert np.array_equal(one.rgb, other.rgb)
+        for name, value in vars(one.targets).items():
+            assert np.array_equal(value, getattr(other.targets, name)), name
+        assert other.crops == ()
+        assert views is None
