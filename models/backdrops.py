@@ -78,7 +78,7 @@ class Backdrops:
         filling = max(shape[0] / rgb.shape[0], shape[1] / rgb.shape[1])
         scale = filling / exp(rng.uniform(log(_SCALES[0]), log(_SCALES[1])))
         sides = [
-            min(ceil(want / scale), have) for want, have in zip(shape, rgb.shape, strict=False)
+            min(ceil(want / scale), have) for want, have in zip(shape, rgb.shape[:2], strict=True)
         ]
         top, left = (
             int(rng.integers(have - side + 1))

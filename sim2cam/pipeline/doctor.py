@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sim2cam.dataset.cache import cache_folder
 from sim2cam.errors import BackendError
+from sim2cam.pipeline.environment import installed_version
 
 MESA_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
 
@@ -93,7 +94,7 @@ def check_platform() -> Check:
 def check_packages() -> Check:
     """Returns the versions of the packages that sim2cam is built on."""
     try:
-        versions = {name: _version(name) for name in _requirements()}
+        versions = {name: installed_version(name) for name in _requirements()}
     except metadata.PackageNotFoundError:
         return Check("packages", False, "sim2cam is not installed", _INSTALL)
     missing = [name for name, version in versions.items() if version is None]
@@ -106,10 +107,10 @@ def check_albumentations() -> Check:
 
     Its successor, albumentationsx, installs under the same name with another licence (AGPL).
     """
-    if _version("albumentationsx") is not None:
+    if installed_version("albumentationsx") is not None:
         cure = "It is under the AGPL: make a new environment without it."
         return Check("albumentations", False, "albumentationsx", cure, needed=False)
-    version = _version("albumentations")
+    version = installed_version("albumentations")
     ok = version is not None and version.startswith("2.0.")
     cure = "" if ok else 'Run: pip install "albumentations>=2.0.8,<2.1"'
     return Check("albumentations", ok, version or "missing", cure)
@@ -138,7 +139,7 @@ def check_pybullet() -> Check:
     """Returns whether physics can be imported, tried in a child process."""
     done, said = _in_child("import pybullet")
     if done:
-        return Check("pybullet", True, _version("pybullet") or "present")
+        return Check("pybullet", True, installed_version("pybullet") or "present")
     cure = (
         "pip has pybullet ready-made up to Python 3.11; on later ones it is built from source: "
         "apt-get install -y build-essential python3-dev, then run: pip install pybullet"
@@ -148,7 +149,7 @@ def check_pybullet() -> Check:
 
 def check_torch() -> Check:
     """Returns the pair of torch and torchvision, and whether the compiled operators load."""
-    pair = f"torch {_version('torch')}, torchvision {_version('torchvision')}"
+    pair = f"torch {installed_version('torch')}, torchvision {installed_version('torchvision')}"
     try:
         from sim2cam.models.compat import has_operators
     except (BackendError, ImportError, OSError) as error:
@@ -210,13 +211,6 @@ def check_disk(folder: Path) -> Check:
 def _requirements() -> list[str]:
     needed = [line for line in metadata.requires("sim2cam") or [] if "extra ==" not in line]
     return sorted((re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed), key=str.lower)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _in_child(code: str) -> tuple[bool, str]:

@@ -38,14 +38,14 @@ def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cpus": os.cpu_count(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: installed_version(name) for name in _PACKAGES},
         "command": " ".join(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]),
         "renderer": renderer,
         "workers": workers,
     }
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
     """Returns the version of a package; None where it is not installed, as nothing but physics needs pybullet."""
     try:
         return version(package)

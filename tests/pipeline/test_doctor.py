@@ -91,7 +91,7 @@ def test_two_builds_of_different_versions_are_told(monkeypatch):
     ],
 )
 def test_only_albumentations_2_0_will_do(monkeypatch, versions, ok):
-    monkeypatch.setattr(doctor, "_version", versions.get)
+    monkeypatch.setattr(doctor, "installed_version", versions.get)
     check = doctor.check_albumentations()
     assert check.ok == ok
     assert bool(check.cure) != ok
