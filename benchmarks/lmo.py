@@ -2,8 +2,8 @@
 
     python benchmarks/lmo.py [--work DIR] [--pictures N] [--device cuda] [--workers N]
 
-It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, ``bench --poses``. Objects are
-also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
+It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, ``bench --poses``, once more
+with ``--refine``, and ``compare`` for what that is worth. Objects are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
 photos, which choose nothing, are found in ``$SIM2CAM_REAL/lmo``. Data and training go to ``--work`` and are
 resumed; where ``--work`` holds weights, as of a training on another machine, they are scored. The scores go to
 ``benchmarks/results/lmo.json``, and the weights to those that ship.
@@ -56,7 +56,7 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Renders, trains, scores and writes."""
     work, workers = arguments.work, str(arguments.workers)
-    data, run, poses = work / "sim", work / "run", work / "poses.csv"
+    data, run = work / "sim", work / "run"
     weights = run / "weights.safetensors"
     behind = {recipe: work / "backdrops" / Path(recipe).stem for recipe in BACKDROPS}
     if not weights.is_file():
@@ -71,11 +71,13 @@ def main(arguments: Arguments) -> None:
             "train", "lmo", "--data", data, "--backdrops", *behind.values(), "--out", run,
             "--device", arguments.device, "--workers", workers, "--resume",
         )  # fmt: skip
-    poses.unlink(missing_ok=True)
-    told = _command(
-        "bench", weights, "--captures", real_folder("lmo"), "--poses", poses,
-        "--workers", workers, "--json", "-q",
-    )  # fmt: skip
+    real = real_folder("lmo")
+    files = {"poses": (), "refined": ("--refine", real / "models")}
+    told = {
+        name: _bench(weights, work / f"{name}.csv", workers, *how) for name, how in files.items()
+    }
+    both = (work / f"{name}.csv" for name in ("refined", "poses"))
+    difference = _command("compare", *both, "--captures", real, "--json", "-q")
     card = load_card(weights)
     facts = {
         "environment": environment_facts(None, arguments.workers),
@@ -83,13 +85,27 @@ def main(arguments: Arguments) -> None:
         "backdrops": card["backdrops"]["images"],
         "weights_bytes": weights.stat().st_size + card_path(weights).stat().st_size,
         "training": card["config"],
-        "scores": json.loads(told),
+        "scores": told["poses"],
+        "refined": told["refined"]["poses"],
+        "difference": json.loads(difference),
     }
     write_json(RESULTS / "lmo.json", facts, in_lines=False)
     shipped = SHIPPED_WEIGHTS / f"lmo{weights.suffix}"
     shutil.copyfile(weights, shipped)
     shutil.copyfile(card_path(weights), card_path(shipped))
-    print(_summary(facts["scores"]))
+    for name, scores in told.items():
+        print(f"{name}: {_summary(scores)}")
+
+
+def _bench(weights: Path, poses: Path, workers: str, *how: object) -> dict[str, Any]:
+    """Returns the scores of weights, whose poses are written to a file."""
+    poses.unlink(missing_ok=True)
+    told = _command(
+        "bench", weights, "--captures", real_folder("lmo"), "--poses", poses, *how,
+        "--workers", workers, "--json", "-q",
+    )  # fmt: skip
+    scores: dict[str, Any] = json.loads(told)
+    return scores
 
 
 def _command(*words: object) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import cv2
 import numpy as np
@@ -11,17 +13,18 @@ from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import UsageError
-from sim2cam.geometry.central import CentralLens, seen_ahead
+from sim2cam.geometry.central import CentralLens
 from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.measure.detection import Detection
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.prediction import AnyDetector, look
-from sim2cam.models.seen import Prediction, Surface
+from sim2cam.models.refinement import refined_pose
+from sim2cam.models.seen import Plane, Prediction, Surface
 
 Floats = NDArray[np.float64]
 
-LEAST_POINTS = 4
-_WIDEST = 0.05  # cosine to the middle of the points, below which a plane before it is of no use
+NO_SHAPES: Mapping[str, Floats] = MappingProxyType({})
+
 _AGREED = 3.0  # spreads of the middle point, within which points agree on a pose
 _SETTLED = 1e-5  # relative change of the sum, at which it has come to rest
 _NEAREST = 1e-3  # of the first distance, to which no point comes on the way
@@ -55,7 +58,10 @@ class Placed:
 
 
 def predict_poses(
-    detector: AnyDetector, rgb: NDArray[np.uint8], lens: CentralLens
+    detector: AnyDetector,
+    rgb: NDArray[np.uint8],
+    lens: CentralLens,
+    shapes: Mapping[str, Floats] = NO_SHAPES,
 ) -> tuple[Placed, ...]:
     """Returns what lies in an image and how, surest first.
 
@@ -63,27 +69,55 @@ def predict_poses(
         detector: trained with poses.
         rgb: (height, width, 3) uint8.
         lens: through which the image was taken.
+        shapes: as ``placed`` takes them.
 
     Raises:
         UsageError: the detector finds no poses.
     """
     check_poses(detector)
-    return placed_in(look(detector, rgb), detector, lens)
+    return placed_in(look(detector, rgb), rgb, lens, shapes)
 
 
-def placed_in(seen: Prediction, detector: AnyDetector, lens: CentralLens) -> tuple[Placed, ...]:
+def placed_in(
+    seen: Prediction,
+    rgb: NDArray[np.uint8],
+    lens: CentralLens,
+    shapes: Mapping[str, Floats] = NO_SHAPES,
+) -> tuple[Placed, ...]:
     """Returns what was seen in an image, with its poses.
 
     Args:
-        seen: by the detector, in an image taken through the lens.
-        detector: trained with poses.
-        lens: of the image.
+        seen: by a detector that was trained with poses, in an image taken through the lens.
+        rgb, lens, shapes: as ``placed`` takes them.
     """
     assert seen.surfaces is not None  # of all that a detector with objects finds
     return tuple(
-        Placed(one, solve_pose(surface, lens))
+        placed(one, surface, rgb, lens, shapes)
         for one, surface in zip(seen.detections, seen.surfaces, strict=True)
     )
+
+
+def placed(
+    detection: Detection,
+    surface: Surface,
+    rgb: NDArray[np.uint8],
+    lens: CentralLens,
+    shapes: Mapping[str, Floats] = NO_SHAPES,
+) -> Placed:
+    """Returns an object that was found, with its pose.
+
+    Args:
+        detection: the object.
+        surface: what is seen of it.
+        rgb: the image (height, width, 3).
+        lens: through which it was taken.
+        shapes: triangles (n, 3, 3) of objects in their own frames, by category, metres. Of these, poses are
+            brought to where their outlines fit the image (``refined_pose``).
+    """
+    pose = solve_pose(surface, lens)
+    if pose is not None and detection.category in shapes:
+        pose = refined_pose(rgb, lens, pose, surface, shapes[detection.category])
+    return Placed(detection, pose)
 
 
 def check_poses(detector: AnyDetector) -> None:
@@ -104,35 +138,22 @@ def solve_pose(surface: Surface, lens: CentralLens) -> Pose | None:
     It starts with SQPnP (Terzakis and Lourakis 2020) on the points that agree, by RANSAC, and ends at
     the least of a robust sum over all of them of residuals, each over its point's spread: what the
     detector is not sure of counts little, and a point that is far off does not pull the others with it.
-    Both see the points in a plane before a camera that is turned to their middle: any lens will do.
-
     Args:
         surface: what is seen.
         lens: through which it is.
     """
-    pixels = surface.places - PIXEL_CENTRE
-    met = np.asarray(np.isfinite(np.hstack([pixels, surface.points_m])).all(axis=1))
-    met[met] = lens.meets(pixels[met])
-    if met.sum() < LEAST_POINTS:
+    plane = surface.plane(lens)
+    found = None if plane is None else _fitted(plane)
+    if plane is None or found is None:
         return None
-    rays = lens.unproject(pixels[met])
-    if (rays @ rays.mean(axis=0)).min() < _WIDEST * np.linalg.norm(rays.mean(axis=0)):
-        return None
-    ahead, plane = seen_ahead(rays)
-    sizes = [np.linalg.norm(np.ptp(places, axis=0)) for places in (pixels[met], plane)]
-    if not min(sizes) > 0:
-        return None
-    spreads = surface.spreads_px[met] * sizes[1] / sizes[0]
-    found = _fitted(surface.points_m[met], plane, spreads)
-    if found is None:
-        return None
-    back = ahead.inv()
+    back = plane.ahead.inv()
     return Pose(quaternion(back * found[0]), vec3(back.apply(found[1])))
 
 
-def _fitted(points_m: Floats, plane: Floats, spreads: Floats) -> tuple[Rotation, Floats] | None:
-    """Returns where points (n, 3) are nearest to places (n, 2) in the plane z = 1, over spreads (n,)."""
-    start, first = _begun(points_m, plane, _AGREED * float(np.median(spreads)))
+def _fitted(plane: Plane) -> tuple[Rotation, Floats] | None:
+    """Returns where the points are nearest to their places, over their spreads."""
+    points_m = plane.points_m
+    start, first = _begun(points_m, plane.places, _AGREED * float(np.median(plane.spreads)))
     begun = start.apply(points_m) + first
     if not _is_before(begun):
         return None
@@ -143,8 +164,8 @@ def _fitted(points_m: Floats, plane: Floats, spreads: Floats) -> tuple[Rotation,
     def residuals(step: Floats) -> Floats:
         rotation, position = moved(step)
         seen = rotation.apply(points_m) + position
-        off = seen[:, :2] / np.maximum(seen[:, 2:], _NEAREST * begun[:, 2].min()) - plane
-        return np.asarray(off / spreads[:, None]).ravel()
+        off = seen[:, :2] / np.maximum(seen[:, 2:], _NEAREST * begun[:, 2].min()) - plane.places
+        return np.asarray(off / plane.spreads[:, None]).ravel()
 
     found = moved(
         least_squares(residuals, np.zeros(6), loss="cauchy", x_scale="jac", ftol=_SETTLED).x
@@ -152,15 +173,15 @@ def _fitted(points_m: Floats, plane: Floats, spreads: Floats) -> tuple[Rotation,
     return found if _is_before(found[0].apply(points_m) + found[1]) else None
 
 
-def _begun(points_m: Floats, plane: Floats, reach: float) -> tuple[Rotation, Floats]:
+def _begun(points_m: Floats, places: Floats, reach: float) -> tuple[Rotation, Floats]:
     """Returns about where points are, from those whose places agree to a reach, or else from all."""
     for method in (cv2.SOLVEPNP_SQPNP, cv2.SOLVEPNP_EPNP):
         try:
             agreed, turn, shift, _ = cv2.solvePnPRansac(
-                points_m, plane, np.eye(3), None, reprojectionError=reach, flags=method
+                points_m, places, np.eye(3), None, reprojectionError=reach, flags=method
             )
             if not agreed:
-                agreed, turn, shift = cv2.solvePnP(points_m, plane, np.eye(3), None, flags=method)
+                agreed, turn, shift = cv2.solvePnP(points_m, places, np.eye(3), None, flags=method)
         except cv2.error:  # the first refuses places that are nearly one, as of what is far away
             continue
         if not agreed:

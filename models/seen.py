@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.boxes import pairwise_coverage, pairwise_iou
+from sim2cam.geometry.central import CentralLens, seen_ahead
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.detection import Detection
 from sim2cam.models.novelty import Strangeness
+from sim2cam.models.pictures import PIXEL_CENTRE
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +26,9 @@ MAX_DETECTIONS = 300
 DUPLICATE_IOU = 0.6
 CONTAINED = 0.8
 """Share of a box's area in another one, from which on it is mostly inside."""
+LEAST_POINTS = 4
+"""Of a surface, that tell how it lies."""
+_WIDEST = 0.05  # cosine to the middle of the points, below which a plane before it is of no use
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +45,48 @@ class Surface:
     points_m: Floats
     places: Floats
     spreads_px: Floats
+
+    def plane(self, lens: CentralLens) -> Plane | None:
+        """Returns what is seen before a camera that is turned to its middle, where any lens will do.
+
+        None where fewer than ``LEAST_POINTS`` are told that the lens meets, they lie in one place, or too far
+        apart for a plane.
+
+        Args:
+            lens: through which it is seen.
+        """
+        pixels = self.places - PIXEL_CENTRE
+        met = np.asarray(np.isfinite(np.hstack([pixels, self.points_m])).all(axis=1))
+        met[met] = lens.meets(pixels[met])
+        if met.sum() < LEAST_POINTS:
+            return None
+        rays = lens.unproject(pixels[met])
+        middle = rays.mean(axis=0)
+        if (rays @ middle).min() < _WIDEST * np.linalg.norm(middle):
+            return None
+        ahead, places = seen_ahead(rays)
+        in_pixels, in_plane = (np.linalg.norm(np.ptp(on, axis=0)) for on in (pixels[met], places))
+        if not min(in_pixels, in_plane) > 0:
+            return None
+        spreads = self.spreads_px[met] * in_plane / in_pixels
+        return Plane(ahead, self.points_m[met], places, spreads)
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """A surface, seen in the plane z = 1 before a camera that is turned to its middle.
+
+    Attributes:
+        ahead: turns the camera's frame into the one of that camera.
+        points_m: in the object's frame (n, 3).
+        places: in the plane (n, 2).
+        spreads: how far off these are (n,), in the plane.
+    """
+
+    ahead: Rotation
+    points_m: Floats
+    places: Floats
+    spreads: Floats
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Sessions, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import Refine, Sessions, Talk, category_pairs, check_numbers
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sim2cam.models.prediction import AnyDetector
     from sim2cam.pipeline.bench import BenchResult, UnlabelledResult
     from sim2cam.pipeline.compare import Comparison, Comparisons
-    from sim2cam.pipeline.poses import PoseBench
+    from sim2cam.pipeline.poses import PoseBench, PosesFound
     from sim2cam.pipeline.trust import Trust
 
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
@@ -54,6 +54,7 @@ class Bench:
     """File (.json) for the scores and the errors in every image, and of detections themselves."""
     poses: Path | None = None
     """File (.csv) for the poses that weights find in a data set of BOP; they are scored too."""
+    refine: Refine = None
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
     """For categories whose names differ."""
     ignore: bool = False
@@ -84,6 +85,8 @@ class Bench:
 
     def _check_poses(self) -> None:
         if self.poses is None:
+            if self.refine is not None:
+                raise UsageError("--refine is for poses. Name a file for them with --poses.")
             return
         if self.weights.suffix in (".json", ".csv"):
             raise UsageError("--poses is for weights; what was found is there already.")
@@ -120,19 +123,24 @@ class Bench:
             )
         return found
 
-    def _find_poses(self, detector: AnyDetector, path: Path, console: Console) -> PoseBench:
+    def _find_poses(self, detector: AnyDetector, path: Path, console: Console) -> PosesFound:
         from sim2cam.dataset.formats.bop_poses import write_pose_results
+        from sim2cam.models.poses import NO_SHAPES, check_poses
+        from sim2cam.pipeline.meshes import read_shapes
         from sim2cam.pipeline.poses import estimate_poses
 
+        check_poses(detector)
+        objects = detector.card.objects
         found = estimate_poses(
             detector,
             self.captures,
             renamed=category_pairs(self.map),
+            shapes=read_shapes(self.refine, objects) if self.refine else NO_SHAPES,
             limit=self.limit,
             progress=console.progress("placing"),
         )
-        write_pose_results(found, path)
-        return self._score_poses(path, console)
+        write_pose_results(found.poses, path)
+        return found
 
     def _score_detections(self) -> None:
         from sim2cam.dataset.captures import read_scored
@@ -220,15 +228,17 @@ class Bench:
         warning = learned_warning(captures, detector.card)
         if warning is not None:
             console.say(f"warning: {warning}")
-        poses = None
+        poses, known = None, None
         if self.poses is not None:
             match_captures(detector, captures, renamed=renamed, ignore_unmatched=self.ignore)
-            poses = self._find_poses(detector, self.poses, console)
+            known = self._find_poses(detector, self.poses, console).seen
+            poses = self._score_poses(self.poses, console)
         found = bench(
             detector,
             captures,
             renamed=renamed,
             ignore_unmatched=self.ignore,
+            known=known,
             progress=console.progress("predicting"),
         )
         return found, poses

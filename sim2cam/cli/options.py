@@ -21,6 +21,15 @@ Sessions = Annotated[
     ),
 ]
 
+Refine = Annotated[
+    Path | None,
+    tyro.conf.arg(
+        metavar="MESHES",
+        help="Folder of the objects' meshes, as assets takes it: poses are brought to where the outlines of "
+        "these fit the picture.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Talk:

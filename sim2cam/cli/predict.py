@@ -7,14 +7,14 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from sim2cam.cli.options import Talk, check_empty, check_numbers
+from sim2cam.cli.options import Refine, Talk, check_empty, check_numbers
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Predict:
     """Folder for the pictures with what was found drawn in."""
     camera: Path | None = None
     """File (camera.json) of calibrate, whose lens took the pictures; data sets know theirs."""
+    refine: Refine = None
     score: float = 0.5
     """Leave out what the detector is less sure of, 0 to 1."""
     abstain: bool = False
@@ -63,34 +64,25 @@ class Predict:
     def execute(self) -> None:
         """Predicts; JSON lines go to stdout."""
         from sim2cam import images
-        from sim2cam.models.poses import check_poses
-        from sim2cam.models.prediction import load_detector, look
+        from sim2cam.models.prediction import look
         from sim2cam.models.sizes import longer_side, size_fit
-        from sim2cam.pipeline.judges import weights_file
         from sim2cam.report.overlay import draw_detections
-        from sim2cam.training.device import use_threads
 
         check_numbers(workers=self.workers, limit=self.limit)
         if not 0 <= self.score <= 1:
             raise UsageError(f"--score must be 0 to 1, not {self.score}")
         if self.out is not None:
             check_empty(self.out)
-        use_threads(self.workers)
-        detector = load_detector(weights_file(self.weights), device=self.device)
-        if self.abstain and detector.card.novelty is None:
-            raise UsageError(
-                f"--abstain: {self.weights} does not hold what pictures it was trained on. Train again, "
-                "or leave --abstain out."
-            )
+        detector = self._detector()
+        shapes = self._shapes(detector)
         pictures = _pictures(self.what)
         if self.camera is not None:
-            check_poses(detector)
             pictures = _through(self.camera, pictures)
         count = unlike = unplaced = 0
         sides_px: deque[float] = deque(maxlen=_RECENT)  # a camera has no end
         for name, rgb, lens in itertools.islice(pictures, self.limit):
             seen = look(detector, rgb, score_floor=self.score)
-            found, lines = _told(detector, seen, lens)
+            found, lines = _told(detector, seen, rgb, lens, shapes)
             abstains = self.abstain and seen.is_unlike
             if abstains:
                 found, lines = [], []
@@ -117,6 +109,30 @@ class Predict:
         fit = size_fit(sides_px, detector.card.sizes_px)
         if fit is not None and fit.warning is not None:
             console.say(fit.warning)
+
+    def _detector(self) -> AnyDetector:
+        """Returns the detector, which can do what is asked for."""
+        from sim2cam.models.poses import check_poses
+        from sim2cam.models.prediction import load_detector
+        from sim2cam.pipeline.judges import weights_file
+        from sim2cam.training.device import use_threads
+
+        use_threads(self.workers)
+        detector = load_detector(weights_file(self.weights), device=self.device)
+        if self.abstain and detector.card.novelty is None:
+            raise UsageError(
+                f"--abstain: {self.weights} does not hold what pictures it was trained on. Train again, "
+                "or leave --abstain out."
+            )
+        if self.camera is not None or self.refine is not None:
+            check_poses(detector)
+        return detector
+
+    def _shapes(self, detector: AnyDetector) -> Mapping[str, NDArray[np.float64]]:
+        """Returns the shapes whose outlines are fitted, by categories."""
+        from sim2cam.pipeline.meshes import read_shapes
+
+        return read_shapes(self.refine, detector.card.objects) if self.refine else {}
 
 
 @dataclass(frozen=True)
@@ -182,7 +198,11 @@ class Label:
 
 
 def _told(
-    detector: AnyDetector, seen: Prediction, lens: Lens | None
+    detector: AnyDetector,
+    seen: Prediction,
+    rgb: NDArray[np.uint8],
+    lens: Lens | None,
+    shapes: Mapping[str, NDArray[np.float64]],
 ) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
     """Returns what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
     from sim2cam.models.poses import placed_in
@@ -191,7 +211,7 @@ def _told(
     if lens is None or not objects:
         found = seen.detections
         return [(one, None) for one in found], [one.to_json() for one in found]
-    placed = placed_in(seen, detector, lens)
+    placed = placed_in(seen, rgb, lens, shapes)
     known = [objects[one.detection.category].corners_m() for one in placed]
     return [
         (one.detection, one.seen_corners(corners_m, lens))

@@ -44,6 +44,7 @@ from sim2cam.measure.shapes import ShapeScore
 from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_errors
 from sim2cam.models.prediction import AnyDetector, look_at_dataset, own_detector
+from sim2cam.models.seen import Prediction
 from sim2cam.models.selection import selection_of
 from sim2cam.pipeline.pose_file import POSES, pictures_json
 from sim2cam.pipeline.poses import PoseBench
@@ -101,6 +102,7 @@ def bench(
     *,
     renamed: Mapping[str, str] | None = None,
     ignore_unmatched: bool = False,
+    known: Mapping[Path, Prediction] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BenchResult:
     """Returns how well a detector does on labelled captures.
@@ -111,6 +113,7 @@ def bench(
         renamed: category of the captures -> category of the detector, where the names differ.
         ignore_unmatched: leave out objects of categories that the detector does not know, instead
             of refusing.
+        known: what the detector said already, by the images' files; these are not looked at again.
         progress: is told how many images of how many are done.
 
     Raises:
@@ -119,7 +122,9 @@ def bench(
     matching, matched = match_captures(
         detector, captures, renamed=renamed, ignore_unmatched=ignore_unmatched
     )
-    seen = look_at_dataset(detector, matched, progress=progress)
+    seen = {s.name: known[s.rgb] for s in matched.samples if known and s.rgb in known}
+    others = matched.only([s.name for s in matched.samples if s.name not in seen])
+    seen |= look_at_dataset(detector, others, progress=progress)
     predictions = {name: one.detections for name, one in seen.items()}
     score = evaluate(matched, predictions, rng=stream(0, "bench"))
     card = detector.card

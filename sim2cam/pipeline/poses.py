@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from sim2cam.dataset.formats.bop_poses import (
 )
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.errors import InputError
+from sim2cam.geometry.central import CentralLens
 from sim2cam.measure.discrepancy import TAUS, depth_of, discrepancies
 from sim2cam.measure.poses import (
     Placings,
@@ -36,8 +37,9 @@ from sim2cam.measure.poses import (
     judge_poses,
 )
 from sim2cam.measure.units import Units, grouped
-from sim2cam.models.poses import check_poses, predict_poses
-from sim2cam.models.prediction import AnyDetector
+from sim2cam.models.poses import NO_SHAPES, check_poses, placed
+from sim2cam.models.prediction import AnyDetector, look
+from sim2cam.models.seen import Prediction
 from sim2cam.render.assets.reader import read_solids
 from sim2cam.seeds import stream
 
@@ -191,20 +193,37 @@ def sought_in(
     return sought
 
 
+@dataclass(frozen=True, eq=False)
+class PosesFound:
+    """What a detector finds in the test part of a BOP data set.
+
+    Attributes:
+        poses: of all pictures.
+        seen: what it says of them, short of surfaces, by the pictures' files.
+    """
+
+    poses: tuple[PoseResult, ...]
+    seen: Mapping[Path, Prediction]
+
+
 def estimate_poses(
     detector: AnyDetector,
     captures: Path,
     *,
     renamed: Mapping[str, str] | None = None,
+    shapes: Mapping[str, Floats] = NO_SHAPES,
     limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[PoseResult, ...]:
+) -> PosesFound:
     """Returns the poses that a detector finds in the test part of a BOP data set.
+
+    Of each object as many as are sought in a picture, the surest of those that have a pose.
 
     Args:
         detector: trained with poses.
         captures: folder of the data set.
         renamed: category of the captures -> category of the detector, where the names differ.
+        shapes: as ``placed`` takes them.
         limit: only so many images; all that ``read_task`` has without.
         progress: is told how many images of how many are done.
 
@@ -218,29 +237,45 @@ def estimate_poses(
     numbers = _numbers(captures, names_of(scenes), renamed or {}, detector.card.categories)
     read = (part for scene in scenes for part in read_bop(scene, "real").values())
     samples = {place_of(sample): sample for part in read for sample in part.samples}
-    results = []
+    results: list[PoseResult] = []
+    predictions: dict[Path, Prediction] = {}
     for done, view in enumerate(views, 1):
         sample = samples[view.scene_id, view.image_id]
         assert sample.lens is not None  # of every image of BOP
         rgb = images.read_rgb(sample.rgb)
         start = time.perf_counter()
-        placed = predict_poses(detector, rgb, sample.lens)
+        seen = look(detector, rgb)
+        found = _found(view, seen, numbers, rgb, sample.lens, shapes)
         seconds = time.perf_counter() - start
-        results += [
-            PoseResult(
-                view.scene_id,
-                view.image_id,
-                numbers[one.detection.category],
-                one.detection.score,
-                one.pose.matrix(),
-                seconds,
-            )
-            for one in placed
-            if one.pose is not None and one.detection.category in numbers
-        ]
+        results += [replace(one, seconds=seconds) for one in found]
+        predictions[sample.rgb] = replace(seen, surfaces=None)  # which would fill the memory
         if progress is not None:
             progress(done, len(views))
-    return tuple(results)
+    return PosesFound(tuple(results), predictions)
+
+
+def _found(
+    view: PoseView,
+    seen: Prediction,
+    numbers: Mapping[str, int],
+    rgb: NDArray[np.uint8],
+    lens: CentralLens,
+    shapes: Mapping[str, Floats],
+) -> list[PoseResult]:
+    """Returns the poses of what is sought in a picture, surest first; what they took is not known yet."""
+    assert seen.surfaces is not None  # of all that a detector with objects finds
+    left = Counter({number: len(truths) for number, truths in view.truths.items()})
+    results = []
+    for one, surface in zip(seen.detections, seen.surfaces, strict=True):
+        number = numbers.get(one.category)
+        if number is None or not left[number]:
+            continue
+        pose = placed(one, surface, rgb, lens, shapes).pose
+        if pose is not None:
+            left[number] -= 1
+            place = view.scene_id, view.image_id, number
+            results.append(PoseResult(*place, one.score, pose.matrix(), -1.0))
+    return results
 
 
 def pose_scenes(captures: Path) -> list[Path]:

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+import trimesh
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, write_camera
@@ -145,6 +146,32 @@ def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     )
     bare = [{k: v for k, v in d.items() if k != "pose"} for d in line["detections"]]
     assert json.loads(told.out)["detections"] == bare
+
+
+def test_poses_are_brought_to_outlines_of_meshes(posed, photos, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
+    write_camera(tmp_path / "camera.json", CAMERA)
+    meshes = tmp_path / "meshes"
+    meshes.mkdir()
+    trimesh.creation.box((0.04, 0.04, 0.04)).export(meshes / "cube.ply")
+    asked = []
+
+    def refined_pose(rgb, lens, pose, surface, triangles_m):
+        assert rgb.shape == (96, 128, 3)
+        assert np.abs(triangles_m).max() == pytest.approx(0.02)
+        asked.append(pose)
+        return replace(pose, position_m=(0.0, 0.0, float(len(asked))))
+
+    monkeypatch.setattr("sim2cam.models.poses.refined_pose", refined_pose)
+    command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]
+    command += ["--refine", str(meshes)]
+    assert main([*command, "--camera", str(tmp_path / "camera.json")]) == 0
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    poses = [detection["pose"] for detection in line["detections"] if detection["pose"]]
+    assert asked
+    assert [pose["position_m"][2] for pose in poses] == list(range(1, len(asked) + 1))
+    assert predict(photos, "--refine", meshes) == 2
+    assert "the weights find boxes alone. Train them with poses = true" in capsys.readouterr().err
 
 
 def test_keypoints_and_masks_are_told_and_drawn(photos, tmp_path, capsys):

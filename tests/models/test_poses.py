@@ -14,8 +14,9 @@ from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational
 from sim2cam.geometry.poses import Pose
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
-from sim2cam.models.poses import LEAST_POINTS, predict_poses, solve_pose
+from sim2cam.models.poses import predict_poses, solve_pose
 from sim2cam.models.prediction import LoadedDetector, Surface
+from sim2cam.models.seen import LEAST_POINTS
 
 PINHOLE = BrownConrady(600.0, 610.0, 319.0, 241.0)
 LENSES = {

@@ -30,6 +30,8 @@ from sim2cam.measure.discrepancy import depth_of
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.poses import Placed
 from sim2cam.models.prediction import LoadedDetector
+from sim2cam.models.seen import Prediction
+from sim2cam.pipeline.bench import bench as bench_boxes
 from sim2cam.pipeline.poses import bench_poses, estimate_poses, read_task
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
@@ -347,44 +349,76 @@ def detector(categories=NAMES):
 
 @pytest.fixture
 def all_seeing(monkeypatch):
-    """Detectors find the truth, picture after picture, and one thing that lies nowhere in each."""
+    """Detectors find the truth, picture after picture, each after one thing that lies nowhere, and one more."""
     shown = iter(sorted(TRUTHS))
 
-    def predict_poses(said, rgb, lens):
+    def look(said, rgb):
+        assert rgb.shape == (HEIGHT, WIDTH, 3)
+        truths = [
+            (n, Pose.from_matrix(p)) for n, poses in TRUTHS[next(shown)].items() for p in poses
+        ]
+        found = [(0, 0.99, None), *((n - 1, 0.5 + n / 10, pose) for n, pose in truths)]
+        found.append((0, 0.1, Pose()))
+        names = said.card.categories
+        detections = tuple(Detection(names[n], (0, 0, 1, 1), score) for n, score, _ in found)
+        return Prediction(detections, None, None, tuple(pose for *_, pose in found))
+
+    def placed(one, surface, rgb, lens, shapes):
         assert rgb.shape == (HEIGHT, WIDTH, 3)
         assert lens.matrix() == pytest.approx(CAMERA)
-        found = [
-            Placed(
-                Detection(said.card.categories[n - 1], (0, 0, 1, 1), 0.5 + n / 10),
-                Pose.from_matrix(p),
-            )
-            for n, poses in TRUTHS[next(shown)].items()
-            for p in poses
-        ]
-        return (*found, Placed(Detection(said.card.categories[0], (0, 0, 1, 1), 0.99), None))
+        return Placed(one, surface and replace(surface, **shapes))
 
-    monkeypatch.setattr("sim2cam.pipeline.poses.predict_poses", predict_poses)
+    monkeypatch.setattr("sim2cam.pipeline.poses.look", look)
+    monkeypatch.setattr("sim2cam.pipeline.poses.placed", placed)
 
 
 def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):
     told = []
     found = estimate_poses(detector(), boxes, progress=lambda *said: told.append(said))
     assert told == [(1, 2), (2, 2)]
-    assert [(one.image_id, one.object_id, one.score) for one in found] == [
+    # as many as are sought, and not the one that is less sure
+    assert [(one.image_id, one.object_id, one.score) for one in found.poses] == [
         (3, 1, 0.6), (3, 2, 0.7), (3, 2, 0.7), (4, 1, 0.6),
     ]  # fmt: skip
-    assert len({one.seconds for one in found}) == 2
-    assert bench(boxes, tmp_path, found).score.all["ar_mssd"].value == 1
+    assert len({one.seconds for one in found.poses}) == 2
+    assert bench(boxes, tmp_path, found.poses).score.all["ar_mssd"].value == 1
+    assert [len(one.detections) for one in found.seen.values()] == [5, 3]
+    assert all(one.surfaces is None for one in found.seen.values())
+
+
+def test_shapes_are_handed_on(boxes, all_seeing):
+    there = (1.0, 2.0, 3.0)
+    found = estimate_poses(detector(), boxes, shapes={"position_m": there})
+    assert {tuple(one.pose[:3, 3]) for one in found.poses} == {there}
+
+
+def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeypatch):
+    known, captures = estimate_poses(detector(), boxes).seen, read_scored(boxes)
+    looked_at = []
+
+    def look_at_dataset(_, dataset, progress):
+        looked_at.extend(sample.rgb for sample in dataset.samples)
+        return {sample.name: next(iter(known.values())) for sample in dataset.samples}
+
+    monkeypatch.setattr("sim2cam.pipeline.bench.look_at_dataset", look_at_dataset)
+    images = [sample.rgb for sample in captures.samples]
+    assert images == list(known)
+    for count in (2, 1, 0):
+        looked_at.clear()
+        some = {path: known[path] for path in images[:count]}
+        result = bench_boxes(detector(), captures, known=some)
+        assert looked_at == images[count:]
+        assert result.predictions[captures.samples[0].name] == known[images[0]].detections
 
 
 def test_only_so_many_images_and_objects_by_other_names(boxes, all_seeing):
     renamed = dict(zip(NAMES, ("brick", "slab"), strict=True))
-    found = estimate_poses(detector(("brick", "slab")), boxes, renamed=renamed, limit=1)
+    found = estimate_poses(detector(("brick", "slab")), boxes, renamed=renamed, limit=1).poses
     assert [(one.image_id, one.object_id) for one in found] == [(3, 1), (3, 2), (3, 2)]
 
 
 def test_objects_that_the_detector_does_not_know_are_left_out(boxes, all_seeing):
-    found = estimate_poses(detector(("elephant", "obj_000002")), boxes)
+    found = estimate_poses(detector(("elephant", "obj_000002")), boxes).poses
     assert {one.object_id for one in found} == {2}
 
 
@@ -423,6 +457,12 @@ def test_files_of_poses_that_cannot_be(weights, poses_file, text, tmp_path, monk
     (tmp_path / "there.csv").touch()
     assert main(["bench", weights, "--captures", "c", "--poses", poses_file]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_outlines_are_fitted_to_poses_alone(capsys):
+    assert main(["bench", "w.safetensors", "--captures", "c", "--refine", "meshes"]) == 2
+    said = capsys.readouterr().err
+    assert "--refine is for poses. Name a file for them with --poses." in said
 
 
 def lmo_results(images, noise=None):
