@@ -154,20 +154,31 @@ def lmo_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``lmo.json``, None when it is not there.
     """
+    heads = [*POSES.values(), *(f"refined: {head}" for head in POSES.values())]
     lines = [
-        f"| | instances | AP50, box | {' | '.join(POSES.values())} |",
-        f"|---|---|---|{'---|' * len(POSES)}",
+        f"| | instances | AP50, box | {' | '.join(heads)} |",
+        f"|---|---|---|{'---|' * len(heads)}",
     ]
     if not results:
         return _not_run(lines)
     scores = results["scores"]
-    poses = scores["poses"]
-    rows = {"all": (sum(poses["instances"].values()), scores["ap50"], poses["mean"])}
+    poses, refined = scores["poses"], results["refined"]
+    rows = {
+        "all": (sum(poses["instances"].values()), scores["ap50"], poses["mean"], refined["mean"])
+    }
     for name, found in poses["objects"].items():
-        rows[name] = (poses["instances"][name], scores["category_ap50"][name], found)
-    for name, (number, boxes, found) in rows.items():
-        cells = [_score(boxes), *(_score(found[metric]) for metric in POSES)]
+        boxes = scores["category_ap50"][name]
+        rows[name] = (poses["instances"][name], boxes, found, refined["objects"][name])
+    for name, (number, boxes, *found) in rows.items():
+        cells = [_score(boxes), *(_score(one[metric]) for one in found for metric in POSES)]
         lines.append(f"| {name} | {number:,} | {' | '.join(cells)} |")
+    gains = [
+        f"{title} {_score(gain)}, p = {gain['p_holm']:.3f}"
+        for metric, title in POSES.items()
+        for gain in [results["difference"][metric]["difference"]]
+    ]
+    lines.append("")
+    lines.append(f"What refining adds, over all instances alike: {'; '.join(gains)} (Holm).")
     lines.append("")
     lines.append(
         f"Boxes of all: AP {_score(scores['ap'])}, AP75 {_score(scores['ap75'])}. "

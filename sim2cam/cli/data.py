@@ -52,6 +52,8 @@ class Render:
     scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
     """Take the settled scenes of this data set of the same recipe and seed instead of settling them
     again, for other --channels or on a machine without physics."""
+    pictures: bool = True
+    """Without them scenes are settled alone, for --scenes here or on another machine."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False
@@ -91,6 +93,9 @@ class Render:
                 f"{plan['shards']} shards, about {plan['seconds']:.0f} s and {plan['gigabytes']:.3f} GB"
             )
             return
+        if not self.pictures:
+            self._settle(recipe, change, out, count)
+            return
         dataset = generate(
             recipe,
             out,
@@ -122,6 +127,24 @@ class Render:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
         return self.out, self.count
 
+    def _settle(self, recipe: Recipe, change: Change, out: Path, count: int) -> None:
+        from sim2cam.pipeline.generate import settle_scenes
+
+        if self.scenes is not None:
+            raise UsageError("--no-pictures settles scenes, and --scenes takes settled ones.")
+        settled = settle_scenes(
+            recipe,
+            out,
+            count=count,
+            seed=self.seed,
+            workers=self.workers,
+            resume=self.folder.resume,
+            overwrite=self.folder.overwrite,
+            progress=self.talk.console().progress("settling"),
+            change=change,
+        )
+        self.talk.tell(f"{out}: {settled} scenes, for --scenes", scenes=settled)
+
     def _check_preview(self) -> None:
         """Refuses what 16 small stills cannot show.
 
@@ -132,6 +155,7 @@ class Render:
             "--count": self.count is not None,
             "--channels": self.channels is not None,
             "--scenes": self.scenes is not None,
+            "--no-pictures": not self.pictures,
             "--dry-run": self.dry_run,
             "--resume": self.folder.resume,
         }

@@ -6,7 +6,7 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sim2cam.dataset.writer import (
     SAMPLES_PER_SHARD,
     NewSample,
     prepare_folder,
+    shard_folder,
     shard_size,
     write_environment,
     write_shard,
@@ -59,6 +60,7 @@ class Unit:
     Attributes:
         change: of every scene.
         scenes: data set whose settled scenes are taken; None settles them.
+        pictures: whether they are rendered too.
     """
 
     recipe: str
@@ -68,6 +70,7 @@ class Unit:
     count: int
     change: Change = NO_CHANGE
     scenes: Path | None = None
+    pictures: bool = True
 
 
 def generate(
@@ -101,17 +104,45 @@ def generate(
         check_scenes(scenes, recipe, seed, change)
     prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
     write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
-    units = [
-        unit for unit in _units(recipe, root, count, seed, change, scenes) if _is_missing(unit)
-    ]
-    done = count - sum(unit.count for unit in units)
-    progress(done, count)
-    for finished in map_units(make_shard, units, workers):
-        done += finished
-        progress(done, count)
+    _make(_units(recipe, root, count, seed, change, scenes), workers, progress)
     dataset = read_dataset(root)
     write_card(card_of(dataset), root)
     return dataset
+
+
+def settle_scenes(
+    recipe: Recipe,
+    root: Path,
+    *,
+    count: int,
+    seed: int,
+    workers: int,
+    resume: bool,
+    overwrite: bool,
+    progress: Progress,
+    change: Change = NO_CHANGE,
+) -> int:
+    """Returns how many scenes there are, settled, in the folder ``root``: those of ``count`` samples, without
+    their pictures, which ``generate`` makes of it as ``scenes``, here or on a machine without physics.
+
+    Arguments and errors are those of ``generate``.
+    """
+    check_change(recipe, change)
+    prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
+    units = _units(recipe, root, count, seed, change, None)
+    _make([replace(unit, pictures=False) for unit in units], workers, progress)
+    return sum(map(_count_scenes, units))
+
+
+def _make(units: Sequence[Unit], workers: int, progress: Progress) -> None:
+    """Makes the shards that are missing."""
+    missing = [unit for unit in units if _is_missing(unit)]
+    count = sum(unit.count for unit in units)
+    done = count - sum(unit.count for unit in missing)
+    progress(done, count)
+    for finished in map_units(make_shard, missing, workers):
+        done += finished
+        progress(done, count)
 
 
 def preview(recipe: Recipe, root: Path, *, seed: int, change: Change = NO_CHANGE) -> Dataset:
@@ -246,17 +277,32 @@ def _units(
 
 
 def _is_missing(unit: Unit) -> bool:
-    return shard_size(unit.root, unit.shard) < unit.count
+    if unit.pictures:
+        return shard_size(unit.root, unit.shard) < unit.count
+    return _count_scenes(unit) < len(_scene_indices(unit, Recipe.from_json(unit.recipe)))
+
+
+def _count_scenes(unit: Unit) -> int:
+    """Returns how many scenes the shard has that is there."""
+    records = shard_folder(unit.root, unit.shard) / "scenes.jsonl"
+    return len(records.read_bytes().splitlines()) if records.is_file() else 0
+
+
+def _scene_indices(unit: Unit, recipe: Recipe) -> range:
+    """Returns the scenes of a shard."""
+    first, per_scene = unit.shard * SAMPLES_PER_SHARD, recipe.render.samples
+    return range(first // per_scene, -(-(first + unit.count) // per_scene))
 
 
 def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterator[NewSample]:
     """Yields the samples of a shard, and fills in what is recorded of their scenes."""
     per_scene = recipe.render.samples
-    first = unit.shard * SAMPLES_PER_SHARD
-    past = first + unit.count
-    for scene_index in range(first // per_scene, -(-past // per_scene)):
+    past = unit.shard * SAMPLES_PER_SHARD + unit.count
+    for scene_index in _scene_indices(unit, recipe):
         settled = _settled(recipe, unit, scene_index)
         scenes.append(_scene_facts(settled, recipe))
+        if not unit.pictures:
+            continue
         samples = _scene_samples(recipe, settled, unit.seed)
         yield from itertools.islice(samples, past - scene_index * per_scene)
 

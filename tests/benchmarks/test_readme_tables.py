@@ -97,12 +97,14 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         "poses": {"mean": poses, "objects": {"ape": poses, "cat": poses},
                   "instances": {"ape": 1187, "cat": 3}},
     }  # fmt: skip
+    gain = {"difference": {"value": 0.06, "ci95": [-0.01, 0.1251], "p_holm": 0.25}}
     facts = {"pictures": 2000, "backdrops": 80,
-             "weights_bytes": 1.26e6, "scores": scores,
+             "weights_bytes": 1.26e6, "scores": scores, "refined": scores["poses"],
+             "difference": dict.fromkeys(poses, gain),
              "training": {"steps": 5000, "architecture": "small"}}  # fmt: skip
     (tmp_path / "lmo.json").write_text(json.dumps(facts))
     text = made("docs/results.md", tmp_path)
-    cells = " | ".join(["0.500 (0.450–0.551)"] * 4)
+    cells = " | ".join(["0.500 (0.450–0.551)"] * 7)
     for row in (
         f"| all | 1,190 | {cells} |",
         f"| ape | 1,187 | {cells} |",
@@ -113,6 +115,7 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         "2,000 renders, 80 others behind their objects, 5,000 steps of `small`, weights of 1.3 MB."
         in text
     )
+    assert "alike: AR of MSSD 0.060 (-0.010–0.125), p = 0.250; AR of MSPD 0.060" in text
     assert "| ours | LM-O, box found by itself | AP, box: 0.500 |" in text
 
 

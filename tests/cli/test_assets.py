@@ -150,6 +150,7 @@ def test_render_needs_an_out_or_a_preview(capsys):
         (["--count", "3"], "--count"),
         (["--channels", "depth"], "--channels"),
         (["--scenes", "sim"], "--scenes"),
+        (["--no-pictures"], "--no-pictures"),
         (["--dry-run"], "--dry-run"),
         (["--resume"], "--resume"),
     ],
@@ -157,6 +158,13 @@ def test_render_needs_an_out_or_a_preview(capsys):
 def test_a_preview_refuses_what_it_would_not_do(flags, named, capsys):
     assert main(["render", "dice", "--preview", *flags]) == 2
     assert f"--preview draws 16 stills of new scenes. Leave out {named}." in capsys.readouterr().err
+
+
+def test_scenes_that_are_settled_already_are_not_settled_again(tmp_path, capsys):
+    command = ["render", "dice", "--out", str(tmp_path / "d"), "--count", "4", "--no-pictures"]
+    assert main([*command, "--scenes", "sim"]) == 2
+    said = capsys.readouterr().err
+    assert "--no-pictures settles scenes, and --scenes takes settled ones." in said
 
 
 SETS = ["--set", "die/edge_m=0.02", "--set", "light/warmth=0"]

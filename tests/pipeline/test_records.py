@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from sim2cam.cli.main import main
-from sim2cam.errors import InputError
-from sim2cam.pipeline.generate import generate
+from sim2cam.errors import InputError, OutputError
+from sim2cam.pipeline.generate import generate, settle_scenes
 from sim2cam.pipeline.recipe import FilmOptions, load_recipe
 from sim2cam.pipeline.records import read_settled
 from sim2cam.pipeline.scenes import settled_scene
@@ -65,6 +65,40 @@ def test_scenes_that_are_carried_give_the_same_bytes(tmp_path, change):
 
 
 @pytest.mark.usefixtures("opengl")
+@pytest.mark.parametrize("recipe", [RECIPE, FILM], ids=["stills", "film"])
+def test_scenes_that_are_settled_alone_give_the_same_bytes(tmp_path, recipe):
+    told = []
+    settled = settle_scenes(
+        recipe, tmp_path / "scenes", count=18, seed=3, workers=2, resume=False, overwrite=False,
+        progress=lambda *done: told.append(done), change=LIT,
+    )  # fmt: skip
+    assert settled == 9
+    assert (told[0], told[-1], len(told)) == ((0, 18), (18, 18), 3)
+    assert not list((tmp_path / "scenes").rglob("*.jpg"))
+    taken = made(tmp_path / "taken", recipe, 18, change=LIT, scenes=tmp_path / "scenes")
+    assert bytes_of(taken) == bytes_of(made(tmp_path / "whole", recipe, 18, change=LIT))
+
+
+def test_scenes_that_are_settled_alone_go_on(tmp_path, monkeypatch):
+    options = {"seed": 3, "workers": 1, "overwrite": False, "progress": lambda *_: None}
+    root = tmp_path / "scenes"
+    assert settle_scenes(RECIPE, root, count=4, resume=False, **options) == 2
+    with pytest.raises(OutputError, match="is not empty"):
+        settle_scenes(RECIPE, root, count=4, resume=False, **options)
+    made_now = []
+    monkeypatch.setattr("sim2cam.pipeline.generate.make_shard", made_now.append)
+    monkeypatch.setattr(
+        "sim2cam.pipeline.generate.map_units", lambda work, units, _: map(work, units)
+    )
+    assert settle_scenes(RECIPE, root, count=3, resume=True, **options) == 2
+    assert not made_now
+    monkeypatch.setattr(
+        "sim2cam.pipeline.generate.make_shard", lambda unit: made_now.append(unit) or 0
+    )
+    settle_scenes(RECIPE, root, count=20, resume=True, **options)
+    assert [(unit.shard, unit.count) for unit in made_now] == [(0, 16), (1, 4)]
+
+
 def test_other_channels_of_the_same_scenes(sim, tmp_path):
     other = replace(RECIPE, render=replace(RECIPE.render, channels=("normals",)))
     carried = made(tmp_path / "carried", other, scenes=sim)
@@ -88,6 +122,10 @@ def test_pictures_need_no_physics(sim, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert bytes_of(tmp_path / "d") == bytes_of(sim)
+    alone = ["render", str(tmp_path / "r.toml"), "--count", "4", "--workers", "1", "--seed", "3"]
+    assert main([*alone, "--out", str(tmp_path / "scenes"), "--no-pictures"]) == 0
+    recorded = [root / "shards/000000/scenes.jsonl" for root in (tmp_path / "scenes", sim)]
+    assert recorded[0].read_bytes() == recorded[1].read_bytes()
     assert main([*render, "4", "--overwrite"]) == 1
 
 
