@@ -166,7 +166,7 @@ def _cells(view: _View, plane: Plane) -> Mask:
     """Returns where a detector sees the surface (s, s): each point is the middle of a square."""
     pixels = view.matrix[0, 0] * plane.places + view.matrix[:2, 2]
     apart, _ = cKDTree(pixels).query(pixels, k=2)
-    half = max(1, int(np.median(apart[:, 1]) / 2 + 1))
+    half = int(np.clip(np.median(apart[:, 1]) / 2 + 1, 1, _SIDE_PX / 2))
     inside = np.round(pixels[((pixels >= 0) & (pixels <= _SIDE_PX - 1)).all(axis=1)]).astype(int)
     cells = np.zeros((_SIDE_PX, _SIDE_PX), np.uint8)
     cells[inside[:, 1], inside[:, 0]] = 1

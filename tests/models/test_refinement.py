@@ -175,6 +175,17 @@ def test_points_hold_what_an_outline_leaves_open():
     assert np.linalg.norm(np.subtract(found.position_m, pose.position_m)) < 0.004
 
 
+@pytest.mark.parametrize("share", [0.02, 0.3, 3.0, 50.0, 1e4])
+def test_poses_far_off_stay_poses(share):
+    lens, rng = LENSES["pinhole"], np.random.default_rng(9)
+    pose = truth(lens, ANGLES[0])
+    mask = mask_of(pose, lens)
+    start = Pose(pose.rotation_wxyz, tuple(share * x for x in pose.position_m))
+    found = refined_pose(picture(mask, rng), lens, start, surface_of(pose, lens, rng, mask), CHAIR)
+    assert np.isfinite(found.matrix()).all()
+    assert found is start or (found.apply(CHAIR.reshape(-1, 3))[:, 2] > 0).all()
+
+
 def test_the_better_fit_is_kept():
     """From the truth, a refined pose is no further away than outlines can tell."""
     lens, rng = LENSES["brown"], np.random.default_rng(4)
