@@ -477,7 +477,8 @@ def _detectable_words(found: Comparisons, *, identical: bool) -> str:
 def _files(side: Path) -> list[Path]:
     """Returns the files of one side of a comparison, in the order of their names."""
     if side.is_dir():
-        files = sorted(side.glob("*.json")) or sorted(side.glob("*.csv"))
+        found = [*side.glob("*.json"), *side.glob("*.json.gz")] or side.glob("*.csv")
+        files = sorted(found)
         if not files:
             raise UsageError(
                 f"{side} holds no .json file. Name a folder of detections or poses (.csv), or one file."

@@ -253,6 +253,13 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
     halves = [[Found(captures, one)] for one in (perfect, blind)]
     whole = compare_predictions(captures, halves[0], halves[1] + halves[0])
     assert found["ap50"] == whole.to_json()["ap50"]
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for path in sorted(second.parent.glob(second.name)):
+        path.rename(folder / path.name)
+    assert main(["compare", str(first), str(folder), "--captures", str(coco), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+    command[2] = str(folder)
     assert main(["compare", str(first), str(tmp_path / "tuned-*"), "--captures", str(coco)]) == 2
     assert f"no file is called {tmp_path}/tuned-*. Check the pattern." in capsys.readouterr().err
     for damaged, problem in (
