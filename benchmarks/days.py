@@ -4,10 +4,10 @@
 
 The real dice were photographed on two days. The camera is told and looks are learned from the style photos
 of one day, without their labels, and its development photos tune what was trained, which is scored on all
-other photos of the other day: 210, both ways together. Data and trainings go to ``--work`` and are
-resumed; predictions, one file for each way, arm and seed, go to ``benchmarks/results/days/``, and the scores
-to ``benchmarks/results/days.json``. With ``--minutes`` no data set or training is started after that time,
-with ``--arms`` none of another arm; with ``--minutes 0`` nothing is made, and what there is is scored.
+other photos of the other day: 210, both ways together. Data, trainings and predictions, one file for each
+way, arm and seed, go to ``--work`` and are resumed, and the scores to ``benchmarks/results/days.json``. With
+``--minutes`` no data set or training is started after that time, with ``--arms`` none of another arm; with
+``--minutes 0`` nothing is made, and what there is is scored.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def site_of(day: str, captures: CaptureSets, work: Path) -> Site:
     photos, other = apart(captures.style, same=False), apart(captures.test, same=False)
     scored_on = replace(other, samples=(*photos.samples, *other.samples))
     own = CaptureSets(apart(captures.style, same=True), scored_on, apart(captures.dev, same=True))
-    return Site(own, work / day, work / "shared", RESULTS / "days" / day)
+    return Site(own, work / day, work / "shared", work / "predictions" / day)
 
 
 def scored(plan: Plan, sites: list[Site]) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def solve_pose(surface: Surface, lens: CentralLens) -> Pose | None:
     It starts with SQPnP (Terzakis and Lourakis 2020) on the points that agree, by RANSAC, and ends at
     the least of a robust sum over all of them of residuals, each over its point's spread: what the
     detector is not sure of counts little, and a point that is far off does not pull the others with it.
+
     Args:
         surface: what is seen.
         lens: through which it is.

@@ -11,7 +11,9 @@ from sim2cam.training.settings import check_least
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 
-LATER = ("perception_weight", "nce_weight", "flow_weight", "scales", "bfloat16")
+LATER = (
+    "perception_weight", "nce_weight", "flow_weight", "scales", "bfloat16", "unshared_weight",
+)  # fmt: skip
 """Left out of files where they are the usual ones: cards and checkpoints of before have none."""
 
 _LEAST_SCALED_PX = 16  # of a patch at the coarsest scale that is judged
@@ -26,6 +28,7 @@ _LEAST = {
     "adversarial_weight": 0,
     "identity_weight": 0,
     "structure_weight": 0,
+    "unshared_weight": 0,
     "range_weight": 0,
     "paired_weight": 0,
     "perception_weight": 0,
@@ -57,6 +60,7 @@ class TranslatorConfig:
         adversarial_weight: of the hinge loss, which pulls towards the captures.
         identity_weight: of leaving captures as they are.
         structure_weight: of keeping local contrast in its place.
+        unshared_weight: of having no structure alone, or lacking any, where that is worst.
         range_weight: of staying between black and white.
         paired_weight: of equalling the captures that renders are paired with.
         gradient_penalty: R1 weight of the discriminator, applied every ``gradient_penalty_every``.
@@ -85,6 +89,7 @@ class TranslatorConfig:
     adversarial_weight: float = 1.0
     identity_weight: float = 2.0
     structure_weight: float = 4.0
+    unshared_weight: float = 100.0
     range_weight: float = 10.0
     paired_weight: float = 20.0
     gradient_penalty: float = 1.0

@@ -18,6 +18,11 @@ WINDOW_PX = 9
 """Side of the windows of ``structure_loss``."""
 
 _LEAST_CONTRAST = 0.02  # standard deviation of a channel from which a window counts
+_FREE = (
+    3 / 255
+)  # contrast that one picture may have alone: half of what the certificate allows of objects
+_FINE_PX = 3  # side of the squares that are averaged before, so that noise is free
+_LUMA = (0.299, 0.587, 0.114)
 _SMALL = 1 / 255  # a difference up to which the penalty is a parabola: one level of 8 bits
 
 
@@ -63,6 +68,29 @@ def structure_loss(before: Tensor, after: Tensor, *, window_px: int = WINDOW_PX)
     correlation = covariance / (variance_x * variance_y + 1e-10).sqrt()
     counts = _has_contrast(variance_x)
     return ((1.0 - correlation) * counts).sum() / divisor(counts.sum())
+
+
+def unshared_loss(before: Tensor, after: Tensor) -> Tensor:
+    """Returns the contrast of the strongest structure that one picture has and the other lacks, beyond what is free.
+
+    Of brightness, without what is as fine as noise, much as a certificate tells ``added_levels`` and
+    ``lost_levels``: the standard deviation in a window, times the share of it that the other's window does not
+    explain. The worst window of each picture counts, either way, since it is by that one that pictures are
+    rejected; ``structure_loss`` is a mean.
+
+    Args:
+        before, after: (n, 3, h, w), 0 to 1.
+    """
+    weights = before.new_tensor(_LUMA).view(3, 1, 1)
+    x, y = (_box((rgb * weights).sum(1, keepdim=True), _FINE_PX) for rgb in (before, after))
+    (mean_x, variance_x), (mean_y, variance_y) = (_moments(luma, WINDOW_PX) for luma in (x, y))
+    covariance = (_box(x * y, WINDOW_PX) - mean_x * mean_y).clamp(min=0.0)
+    explained = covariance.square() / (variance_x * variance_y + _SMALL**4)
+    unshared = [
+        ((variance + 1e-8).sqrt() * (1.0 - explained)).amax(dim=(1, 2, 3))
+        for variance in (variance_x, variance_y)
+    ]
+    return functional.relu(torch.stack(unshared) - _FREE).mean()
 
 
 def windows_with_contrast(before: Tensor) -> Tensor:

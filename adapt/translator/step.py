@@ -22,6 +22,7 @@ from sim2cam.adapt.translator.losses import (
     paired_loss,
     range_loss,
     structure_loss,
+    unshared_loss,
     windows_with_contrast,
 )
 from sim2cam.adapt.translator.patches import Batch, Patches
@@ -194,6 +195,7 @@ def update_generator(
         "adversarial": config.adversarial_weight,
         "identity": config.identity_weight,
         "structure": config.structure_weight,
+        "unshared": config.unshared_weight,
         "range": config.range_weight,
         "paired": config.paired_weight,
         "perception": config.perception_weight,
@@ -271,6 +273,7 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
         "adversarial": generator_hinge(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
         "structure": structure_loss(_before(batch), after.clamp(0.0, 1.0)),
+        "unshared": unshared_loss(_before(batch), after.clamp(0.0, 1.0)),
         "range": range_loss(after),
     }
     if batch.registered is not None:

@@ -161,7 +161,7 @@ class ResidualGame:
         self._average = WeightAverage(self._players.generator, config.ema_decay)
 
     def play(self, step: int) -> dict[str, Tensor]:
-        """Returns the losses ``adversarial identity structure range generator discriminator``, of
+        """Returns the losses ``adversarial identity structure unshared range generator discriminator``, of
         pairs ``paired``, where they are learned ``perception nce flow``, now and then
         ``gradient_penalty``; ``mean_change``, and ``discriminator_accuracy`` (0.5: it cannot tell).
         """
@@ -291,7 +291,9 @@ def _draw_of(
 def _identity(card: TranslatorCard) -> dict[str, Any]:
     decisive = {n: v for n, v in card.config.to_json().items() if n != "cache_bytes"}
     return {
-        "config": decisive | {"scales": card.config.scales},  # before, there was one
+        # before, there was one scale, and structure was kept on average alone
+        "config": decisive
+        | {name: getattr(card.config, name) for name in ("scales", "unshared_weight")},
         "buffers": list(card.buffers),
         "sim": card.sim.digest,
         "real": card.real.digest,

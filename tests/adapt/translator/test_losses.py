@@ -10,6 +10,7 @@ from sim2cam.adapt.translator.losses import (
     paired_loss,
     range_loss,
     structure_loss,
+    unshared_loss,
 )
 
 
@@ -74,6 +75,60 @@ def test_structure_has_a_finite_gradient_everywhere(image):
     structure_loss(image, after).backward()
     assert after.grad is not None
     assert torch.isfinite(after.grad).all()
+
+
+def test_what_cameras_change_is_shared(image):
+    noise = 0.03 * torch.randn(image.shape, generator=torch.Generator().manual_seed(0))
+    gain = torch.tensor([1.2, 0.8, 0.9]).view(1, 3, 1, 1)
+    for after in (image, 0.6 * image + 0.1, gain * image + 0.05, image + noise, image - 0.3):
+        assert unshared_loss(image, after) < 0.002
+
+
+def test_unshared_is_the_worst_windows_deviation_that_the_other_does_not_explain():
+    before, after = torch.rand(2, 1, 3, 20, 24, generator=torch.Generator().manual_seed(0)).double()
+    lumas = []
+    for rgb in (before, after):
+        luma = np.tensordot((0.299, 0.587, 0.114), rgb[0].numpy(), 1)
+        lumas.append(np.lib.stride_tricks.sliding_window_view(luma, (3, 3)).mean(axis=(2, 3)))
+    pairs = [np.lib.stride_tricks.sliding_window_view(v, (9, 9)).reshape(-1, 81) for v in lumas]
+    explained = [np.clip(np.corrcoef(x, y)[0, 1], 0, 1) ** 2 for x, y in zip(*pairs, strict=True)]
+    worst = [(one.std(axis=1) * (1 - np.array(explained))).max() for one in pairs]
+    found = unshared_loss(before, after)
+    assert found == pytest.approx(np.mean(worst) - 3 / 255, rel=1e-3)
+
+
+def test_one_spot_costs_as_much_in_a_large_picture():
+    flat = torch.full((1, 3, 40, 40), 0.4)
+    spot = flat.clone()
+    spot[:, :, 12:21, 12:21] += 0.2
+    cost = float(unshared_loss(flat, spot))
+    assert cost > 0.03
+    assert unshared_loss(spot, flat) == pytest.approx(cost, rel=1e-4)
+    wide = [torch.nn.functional.pad(v, (0, 200, 0, 200), mode="replicate") for v in (flat, spot)]
+    assert unshared_loss(*wide) == pytest.approx(cost, rel=1e-4)
+    two = torch.cat([flat, flat]), torch.cat([spot, flat])
+    assert unshared_loss(*two) == pytest.approx(cost / 2, rel=1e-4)
+
+
+def test_moved_and_inverted_structure_is_not_shared(image):
+    costs = [float(unshared_loss(image, image.roll(px, dims=-1))) for px in (0, 2, 4)]
+    assert costs[0] < 0.001
+    assert 0.02 < costs[1] < costs[2]
+    assert unshared_loss(image, 1.0 - image) > 0.1
+
+
+def test_what_is_not_shared_has_a_finite_gradient_everywhere(image):
+    faint = (
+        0.4
+        + 0.1 * image
+        + 0.05 * torch.rand(image.shape, generator=torch.Generator().manual_seed(0))
+    )
+    for after, is_pulled in ((torch.full_like(image, 0.5), False), (faint, True)):
+        after.requires_grad_(True)
+        unshared_loss(image, after).backward()
+        assert after.grad is not None
+        assert torch.isfinite(after.grad).all()
+        assert bool(after.grad.abs().sum() > 0) is is_pulled
 
 
 def test_range_counts_only_what_is_outside():
