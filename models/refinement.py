@@ -143,10 +143,10 @@ def _view_of(
 
 def _fitted(view: _View, start: Floats, plane: Plane, triangles_m: Floats) -> Floats | None:
     """Returns the pose (4, 4) whose outline fits a view; None where it does no better than the first one."""
-    first = view.depth(triangles_m, start) > 0
+    depth = view.depth(triangles_m, start)
+    first = depth > 0
     cells, pose, belief = _cells(view, plane), start, None
     for scale_px in _SCALES_PX:
-        depth = view.depth(triangles_m, pose)
         belief = _belief(view, depth > 0, cells)
         lines = _seen(_lines_across(depth), cells)
         if len(lines.places) < _LEAST_LINES:
@@ -155,10 +155,11 @@ def _fitted(view: _View, start: Floats, plane: Plane, triangles_m: Floats) -> Fl
         pose = _nearer(view, pose, plane, lines, shifts * scale_px, variances * scale_px**2)
         if not (np.isfinite(pose).all() and pose[2, 3] > 0):
             return None
+        depth = view.depth(triangles_m, pose)
     assert belief is not None  # of the last scale
-    last = view.depth(triangles_m, pose) > 0
     counts = view.is_known & (_away(first) < _AROUND_PX)
-    fits = [np.log(np.where(mask, belief, 1 - belief))[counts].sum() for mask in (first, last)]
+    masks = (first, depth > 0)
+    fits = [np.log(np.where(mask, belief, 1 - belief))[counts].sum() for mask in masks]
     return pose if fits[1] > fits[0] else None
 
 

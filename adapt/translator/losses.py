@@ -18,9 +18,7 @@ WINDOW_PX = 9
 """Side of the windows of ``structure_loss``."""
 
 _LEAST_CONTRAST = 0.02  # standard deviation of a channel from which a window counts
-_FREE = (
-    3 / 255
-)  # contrast that one picture may have alone: half of what the certificate allows of objects
+_FREE = 3 / 255  # contrast that a picture may have alone: half of what certificates allow objects
 _FINE_PX = 3  # side of the squares that are averaged before, so that noise is free
 _LUMA = (0.299, 0.587, 0.114)
 _SMALL = 1 / 255  # a difference up to which the penalty is a parabola: one level of 8 bits

@@ -16,9 +16,7 @@ from sim2cam.scene.asset_facts import AssetFacts
 
 Floats = NDArray[np.float64]
 
-_MOST_APART = (
-    0.02  # of an object's longest side, that corners of its box may be from where they were
-)
+_MOST_APART = 0.02  # of an object's longest side, that corners of its box may have moved
 
 
 def read_shapes(folder: Path, objects: Mapping[str, KnownObject]) -> dict[str, Floats]:
