@@ -23,6 +23,7 @@ from sim2cam.scene.objects import Symmetries
 Floats = NDArray[np.float64]
 
 _SAME_SIZE = 1e-3  # of the size, by which two objects of one kind may differ
+_SAME_TURN = 1e-6  # by which their turns may, which machines round otherwise
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class KnownObject:
 
     def is_like(self, other: KnownObject) -> bool:
         """Returns whether another one is as large and looks the same after the same turns."""
-        return self.symmetries == other.symmetries and _same_size(self.extent_m, other.extent_m)
+        return _same_turns(self.symmetries, other.symmetries) and _same_size(
+            self.extent_m, other.extent_m
+        )
 
     @property
     def reach_m(self) -> float:
@@ -173,6 +176,14 @@ def _same_size(first: tuple[Vec3, Vec3], second: tuple[Vec3, Vec3]) -> bool:
     return bool(np.abs(np.subtract(second, first)).max() <= _SAME_SIZE * size.max())
 
 
+def _same_turns(first: Symmetries, second: Symmetries) -> bool:
+    pairs = (first.rotations_wxyz, second.rotations_wxyz), (first.axes, second.axes)
+    return all(
+        len(one) == len(other) and np.allclose(one, other, rtol=0, atol=_SAME_TURN)
+        for one, other in pairs
+    )
+
+
 def _symmetries(datasets: Sequence[Dataset]) -> dict[str, Symmetries]:
     found: dict[str, Symmetries] = {}
     for root in (first_parent(s.root) for d in datasets for s in d.origins()):
@@ -185,7 +196,7 @@ def _symmetries(datasets: Sequence[Dataset]) -> dict[str, Symmetries]:
                 root / HEADER, f"{first_problem(error)}. Render the data set again."
             ) from error
         for category, symmetries in header.symmetries():
-            if found.setdefault(category, symmetries) != symmetries:
+            if not _same_turns(found.setdefault(category, symmetries), symmetries):
                 raise InputError(
                     root,
                     f"objects of category '{category}' look the same after different turns. Poses "

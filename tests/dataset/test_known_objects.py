@@ -75,6 +75,24 @@ def test_photos_without_poses_and_translations_may_stand_beside(make):
     assert known_objects([photos, adapted]) == known_objects([sim]) != {}
 
 
+@pytest.mark.parametrize(("off", "same"), [(1e-12, True), (1e-3, False)])
+def test_turns_that_machines_round_otherwise_are_the_same(make, off, same):
+    headers = [
+        {"objects": {"a": {"categories": ["brick"], "symmetries": {
+            "rotations_wxyz": [[0, 0, 0, 1 - move]], "axes": [[move, 0, 1]]}}}}
+        for move in (0, off)
+    ]  # fmt: skip
+    sets = [make(label(), name=f"set{n}", **header) for n, header in enumerate(headers)]
+    one, other = (known_objects([each])["brick"] for each in sets)
+    assert one.is_like(other) == same
+    if same:
+        assert known_objects(sets)["brick"] == one
+    else:
+        with pytest.raises(InputError, match="look the same after different turns"):
+            known_objects(sets)
+    assert not one.is_like(replace(one, symmetries=replace(one.symmetries, axes=())))
+
+
 def test_clutter_may_look_the_same_after_different_turns(make):
     turns = [[[0, 0, 1]], [[1, 0, 0]]]
     clutter = [{"mesh": {"category": ""}, "symmetries": {"axes": axes}} for axes in turns]
