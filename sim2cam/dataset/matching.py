@@ -1,10 +1,11 @@
-"""Categories of captures, brought to those that a detector tells apart."""
+"""Labels of captures, brought to what a detector says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError, did_you_mean
 
@@ -17,14 +18,16 @@ class Matching:
         categories: that the detector tells apart.
         renamed: category of captures -> one of these, where the names differ.
         ignores_others: whether objects of other categories are left out, instead of refused.
+        amodal: whether boxes are of whole objects, where labels know them.
     """
 
     categories: tuple[str, ...]
     renamed: Mapping[str, str] = field(default_factory=dict)
     ignores_others: bool = False
+    amodal: bool = False
 
     def of(self, captures: Dataset) -> Dataset:
-        """Returns the captures with the detector's categories, matched by name.
+        """Returns the captures with the detector's categories, matched by name, and such boxes as it finds.
 
         Raises:
             UsageError: ``renamed`` names a category that is not there.
@@ -45,7 +48,8 @@ class Matching:
                 f"--map {strangers[0]}=NAME, or --ignore to leave such objects out.",
             )
         samples = tuple(_matched(sample, names) for sample in captures.samples)
-        return replace(captures, categories=known, samples=samples)
+        matched = replace(captures, categories=known, samples=samples)
+        return whole_boxes(matched) if self.amodal else matched
 
     def among(self, sets: Sequence[Dataset]) -> tuple[Matching, ...]:
         """Returns the same for each of several captures: what is renamed need be in one of them.

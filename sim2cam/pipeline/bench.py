@@ -152,13 +152,14 @@ def match_captures(
     renamed: Mapping[str, str] | None = None,
     ignore_unmatched: bool = False,
 ) -> tuple[Matching, Dataset]:
-    """Returns how categories become a detector's, and labelled captures with these; arguments are those of
+    """Returns how labels become a detector's, and labelled captures with these; arguments are those of
     ``bench``.
 
     Raises:
         InputError: a category that the detector does not know, captures without labels or without objects.
     """
-    matching = Matching(detector.card.categories, renamed or {}, ignore_unmatched)
+    card = detector.card
+    matching = Matching(card.categories, renamed or {}, ignore_unmatched, card.is_amodal)
     matched = matching.of(captures)
     count_objects(matched)
     return matching, matched

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.dataset.formats.bop_poses import read_pose_results
 from sim2cam.dataset.formats.predictions import Found
 from sim2cam.dataset.matching import Matching
@@ -104,9 +105,17 @@ def shared_captures(captures: Dataset, runs: Sequence[Found]) -> Dataset:
         runs: from files of detections of them.
 
     Raises:
-        InputError: an object counts as one thing for one run, and as another for another.
+        InputError: an object counts as one thing for one run, and as another for another, or is all of it
+            for one alone.
     """
     own = Matching(captures.categories)
+    amodal = {(run.matching or own).amodal for run in runs}
+    if len(amodal) > 1 and whole_boxes(captures) != captures:
+        raise InputError(
+            captures.root,
+            "boxes are of whole objects for one run, and of what is seen of them for another. Compare detectors "
+            "that were trained alike (amodal in the recipe's [train]).",
+        )
     calls = [(run.matching or own).names(captures.categories) for run in runs]
     for category in captures.categories:
         called = dict.fromkeys(names[category] for names in calls)

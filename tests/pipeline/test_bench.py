@@ -11,11 +11,14 @@ from sim2cam.dataset.formats.predictions import Found
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.errors import InputError, UsageError
+from sim2cam.measure.detection import Detection
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import load_detector, save_detector
+from sim2cam.models.seen import Prediction
 from sim2cam.models.training import train_detector
+from sim2cam.models.tuning import ap50_on
 from sim2cam.pipeline import bench as bench_module
-from sim2cam.pipeline.bench import bench, score_predictions
+from sim2cam.pipeline.bench import bench, score_predictions, write_bench
 from sim2cam.training.run import WEIGHTS
 
 
@@ -85,6 +88,54 @@ def test_captures_that_show_nothing_are_refused_before_anything_is_predicted(
     monkeypatch.delattr(bench_module, "look_at_dataset")
     with pytest.raises(InputError, match="no labelled object to score against"):
         bench(load_detector(run / WEIGHTS), bare)
+
+
+@pytest.fixture
+def hidden(coco, tmp_path):
+    """The COCO file, with objects of which most is hidden."""
+    tables = json.loads(coco.read_text())
+    for label in tables["annotations"]:
+        x, y, width, height = label["bbox"]
+        label["bbox_amodal"] = [x, y, width, 2.5 * height]
+    for place in coco.parent.iterdir():
+        (tmp_path / place.name).symlink_to(place)
+    path = tmp_path / "hidden.json"
+    path.write_text(json.dumps(tables))
+    return path
+
+
+@pytest.mark.parametrize("amodal", [True, False])
+def test_boxes_are_held_against_such_as_the_detector_learned(
+    run, hidden, amodal, monkeypatch, tmp_path, capsys
+):
+    detector = load_detector(run / WEIGHTS)
+    config = detector.card.config | {"amodal": amodal}
+    detector = replace(detector, card=replace(detector.card, config=config))
+    captures = read_captures(hidden)
+    whole = {
+        s.name: tuple(Detection(o.category, o.box_amodal_xyxy, 0.9) for o in s.objects)
+        for s in captures.samples
+    }
+    found = {name: Prediction(each, None, None, None) for name, each in whole.items()}
+    monkeypatch.setattr(bench_module, "look_at_dataset", lambda *_, **__: found)
+    monkeypatch.setattr("sim2cam.models.tuning.predict_dataset", lambda *_: whole)
+    result = bench(detector, captures)
+    assert (result.score.ap50.value > 0.99) == amodal
+    assert result.score.agnostic_ap50.value > 0.99 or not amodal
+    out, plain, flags = (
+        tmp_path / "bench.json",
+        tmp_path / "plain.json",
+        ["--captures", str(hidden)],
+    )
+    write_bench(result, (), out)
+    assert main(["bench", str(out), *flags, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["ap50"]["value"]
+    assert again == pytest.approx(result.score.ap50.value)
+    assert ap50_on(detector, captures) == pytest.approx(again)
+    plain.write_text(json.dumps(json.loads(out.read_text()) | {"matching": None}))
+    assert main(["compare", str(out), str(plain), *flags]) == int(amodal)
+    assert ("boxes are of whole objects for one run" in capsys.readouterr().err) == amodal
+    assert main(["compare", str(out), str(out), *flags]) == 0
 
 
 def sided(label):
