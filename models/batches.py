@@ -20,6 +20,7 @@ from sim2cam.models.crowds import MOST_OTHERS, crowded
 from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import BOXES, Picture, PictureStore, Tasks
 from sim2cam.models.reader import SURFACE_STRIDE_PX
+from sim2cam.models.recolouring import recoloured
 from sim2cam.models.targets import Targets, stacked, targets_of
 from sim2cam.seeds import stream
 from sim2cam.training.processes import share_of
@@ -151,15 +152,18 @@ class BatchMaker:
     @property
     def _is_plain(self) -> bool:
         """Whether pictures are taken as they are."""
-        return self._backdrops is None and not self._rules.copy_paste
+        rules = self._rules
+        return self._backdrops is None and not (rules.copy_paste or rules.recolour)
 
     def _draw_picture(self, step: int, rng: np.random.Generator) -> Picture:
-        """Returns a picture, with what others show laid before and behind its objects."""
+        """Returns a picture, its objects in other shades, with what others show laid before and behind them."""
         part = int(rng.choice(len(self._sizes), p=self._shares(step)))
         picture = self._store.get(part, self._draw_number(part, rng))
         for _ in range(int(rng.integers(MOST_OTHERS + 1)) if self._rules.copy_paste else 0):
             other = self._store.get(part, self._draw_number(part, rng))
             picture = crowded(picture, other, rng, amodal=self._amodal)
+        if self._rules.recolour:
+            picture = recoloured(picture, rng)
         if self._backdrops is not None:
             picture = self._backdrops.around(picture, rng)
         return picture
@@ -184,6 +188,7 @@ class BatchMaker:
             crop.keypoints,
             crop.segments if self._masks else None,
             crop.is_read,
+            crop.seen_xyxy,
         )
         return self._varied(crop.rgb, rng), targets, crop
 

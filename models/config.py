@@ -124,7 +124,7 @@ Balance = Literal["category", "size", "visible"]
 LATER = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
     "start", "captures", "backdrops", "looks", "balance", "pretrained",
-    "copy_paste",
+    "copy_paste", "recolour",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -163,6 +163,8 @@ class TrainConfig:
         photometric: whether colours, sharpness and noise are varied.
         copy_paste: whether objects of other pictures of a data set are laid before those of a picture, up to
             two pictures' (``crowded``), where it is known which pixels show them.
+        recolour: whether objects are seen in other shades of their colours, each in its own (``recoloured``),
+            where it is known which pixels show them: those of scans are what another camera made of them.
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
         poses: whether poses are learned too, which takes objects that are all alike.
@@ -203,6 +205,7 @@ class TrainConfig:
     min_visible: float = 0.5
     photometric: bool = True
     copy_paste: bool = False
+    recolour: bool = False
     amodal: bool = False
     poses: bool = False
     keypoints: bool = False

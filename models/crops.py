@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, cos, exp, log, pi, sin
 
@@ -34,6 +35,8 @@ class CropRules:
             beyond the picture's edge is not visible.
         balance: by what labelled pictures are drawn evenly; all alike without.
         copy_paste: objects of other pictures are laid before those of a picture (``crowded``).
+        recolour: objects are seen in other shades (``recoloured``).
+        amodal: boxes are of whole objects; one of which the crop shows nothing is not learned.
         cell_px: side of the cells of ``Segments``.
     """
 
@@ -46,6 +49,8 @@ class CropRules:
     min_read: float = 0.0
     balance: tuple[Balance, ...] = ()
     copy_paste: bool = False
+    recolour: bool = False
+    amodal: bool = False
     cell_px: int = STRIDE_PX
 
 
@@ -79,6 +84,7 @@ class Crop:
             known. None without keypoints.
         segments: what its cells show; None where the picture has no ``owners``.
         is_read: of those objects, whether the category is learned (n,); None where all are.
+        seen_xyxy: of those objects, boxes of what the crop shows of them (n, 4); None where theirs are.
     """
 
     rgb: NDArray[np.uint8]
@@ -88,14 +94,16 @@ class Crop:
     keypoints: Keypoints | None = None
     segments: Segments | None = None
     is_read: NDArray[np.bool_] | None = None
+    seen_xyxy: NDArray[np.float64] | None = None
 
 
 def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> Crop:
     """Returns a random crop of a picture."""
     matrix = _draw_matrix(picture, rules, rng)
-    boxes = _moved_boxes(picture, matrix)
-    learned, ignored = _sorted_boxes(picture, boxes, rules)
+    boxes = _moved_boxes(picture.outlines, matrix)
     cut = boxes.clip(0, rules.crop_px)
+    seen = _seen_boxes(picture, matrix, rules.crop_px) if rules.amodal else cut
+    learned, ignored = _sorted_boxes(picture, boxes, seen, rules)
     return Crop(
         rgb=warp(picture.rgb, matrix, rules.crop_px),
         boxes_xyxy=cut[learned],
@@ -108,6 +116,7 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
         else (picture.visible * picture.inside * _area(cut) >= rules.min_read * _area(boxes))[
             learned
         ],
+        seen_xyxy=seen[learned] if rules.amodal else None,
     )
 
 
@@ -179,10 +188,20 @@ def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.column_stack([matrix[:, :2], matrix[:, 2] + shift])
 
 
-def _moved_boxes(picture: Picture, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    moved = [_moved(outline, matrix) for outline in picture.outlines]
+def _moved_boxes(
+    outlines: Iterable[NDArray[np.float64]], matrix: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    moved = [_moved(outline, matrix) for outline in outlines]
     boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in moved]
     return np.array(boxes, np.float64).reshape(-1, 4)
+
+
+def _seen_boxes(picture: Picture, matrix: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+    """Returns boxes of what a crop shows of the objects (n, 4), of no height or width or NaN where it is nothing."""
+    opposite = picture.seen_xyxy.reshape(
+        -1, 2, 2
+    )  # crops of whole objects are turned by right angles alone
+    return _moved_boxes(opposite, matrix).clip(0, side)
 
 
 def _moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -231,7 +250,7 @@ def _area(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _sorted_boxes(
-    picture: Picture, boxes: NDArray[np.float64], rules: CropRules
+    picture: Picture, boxes: NDArray[np.float64], seen: NDArray[np.float64], rules: CropRules
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns which boxes (n,) of the crop are learned, and which are ignored."""
     side = rules.crop_px
@@ -239,7 +258,7 @@ def _sorted_boxes(
     inside = ((centres >= 0) & (centres < side)).all(axis=1)
     whole_side = (boxes[:, 2:] - boxes[:, :2]).min(axis=1)
     cut = boxes.clip(0, side)
-    touching = ((cut[:, 2:] - cut[:, :2]) > 0).all(axis=1)
+    touching, shown = (((part[:, 2:] - part[:, :2]) > 0).all(axis=1) for part in (cut, seen))
     known = ~picture.ignored & (picture.visible >= rules.min_visible) & (whole_side >= MIN_SIDE_PX)
-    learned = inside & known
+    learned = inside & known & shown
     return learned, touching & ~learned

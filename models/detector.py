@@ -27,7 +27,7 @@ class Maps(NamedTuple):
     """What the detector says of every cell of ``STRIDE_PX`` pixels.
 
     Attributes:
-        heat: logit of an object's centre being here (n, h/4, w/4).
+        heat: logit of the middle of what is seen of an object being here (n, h/4, w/4).
         log_sides: natural logarithm of the distances in ``UNIT_PX`` from the cell's centre to the
             left, upper, right and lower edge of the object (n, 4, h/4, w/4).
         classes: logits of the categories (n, c, h/4, w/4).

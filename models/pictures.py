@@ -6,10 +6,12 @@ import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import find_objects
 
 from sim2cam.dataset.channels import read
 from sim2cam.dataset.keypoints import mirrored
@@ -53,7 +55,7 @@ class Tasks:
     @property
     def need_owners(self) -> bool:
         """Whether it must be known which object each pixel shows."""
-        return self.masks or self.cut_outs or self.reaches_m is not None
+        return self.masks or self.cut_outs or self.amodal or self.reaches_m is not None
 
 
 BOXES = Tasks()
@@ -112,6 +114,26 @@ class Picture:
         """Memory that what is known of pixels takes; the other labels are few."""
         kept = (self.rgb, self.owners, self.points)
         return sum(values.nbytes for values in kept if values is not None)
+
+    @cached_property
+    def boxes_xyxy(self) -> Floats:
+        """The boxes of the objects (n, 4), pixels."""
+        boxes = [np.concatenate([o.min(axis=0), o.max(axis=0)]) for o in self.outlines]
+        return np.array(boxes, np.float64).reshape(-1, 4)
+
+    @cached_property
+    def seen_xyxy(self) -> Floats:
+        """Boxes of what is seen of the objects (n, 4), pixels: NaN where nothing is, and their own where it is
+        not known which pixels show them.
+        """
+        if self.owners is None or UNKNOWN in self.owners:
+            return self.boxes_xyxy
+        seen = np.full((len(self.outlines), 4), np.nan)
+        for box, window in zip(seen, find_objects(self.owners, len(seen)), strict=True):
+            if window is not None:
+                rows, columns = window
+                box[:] = columns.start, rows.start, columns.stop, rows.stop
+        return seen
 
 
 def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES) -> Picture:

@@ -25,7 +25,7 @@ class Targets:
     """The maps of one crop of h by w cells, or with a leading axis, of several.
 
     Attributes:
-        heat: 1 at the cell of an object's centre, falling off around it (h, w) float32.
+        heat: 1 at the cell of the middle of what is seen of an object, falling off around it (h, w) float32.
         heat_weight: 0 where nothing is learned of the heat, 1 elsewhere (h, w) float32.
         log_sides: as ``Maps.log_sides`` (4, h, w) float32.
         categories: class index (h, w) int64.
@@ -62,6 +62,7 @@ def targets_of(
     keypoints: Keypoints | None = None,
     segments: Segments | None = None,
     is_read: NDArray[np.bool_] | None = None,
+    seen_xyxy: NDArray[np.float64] | None = None,
 ) -> Targets:
     """Returns the targets of a crop.
 
@@ -73,14 +74,17 @@ def targets_of(
         keypoints: of the objects, in pixels of the crop.
         segments: what the cells show.
         is_read: of which objects the category is learned (n,); of all when None.
+        seen_xyxy: boxes of what is seen of the objects (n, 4), in the middle of which there is heat, and not on
+            what hides them; those of the objects when None.
     """
     height, width = size_px[0] // STRIDE_PX, size_px[1] // STRIDE_PX
     y, x = np.mgrid[:height, :width].astype(np.float64) + 0.5  # cell centres, in cells
     heat = np.zeros((height, width))
     log_sides = np.zeros((4, height, width))
     owner = np.full((height, width), -1)
+    bumps = (boxes_xyxy if seen_xyxy is None else seen_xyxy) / STRIDE_PX
     for index, box in enumerate(boxes_xyxy / STRIDE_PX):
-        bump = _bump(x, y, box)
+        bump = _bump(x, y, bumps[index])
         hotter = bump > heat
         heat[hotter] = bump[hotter]
         owner[hotter] = np.where(bump[hotter] >= POSITIVE_HEAT, index, owner[hotter])
@@ -118,7 +122,7 @@ def stacked(crops: Sequence[Targets]) -> Targets:
 def _bump(
     x: NDArray[np.float64], y: NDArray[np.float64], box: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns the heat of one object: a bell around the cell that holds its centre."""
+    """Returns the heat of one object: a bell around the cell that holds the middle of a box."""
     height, width = x.shape
     column = min(max(int((box[0] + box[2]) / 2), 0), width - 1)
     row = min(max(int((box[1] + box[3]) / 2), 0), height - 1)

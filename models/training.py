@@ -579,6 +579,8 @@ def _crop_rules(config: TrainConfig) -> CropRules:
         min_read=config.min_read,
         balance=config.balance,
         copy_paste=config.copy_paste,
+        recolour=config.recolour,
+        amodal=config.amodal,
         cell_px=1 if config.is_named else STRIDE_PX,
     )
 

@@ -285,3 +285,58 @@ def test_cells_of_what_is_not_learned_are_not_known():
         assert set(shown.ravel()) <= {0, -1}
         assert (shown == -1).any()
     assert draw_crop(picture_of(box), PLAIN, np.random.default_rng(0)).segments is None
+
+
+def hiding(boxes, owners):
+    """A picture of whole objects, of which pixels (h, w) show what is not hidden."""
+    picture = picture_of(*boxes, size=owners.shape)
+    return replace(picture, owners=owners.astype(np.uint16))
+
+
+def test_crops_know_what_they_show_of_whole_objects():
+    owners = np.zeros((128, 160))
+    owners[40:80, 60:92] = 1  # half of which another one hides
+    owners[40:80, 76:124] = 2
+    picture = hiding([(60, 40, 108, 80), (76, 40, 124, 80), (4, 4, 30, 30)], owners)
+    rules = replace(PLAIN, amodal=True, scale_range=(0.5, 2.0), flips=True, quarter_turns=True)
+    counts = np.zeros(3)
+    for seed in range(60):
+        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        for whole, seen, category in zip(
+            crop.boxes_xyxy, crop.seen_xyxy, crop.categories, strict=True
+        ):
+            counts[category] += 1
+            assert (seen[:2] >= whole[:2] - 1e-9).all()
+            assert (seen[2:] <= whole[2:] + 1e-9).all()
+            alone = np.uint8(250) * (picture.owners == category + 1)[..., None].repeat(3, 2)
+            shown = draw_crop(replace(picture, rgb=alone), rules, np.random.default_rng(seed)).rgb
+            if (seen[2:] - seen[:2]).min() > 2:
+                assert seen == pytest.approx(bright_box(shown), abs=1.5)
+    assert counts[:2].min() > 20
+    assert counts[2] == 0  # nothing of it is seen
+    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).seen_xyxy is None
+
+
+def test_of_what_a_crop_does_not_show_nothing_is_learned():
+    owners = np.zeros((64, 200))
+    owners[10:50, 150:170] = 1
+    picture = hiding([(20, 10, 170, 50)], owners)
+    ignored = learned = 0
+    for seed in range(60):
+        crop = draw_crop(picture, replace(PLAIN, amodal=True), np.random.default_rng(seed))
+        learned += len(crop.boxes_xyxy)
+        ignored += len(crop.ignored_xyxy)
+        assert all(x1 > x0 for x0, _, x1, _ in crop.seen_xyxy)
+    assert ignored > 10
+    plain = [draw_crop(picture, PLAIN, np.random.default_rng(s)).boxes_xyxy for s in range(60)]
+    assert sum(map(len, plain)) > learned
+
+
+@pytest.mark.parametrize("owners", [None, UNKNOWN])
+def test_where_pixels_are_not_known_boxes_stand_for_what_is_seen(owners):
+    picture = picture_of((60, 40, 92, 80))
+    if owners is not None:
+        picture = replace(picture, owners=np.full((128, 160), owners, np.uint16))
+    for seed in range(10):
+        crop = draw_crop(picture, replace(PLAIN, amodal=True), np.random.default_rng(seed))
+        assert np.array_equal(crop.seen_xyxy, crop.boxes_xyxy)

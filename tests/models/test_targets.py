@@ -123,3 +123,19 @@ def test_keypoints_go_with_their_objects():
     assert whole.keypoints[:, 0, 0].tolist() == [0, 2, 2]
     assert whole.seen.shape == (3, 3)
     assert sorted(set(whole.owner[2].ravel())) == [-1, 1, 2]
+
+
+def test_heat_lies_on_what_is_seen_and_sides_reach_the_whole_object():
+    whole, seen = np.array([[20.0, 16, 84, 72]]), np.array([[64.0, 24, 84, 44]])
+    made = targets_of(whole, np.array([2]), NONE, (96, 128), seen_xyxy=seen)
+    ((row, column),) = np.argwhere(made.heat == 1)
+    assert (column, row) == (int(74 / STRIDE_PX), int(34 / STRIDE_PX))
+    rows, columns = np.nonzero(made.object_weight)
+    x, y = (columns + 0.5) * STRIDE_PX, (rows + 0.5) * STRIDE_PX
+    assert ((x > 64) & (x < 84) & (y > 24) & (y < 44)).all()
+    left, top, right, bottom = np.exp(made.log_sides[:, rows, columns]) * UNIT_PX
+    for got, edge in zip((x - left, y - top, x + right, y + bottom), whole[0], strict=True):
+        assert got == pytest.approx(edge, abs=1e-3)
+    plain = targets_of(whole, np.array([2]), NONE, (96, 128), seen_xyxy=whole)
+    for name, value in vars(targets(whole, [2])).items():
+        assert np.array_equal(getattr(plain, name), value), name
