@@ -198,9 +198,7 @@ def _moved_boxes(
 
 def _seen_boxes(picture: Picture, matrix: NDArray[np.float64], side: int) -> NDArray[np.float64]:
     """Returns boxes of what a crop shows of the objects (n, 4), of no height or width or NaN where it is nothing."""
-    opposite = picture.seen_xyxy.reshape(
-        -1, 2, 2
-    )  # crops of whole objects are turned by right angles alone
+    opposite = picture.seen_xyxy.reshape(-1, 2, 2)  # corners do: turns are by right angles alone
     return _moved_boxes(opposite, matrix).clip(0, side)
 
 
