@@ -333,7 +333,7 @@ def test_settings_and_what_they_need_go_together(make_dataset, tmp_path):
 
 
 SHIFT = TrainConfig(
-    steps=120, batch=4, crop_px=64, learning_rate=4e-3, warmup_steps=20, ema_decay=0.95
+    steps=200, batch=4, crop_px=64, learning_rate=4e-3, warmup_steps=20, ema_decay=0.95
 )
 
 
@@ -378,12 +378,27 @@ def shift(write_dataset, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "mean-teacher"])
 def test_captures_make_good_for_another_look(shift, tmp_path, method):
     config = replace(SHIFT, adapt=Adaptation(method))
     aids = Aids(captures=shift.captures)
     detector = train_detector(((shift.labelled, 1.0),), config, tmp_path / "run", aids=aids)
     assert found(detector, shift.test) > shift.without + 0.1
+
+
+@pytest.mark.slow
+def test_a_teacher_that_finds_something_makes_good_for_another_look(shift, tmp_path):
+    config = replace(SHIFT, fine_tuning=FineTuning())
+    scores = []
+    for adapt in (Adaptation("mean-teacher"), None):
+        aids = Aids(captures=shift.captures if adapt else None, start=shift.base)
+        run = tmp_path / str(len(scores))
+        detector = train_detector(
+            ((shift.labelled, 1.0),), replace(config, adapt=adapt), run, aids=aids
+        )
+        scores.append(found(detector, shift.test))
+    taught, alone = scores
+    assert taught > alone + 0.1
 
 
 @pytest.mark.slow
