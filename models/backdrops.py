@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
-from sim2cam.models.overlays import hidden, known_owners, laid
-from sim2cam.models.pictures import Picture, PictureStore
+from sim2cam.models.overlays import hidden, laid
+from sim2cam.models.pictures import Picture, PictureStore, known_owners
 
 BEHIND_SHARE, BEFORE_SHARE = 0.5, 0.5
 """Of the pictures that get another backdrop, and of those that get pieces."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sim2cam.models.config import Balance
 from sim2cam.models.detector import MEAN_RGB, STRIDE_PX, UNIT_PX
-from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture
+from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture, boxes_around
 
 CENTRED_SHARE = 0.8  # of the crops are laid around an object, the others anywhere
 OFF_CENTRE = 0.4  # an object lies at most this far from the crop's centre, in crops
@@ -191,9 +191,7 @@ def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 def _moved_boxes(
     outlines: Iterable[NDArray[np.float64]], matrix: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    moved = [_moved(outline, matrix) for outline in outlines]
-    boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in moved]
-    return np.array(boxes, np.float64).reshape(-1, 4)
+    return boxes_around(_moved(outline, matrix) for outline in outlines)
 
 
 def _seen_boxes(picture: Picture, matrix: NDArray[np.float64], side: int) -> NDArray[np.float64]:

@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.models.overlays import hidden, known_owners, laid
-from sim2cam.models.pictures import Keypoints, Picture, hull_of
+from sim2cam.models.overlays import hidden, laid
+from sim2cam.models.pictures import Keypoints, Picture, hull_of, known_owners
 
 MOST_OTHERS = 2
 """Pictures whose objects are laid into one, at most; each number is as frequent as the others."""

@@ -8,13 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.models.pictures import UNKNOWN, Keypoints, Picture, hull_of
-
-
-def known_owners(picture: Picture) -> NDArray[np.uint16] | None:
-    """Returns what each pixel of a picture shows (h, w); None where that is not known of all of them."""
-    owners = picture.owners
-    return None if owners is None or UNKNOWN in owners else owners
+from sim2cam.models.pictures import Keypoints, Picture, hull_of
 
 
 def laid(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -116,24 +116,31 @@ class Picture:
         return sum(values.nbytes for values in kept if values is not None)
 
     @cached_property
-    def boxes_xyxy(self) -> Floats:
-        """The boxes of the objects (n, 4), pixels."""
-        boxes = [np.concatenate([o.min(axis=0), o.max(axis=0)]) for o in self.outlines]
-        return np.array(boxes, np.float64).reshape(-1, 4)
-
-    @cached_property
     def seen_xyxy(self) -> Floats:
         """Boxes of what is seen of the objects (n, 4), pixels: NaN where nothing is, and their own where it is
         not known which pixels show them.
         """
-        if self.owners is None or UNKNOWN in self.owners:
-            return self.boxes_xyxy
+        owners = known_owners(self)
+        if owners is None:
+            return boxes_around(self.outlines)
         seen = np.full((len(self.outlines), 4), np.nan)
-        for box, window in zip(seen, find_objects(self.owners, len(seen)), strict=True):
+        for box, window in zip(seen, find_objects(owners, len(seen)), strict=True):
             if window is not None:
                 rows, columns = window
                 box[:] = columns.start, rows.start, columns.stop, rows.stop
         return seen
+
+
+def known_owners(picture: Picture) -> NDArray[np.uint16] | None:
+    """Returns what each pixel of a picture shows (h, w); None where that is not known of all of them."""
+    owners = picture.owners
+    return None if owners is None or UNKNOWN in owners else owners
+
+
+def boxes_around(outlines: Iterable[Floats]) -> Floats:
+    """Returns the bounding boxes (n, 4) of points (k, 2)."""
+    boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in outlines]
+    return np.array(boxes, np.float64).reshape(-1, 4)
 
 
 def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES) -> Picture:

@@ -13,8 +13,8 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.models.overlays import known_owners, laid
-from sim2cam.models.pictures import Picture
+from sim2cam.models.overlays import laid
+from sim2cam.models.pictures import Picture, known_owners
 
 RECOLOURED_SHARE = 0.75  # of the objects
 
