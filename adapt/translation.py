@@ -20,10 +20,12 @@ from sim2cam.adapt.translator.perception import Perception
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.images import (
     LOSSLESS,
+    LUMA,
     decode_picture,
     encode_jpeg,
     encode_layers,
     encode_png,
+    read_header,
     read_layers,
 )
 from sim2cam.seeds import stream
@@ -130,7 +132,7 @@ def translate(
     """Returns the translation of a sample, measured against it.
 
     A picture of 16 bits or with transparency keeps both: what the transfer changes of it, as eight
-    opaque bits, is added to its colours. One of a single channel gets three, since captures may have colours.
+    opaque bits, is added to its colours. One of a single channel stays one, of the brightness of what is made of it.
 
     Args:
         transfer: what translates.
@@ -146,7 +148,7 @@ def translate(
     """
     frame = read_frame(sample)
     made = transfer.apply(frame, rng)
-    file = _written(sample, made, made.astype(np.int16) - frame.rgb)
+    file = _written(sample.rgb, frame.rgb, made)
     regions = regions_of(sample.objects, frame.ids, frame.rgb.shape)
     pair = Pair(frame.rgb, decode_picture(file), regions, frame.ids)
     certificate = certify(
@@ -161,7 +163,7 @@ def translate(
 
 
 def encode_as(path: Path, rgb: NDArray[np.uint8]) -> bytes:
-    """Returns the file of a picture (h, w, 3): a PNG where another one's file keeps every level."""
+    """Returns the file of a picture (h, w, 3) or (h, w): a PNG where another one's file keeps every level."""
     is_kept = path.suffix.lower() in LOSSLESS
     return encode_png(rgb) if is_kept else encode_jpeg(rgb, JPEG_QUALITY)
 
@@ -197,9 +199,21 @@ def _earlier(sample: Sample, last: tuple[Sample, Pair] | None) -> Earlier | str:
     return Earlier(last[1], flow)
 
 
-def _written(sample: Sample, made: NDArray[np.uint8], change: NDArray[np.int16]) -> bytes:
-    """Returns the file of a translation; it loses nothing where the sample's own does not."""
-    layers = read_layers(sample.rgb)
-    if layers is not None:
-        return encode_layers(layers.changed(change))
-    return encode_as(sample.rgb, made)
+def _written(path: Path, before: NDArray[np.uint8], made: NDArray[np.uint8]) -> bytes:
+    """Returns the file of a translation, with all that the picture's own file can hold.
+
+    Args:
+        path: of the picture's file.
+        before: (h, w, 3), the picture.
+        made: (h, w, 3), of it.
+    """
+    is_grey = read_header(path).is_grey
+    if is_grey:
+        made = np.repeat((made @ np.array(LUMA)).round().astype(np.uint8)[..., None], 3, axis=2)
+    layers = read_layers(path)
+    if layers is None:
+        return encode_as(path, made[..., 0] if is_grey else made)
+    changed = layers.changed(made.astype(np.int16) - before)
+    if is_grey and changed.alpha is None:
+        return encode_png(changed.rgb[..., 0])
+    return encode_layers(changed)

@@ -13,6 +13,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.images import LUMA
 from sim2cam.models.overlays import laid
 from sim2cam.models.pictures import Picture, known_owners
 
@@ -21,7 +22,6 @@ RECOLOURED_SHARE = 0.75  # of the objects
 _CHROMA = (0.5, 4.0)  # how far colours lie from grey, as a share of how far they lay
 _GAIN = (0.8, 1.25)  # of each channel
 _GAMMA = (0.7, 1.5)  # power of all values, dark to light
-_LUMA = (0.299, 0.587, 0.114)
 
 
 def recoloured(picture: Picture, rng: np.random.Generator) -> Picture:
@@ -43,7 +43,7 @@ def recoloured(picture: Picture, rng: np.random.Generator) -> Picture:
     where = is_changed[owners]
     of = owners[where] - 1
     values = picture.rgb[where].astype(np.float32) / 255
-    grey = values @ np.array(_LUMA, np.float32)[:, None]
+    grey = values @ np.array(LUMA, np.float32)[:, None]
     shaded = (grey + chroma[of] * (values - grey)) * gains[of]
     changed = picture.rgb.copy()
     changed[where] = np.round(255 * shaded.clip(0, 1) ** gamma[of])

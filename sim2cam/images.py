@@ -38,8 +38,11 @@ LINEAR = np.array(
     np.float32,
 )
 """Linear values of sRGB bytes (IEC 61966-2-1)."""
+LUMA = (0.299, 0.587, 0.114)
+"""Shares of red, green and blue in the brightness of coded values (ITU-R BT.601)."""
 
 _FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
+_GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B")
 _ORIENTATION_TAG = 0x0112
 _TRANSPOSING = (5, 6, 7, 8)
 _RIGHT_FIRST = (2, 3, 6, 7)  # once transposed
@@ -83,6 +86,11 @@ class Header:
     quantization: tuple[tuple[int, ...], ...] = ()
     subsampling: Literal["444", "422", "420"] | None = None
     orientation: int = 1
+
+    @property
+    def is_grey(self) -> bool:
+        """Whether the pixels as stored have brightness alone, besides transparency."""
+        return self.mode in _GREY_MODES
 
     @property
     def stored(self) -> tuple[int, int]:
@@ -382,14 +390,14 @@ def shrunk(image: Image.Image, most_px: int, path: Path) -> NDArray[np.uint8]:
 def encode_jpeg(
     rgb: NDArray[np.uint8], quality: int, subsampling: Literal["444", "422", "420"] = "420"
 ) -> bytes:
-    """Returns the JPEG file of an RGB image.
+    """Returns the JPEG file of an RGB image or of a single-channel one.
 
     Args:
-        rgb: (height, width, 3).
+        rgb: (height, width, 3), or (height, width).
         quality: 1 to 100.
         subsampling: of colour: none, across, or both ways.
     """
-    bgr = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR)
+    bgr = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR) if rgb.ndim == 3 else rgb
     factor = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{subsampling}")
     options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, factor]
     return _encode(".jpg", bgr, options)

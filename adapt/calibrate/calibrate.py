@@ -60,7 +60,6 @@ _GRAINY = (
 _BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
 _COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
 _COLORLESS = "the photos have no colour. Take them in colour."
-_GREY = "L"  # Pillow's mode of JPEGs without colour
 _BLACK = "the photos are black. Take them in light."
 _CLIPPED = "the photos are black or white all over. Take them as the camera exposes them."
 _SCENES = "as the renderer's meter sees the scenes"
@@ -307,7 +306,7 @@ def _no_subsampling(own: Sequence[Capture], stored: Sequence[Jpeg]) -> str:
     """Returns why it is not told how many samples of colour most photos have."""
     if not stored:
         return _NOT_JPEG
-    if all(capture.header.mode == _GREY for capture in own):
+    if all(capture.header.is_grey for capture in own):
         return _COLORLESS
     return _EVEN_COLORS if stored[0].is_past else _NO_KIND
 

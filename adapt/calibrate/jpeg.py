@@ -36,7 +36,6 @@ _SPREAD, _CLEAR = 1.0, 3.4
 where half as many samples stay below the second, full ones may stay below the first too."""
 _BLUE = np.array([-0.168736, -0.331264, 0.5])
 _RED = np.array([0.5, -0.418688, -0.081312])
-_LUMA = np.array([0.299, 0.587, 0.114])
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def jpeg_in(rgb: NDArray[np.uint8]) -> Jpeg | None:
     """
     window = rgb[:_WINDOW_PX, :_WINDOW_PX].astype(np.float64)
     is_clipped = np.asarray(((window <= 0) | (window >= 255)).any(axis=2))
-    blocks = _blocks(window @ _LUMA)[~_blocks(is_clipped).any(axis=(1, 2))]
+    blocks = _blocks(window @ np.array(images.LUMA))[~_blocks(is_clipped).any(axis=(1, 2))]
     found = dctn(blocks, axes=(1, 2), norm="ortho").reshape(-1, _BLOCK_PX**2)[:, 1:].T
     steps = np.array([_likeliest_step(values) for values in found])
     known = np.isfinite(steps)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sim2cam.adapt.translator.discriminator import ScaledDiscriminator
+from sim2cam.images import LUMA
 from sim2cam.training.processes import divisor
 
 UNDECIDED_HINGE = 2.0
@@ -20,7 +21,6 @@ WINDOW_PX = 9
 _LEAST_CONTRAST = 0.02  # standard deviation of a channel from which a window counts
 _FREE = 3 / 255  # contrast that a picture may have alone: half of what certificates allow objects
 _FINE_PX = 3  # side of the squares that are averaged before, so that noise is free
-_LUMA = (0.299, 0.587, 0.114)
 _SMALL = 1 / 255  # a difference up to which the penalty is a parabola: one level of 8 bits
 
 
@@ -79,7 +79,7 @@ def unshared_loss(before: Tensor, after: Tensor) -> Tensor:
     Args:
         before, after: (n, 3, h, w), 0 to 1.
     """
-    weights = before.new_tensor(_LUMA).view(3, 1, 1)
+    weights = before.new_tensor(LUMA).view(3, 1, 1)
     x, y = (_box((rgb * weights).sum(1, keepdim=True), _FINE_PX) for rgb in (before, after))
     (mean_x, variance_x), (mean_y, variance_y) = (_moments(luma, WINDOW_PX) for luma in (x, y))
     covariance = (_box(x * y, WINDOW_PX) - mean_x * mean_y).clamp(min=0.0)

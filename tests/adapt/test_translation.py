@@ -5,6 +5,7 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
 from sim2cam.adapt.translation import NO_JUDGES, numbered, translate, translate_all
 from sim2cam.dataset.channels import FLOW_SEEN, encode
@@ -17,6 +18,11 @@ from sim2cam.images import read_layers, read_rgb, suffix_of, write_bytes
 class Warmer:
     def apply(self, frame, _rng):
         return (frame.rgb + np.array([30, 0, -10])).clip(0, 255).astype(np.uint8)
+
+
+class Same:
+    def apply(self, frame, _rng):
+        return frame.rgb
 
 
 @pytest.fixture
@@ -71,11 +77,35 @@ def test_transparency_is_not_touched(stored, tmp_path, dtype, name):
     assert np.array_equal(read_layers(sample.rgb).alpha, pixels[..., 3])
 
 
-def test_deep_greys_become_colours_of_the_same_depth(stored, tmp_path):
-    pixels = ramp(np.uint16, 1)[..., 0]
-    _, layers = translated(stored(pixels, "grey.png"), tmp_path)
-    assert np.array_equal(layers.rgb[..., 1], pixels)
-    assert (layers.rgb[..., 0].astype(int) - pixels == 30 * 257).all()
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.bmp", "a.jpg"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_greys_stay_grey_at_the_brightness_of_what_is_made(stored, tmp_path, name, dtype):
+    if dtype == np.uint16 and name in ("a.bmp", "a.jpg"):
+        pytest.skip("such files have eight bits")
+    pixels = ramp(dtype, 1)[..., 0]
+    made, _ = translated(stored(pixels, name), tmp_path)
+    kept = cv2.imdecode(np.frombuffer(made.file, np.uint8), cv2.IMREAD_UNCHANGED)
+    assert (kept.dtype, kept.shape) == (dtype, pixels.shape)
+    added = (kept.astype(int) - pixels) / (np.iinfo(dtype).max // 255)
+    brighter = 0.299 * 30 - 0.114 * 10  # of the light of BT.601
+    assert np.abs(added - brighter).max() <= (3 if name == "a.jpg" else 0.6)
+    assert np.ptp(made.pair.after, axis=2).max() == 0  # what is judged is what is written
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
+def test_what_leaves_greys_as_they_are_leaves_their_files_so(stored, tmp_path, name):
+    sample = stored(ramp(np.uint8, 1)[..., 0], name)
+    made = translate(Same(), sample, "0", np.random.default_rng(0), NO_JUDGES)
+    assert np.abs(made.pair.after.astype(int) - read_rgb(sample.rgb)).max() <= (name == "a.jpg")
+
+
+def test_transparent_greys_keep_their_transparency(tmp_path):
+    path = tmp_path / "a.png"
+    opacity = np.linspace(0, 255, 48 * 64).reshape(48, 64).astype(np.uint8)
+    Image.fromarray(np.dstack([ramp(np.uint8, 1), opacity])).save(path)
+    _, layers = translated(Sample("a", path, 64, 48, None, "real"), tmp_path)
+    assert np.array_equal(layers.alpha, opacity)
+    assert np.ptp(layers.rgb, axis=2).max() == 0
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.TIF"])
