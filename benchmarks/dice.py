@@ -47,8 +47,8 @@ from sim2cam.pipeline.ladder_scores import BASELINE, ladder_notes, score_ladder
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.report.ladder import read_ladder, write_ladder_page
 
-SAME_TIME = 450
-"""Steps of CycleGAN (3.5 CPU-s each) that take the time of the default translator's 3,000 (0.52 CPU-s),
+SAME_TIME = 390
+"""Steps of CycleGAN (2.0 CPU-s each) that take the time of the default translator's 3,000 (0.26 CPU-s),
 both on one thread of one busy machine."""
 
 PLAN = Plan(
