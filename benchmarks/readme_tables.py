@@ -15,10 +15,11 @@ A table stands between ``<!-- NAME-results:begin -->`` and ``<!-- NAME-results:e
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -69,6 +70,8 @@ PUBLISHED = (
 """On or around LM-O by others: what, of what, and how good."""
 POSES = {"ar_mssd": "AR of MSSD", "ar_mspd": "AR of MSPD", "add_or_s": "ADD(-S), 10 %"}
 SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, any face"}
+AGAINST = ("trained on", "AP50", "difference to randomized", "AP", "difference to randomized")
+"""Heads of tables that hold arms against the baseline; p is Holm's."""
 
 
 def dice_table(results: dict[str, Any] | None) -> str:
@@ -81,11 +84,10 @@ def dice_table(results: dict[str, Any] | None) -> str:
     found = {arm["name"]: arm for arm in results.get("arms", [])}
     names = [*DICE_ARMS, *(name for name in found if name not in DICE_ARMS)]
     worth = {one["arm"]: one["words"] for one in results.get("equivalents", {}).get("worth", [])}
-    lines = [
-        f"| trained on | {' | '.join(SCORES.values())} | as good as labelled photos | seeds |",
-        f"|---|{'---|' * len(SCORES)}---|---|",
-    ]
-    return "\n".join(lines + [_row(name, found.get(name), worth.get(name, "—")) for name in names])
+    return _table(
+        ("trained on", *SCORES.values(), "as good as labelled photos", "seeds"),
+        (_arm_row(name, found.get(name), worth.get(name, "—")) for name in names),
+    )
 
 
 def shipped_table(results: dict[str, Any] | None) -> str:
@@ -94,15 +96,12 @@ def shipped_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``shipped.json``, None when it is not there.
     """
-    lines = [
-        f"| scored on | {' | '.join(SCORES.values())} | photos |",
-        f"|---|{'---|' * len(SCORES)}---|",
-    ]
+    rows = []
     for split, name in (("dev", "dice, development"), ("test", "dice, test")):
         found = (results or {}).get(split)
         cells = [_score(found[key]) if found else "not run" for key in SCORES]
-        lines.append(f"| {name} | {' | '.join(cells)} | {found['images'] if found else 0} |")
-    return "\n".join(lines)
+        rows.append((name, *cells, found["images"] if found else 0))
+    return _table(("scored on", *SCORES.values(), "photos"), rows)
 
 
 def translations_table(results: dict[str, Any] | None) -> str:
@@ -111,22 +110,25 @@ def translations_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``translations.json``, None when it is not there.
     """
-    lines = [
-        "| pictures | verdict | rejected | kept, task | kept, judge | from style photos | from development photos |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for one in (results or {}).get("transfers", []):
         kept, far = one.get("retention", {}), one["from"] or {}  # none of too few
-        cells = [
-            one.get("verdict", "—"),
-            *(
-                _score(found) if found else "—"
-                for found in (one.get("rejection"), kept.get("task"), kept.get("judge"))
-            ),
-            *(_score(far[name]["sliced"]) if name in far else "—" for name in ("style", "dev")),
-        ]
-        lines.append(f"| {one['name']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        shares = (one.get("rejection"), kept.get("task"), kept.get("judge"))
+        rows.append(
+            (
+                one["name"],
+                one.get("verdict", "—"),
+                *(_score(found) if found else "—" for found in shares),
+                *(_score(far[name]["sliced"]) if name in far else "—" for name in ("style", "dev")),
+            )
+        )
+    return _table(
+        (
+            "pictures", "verdict", "rejected", "kept, task", "kept, judge", "from style photos",
+            "from development photos",
+        ),
+        rows,
+    )  # fmt: skip
 
 
 def novelty_table(results: dict[str, Any] | None) -> str:
@@ -135,17 +137,14 @@ def novelty_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``novelty.json``, None when it is not there.
     """
-    lines = [
-        "| pictures | how many | unlike | AUC of the distance | AUC of the doubt |",
-        "|---|---|---|---|---|",
-    ]
-    for one in (results or {}).get("sets", []):
-        auc = one["auc"]
-        lines.append(
-            f"| {one['name']} | {one['pictures']} | {_score(one['unlike'])} | {auc['distance']:.2f} | "
-            f"{auc['doubt']:.2f} |"
-        )
-    return "\n".join(lines)
+    rows = [
+        (one["name"], one["pictures"], _score(one["unlike"]), f"{auc['distance']:.2f}", f"{auc['doubt']:.2f}")
+        for one in (results or {}).get("sets", [])
+        for auc in [one["auc"]]
+    ]  # fmt: skip
+    return _table(
+        ("pictures", "how many", "unlike", "AUC of the distance", "AUC of the doubt"), rows
+    )
 
 
 def lmo_table(results: dict[str, Any] | None) -> str:
@@ -154,13 +153,10 @@ def lmo_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``lmo.json``, None when it is not there.
     """
-    heads = [*POSES.values(), *(f"refined: {head}" for head in POSES.values())]
-    lines = [
-        f"| | instances | AP50, box | {' | '.join(heads)} |",
-        f"|---|---|---|{'---|' * len(heads)}",
-    ]
+    refinements = (f"refined: {head}" for head in POSES.values())
+    heads = ("", "instances", "AP50, box", *POSES.values(), *refinements)
     if not results:
-        return _not_run(lines)
+        return _table(heads, [])
     scores = results["scores"]
     poses, refined = scores["poses"], results["refined"]
     rows = {
@@ -169,27 +165,28 @@ def lmo_table(results: dict[str, Any] | None) -> str:
     for name, found in poses["objects"].items():
         boxes = scores["category_ap50"][name]
         rows[name] = (poses["instances"][name], boxes, found, refined["objects"][name])
-    for name, (number, boxes, *found) in rows.items():
-        cells = [_score(boxes), *(_score(one[metric]) for one in found for metric in POSES)]
-        lines.append(f"| {name} | {number:,} | {' | '.join(cells)} |")
+    objects = _table(
+        heads,
+        (
+            (name, f"{number:,}", _score(boxes), *(_score(one[m]) for one in found for m in POSES))
+            for name, (number, boxes, *found) in rows.items()
+        ),
+    )
     gains = [
         f"{title} {_score(gain)}, p = {gain['p_holm']:.3f}"
         for metric, title in POSES.items()
         for gain in [results["difference"][metric]["difference"]]
     ]
-    lines.append("")
-    lines.append(f"What refining adds, over all instances alike: {'; '.join(gains)} (Holm).")
-    lines.append("")
-    lines.append(
+    refining = f"What refining adds, over all instances alike: {'; '.join(gains)} (Holm)."
+    facts = (
         f"Boxes of all: AP {_score(scores['ap'])}, AP75 {_score(scores['ap75'])}. "
         f"{results['pictures']:,} renders, {results['backdrops']:,} others behind their objects, "
         f"{results['training']['steps']:,} steps of "
         f"`{results['training']['architecture']}`, weights of {results['weights_bytes'] / 1e6:.1f} MB."
     )
-    lines += ["", "| beside it | measured on | figure |", "|---|---|---|"]
     ours = ("ours", "LM-O, box found by itself", f"AP, box: {scores['ap']['value']:.3f}")
-    lines += [f"| {' | '.join(row)} |" for row in (ours, *PUBLISHED)]
-    return "\n".join(lines)
+    published = _table(("beside it", "measured on", "figure"), (ours, *PUBLISHED))
+    return "\n\n".join([objects, refining, facts, published])
 
 
 def render_table(results: dict[str, Any] | None) -> str:
@@ -221,14 +218,11 @@ def adapt_table(results: dict[str, Any] | None) -> str:
     """
     cases = (results or {}).get("cases", [])
     sides = list(cases[0]["translate_cpu_s"]) if cases else ["256", "512"]
-    heads = " | ".join(f"CPU-s to translate {side}x{side}" for side in sides)
-    lines = [
-        f"| translator | patch, px | batch | CPU-s a step | times as fast as published | pictures a CPU-s | {heads} | peak MB |",
-        f"|{'---|' * (7 + len(sides))}",
-    ]
-    if not cases:
-        return _not_run(lines)
-    return "\n".join([*lines, *map(_adapt_row, cases), *_gpu_lines(cases)])
+    heads = (
+        "translator", "patch, px", "batch", "CPU-s a step", "times as fast as published",
+        "pictures a CPU-s", *(f"CPU-s to translate {side}x{side}" for side in sides), "peak MB",
+    )  # fmt: skip
+    return "\n".join([_table(heads, map(_adapt_row, cases)), *_gpu_lines(cases)])
 
 
 def predict_table(results: dict[str, Any] | None) -> str:
@@ -237,30 +231,31 @@ def predict_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``predict.json``, None when it is not there.
     """
-    lines = [
-        "| detector | weights | CPU-ms, 1 core | ms, 1 core | CPU-ms, 2 cores | ms, 2 cores | ms, GPU |",
-        f"|{'---|' * 7}",
-    ]
+    heads = (
+        "detector", "weights", "CPU-ms, 1 core", "ms, 1 core", "CPU-ms, 2 cores", "ms, 2 cores", "ms, GPU",
+    )  # fmt: skip
     if not results:
-        return _not_run(lines)
+        return _table(heads, [])
     cases = {(case["name"], case["device"], case["cores"]): case for case in results["cases"]}
     weights = {case["name"]: case["weights"] for case in results["cases"]}
     columns = (
         ("cpu", 1, "cpu_ms"), ("cpu", 1, "wall_ms"), ("cpu", 2, "cpu_ms"), ("cpu", 2, "wall_ms"),
         ("cuda", 1, "wall_ms"),
     )  # fmt: skip
+    rows: list[Sequence[object]] = []
     for name, number in weights.items():
         found = [(cases.get((name, device, cores)), what) for device, cores, what in columns]
-        cells = [_spread(case[what]) if case else "not run" for case, what in found]
-        lines.append(f"| {name} | {number / 1e6:.1f} M | {' | '.join(cells)} |")
-    for one in results["not_run"]:
-        lines.append(f"| {one['name']} | not run: {one['reason']} |{' |' * 5}")
+        cells = (_spread(case[what]) if case else "not run" for case, what in found)
+        rows.append((name, f"{number / 1e6:.1f} M", *cells))
+    rows += [(one["name"], f"not run: {one['reason']}") for one in results["not_run"]]
+    table = _table(heads, rows)
     nano = cases.get(("sim2cam, `nano`", "cpu", 1))
-    if nano:
-        taken = nano["cpu_ms"]["value"]
-        lines += ["", f"Aim: `nano` in at most {results['aim_cpu_ms']:.0f} CPU-ms on one core; "
-                  f"measured: {taken:.0f}."]  # fmt: skip
-    return "\n".join(lines)
+    if not nano:
+        return table
+    return (
+        f"{table}\n\nAim: `nano` in at most {results['aim_cpu_ms']:.0f} CPU-ms on one core; "
+        f"measured: {nano['cpu_ms']['value']:.0f}."
+    )
 
 
 def train_table(results: dict[str, Any] | None) -> str:
@@ -269,20 +264,27 @@ def train_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``train.json``, None when it is not there.
     """
-    lines = [
-        "| detector | on | ms a step | crops a second | cores busy | waiting for data | CPU-ms to make a batch |",
-        f"|{'---|' * 7}",
-    ]
-    if not results:
-        return _not_run(lines)
-    for case in results["cases"]:
+    rows = []
+    for case in (results or {}).get("cases", []):
         cores = "1 core" if case["cores"] == 1 else f"{case['cores']} cores"
-        place = cores if case["device"] == "cpu" else f"GPU, {cores}"
-        lines.append(
-            f"| `{case['size']}` | {place} | {_spread(case['step_ms'])} | {case['crops_per_s']:.1f} "
-            f"| {case['cores_busy']:.2f} | {100 * case['waiting_share']:.2f} % | {_spread(case['making_cpu_ms'])} |"
+        rows.append(
+            (
+                f"`{case['size']}`",
+                cores if case["device"] == "cpu" else f"GPU, {cores}",
+                _spread(case["step_ms"]),
+                f"{case['crops_per_s']:.1f}",
+                f"{case['cores_busy']:.2f}",
+                f"{100 * case['waiting_share']:.2f} %",
+                _spread(case["making_cpu_ms"]),
+            )
         )
-    return "\n".join(lines)
+    return _table(
+        (
+            "detector", "on", "ms a step", "crops a second", "cores busy", "waiting for data",
+            "CPU-ms to make a batch",
+        ),
+        rows,
+    )  # fmt: skip
 
 
 def worlds_table(results: dict[str, Any] | None) -> str:
@@ -291,13 +293,13 @@ def worlds_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``worlds.json``, None when it is not there.
     """
-    lines = [
-        "| recipe | samples | objects | problems found by `check` | drafts thrown away | mostly because | bins of factors without a draw | bent most |",
-        f"|{'---|' * 8}",
-    ]
-    if not results:
-        return _not_run(lines)
-    return "\n".join([*lines, *map(_recipe_row, results["recipes"])])
+    return _table(
+        (
+            "recipe", "samples", "objects", "problems found by `check`", "drafts thrown away",
+            "mostly because", "bins of factors without a draw", "bent most",
+        ),
+        map(_recipe_row, (results or {}).get("recipes", [])),
+    )  # fmt: skip
 
 
 def rest_table(results: dict[str, Any] | None) -> str:
@@ -306,20 +308,19 @@ def rest_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``rest.json``, None when it is not there.
     """
-    lines = [
-        "| let go again in MuJoCo for 1 s | scenes | bodies | floating | moved over 2 mm | moved, mm: median | 99 % | most | overlapping over 1 mm |",
-        f"|{'---|' * 9}",
-    ]
+    heads = (
+        "let go again in MuJoCo for 1 s", "scenes", "bodies", "floating", "moved over 2 mm",
+        "moved, mm: median", "99 %", "most", "overlapping over 1 mm",
+    )  # fmt: skip
     if not results:
-        return _not_run(lines)
+        return _table(heads, [])
     found = results["recipes"]
     counts = {
         name: sum(one[name] for one in found.values())
         for name in ("scenes", "bodies", "floating", "moved_over_2_mm", "overlap_over_1_mm")
     }
     every = counts | {"moved_mm": {"max": max(one["moved_mm"]["max"] for one in found.values())}}
-    rows = [_rest_row(name, one) for name, one in (found | {"all": every}).items()]
-    return "\n".join([*lines, *rows])
+    return _table(heads, (_rest_row(name, one) for name, one in (found | {"all": every}).items()))
 
 
 def certificate_table(results: dict[str, Any] | None) -> str:
@@ -328,14 +329,11 @@ def certificate_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``certificate.json``, None when it is not there.
     """
-    lines = [
-        "| change of a picture | rejected, without judges | with two | of sets | mostly by |",
-        "|---|---|---|---|---|",
-    ]
-    if not results:
-        return "\n".join([*lines, "| not run | | | | |"])
-    found = (*results["saboteurs"], *results["benign"])
-    return "\n".join(lines + [_certificate_row(one) for one in found])
+    found = (*results["saboteurs"], *results["benign"]) if results else ()
+    return _table(
+        ("change of a picture", "rejected, without judges", "with two", "of sets", "mostly by"),
+        map(_certificate_row, found),
+    )
 
 
 def gap_table(results: dict[str, Any] | None) -> str:
@@ -346,15 +344,11 @@ def gap_table(results: dict[str, Any] | None) -> str:
     """
     cameras = (results or {}).get("cameras", [])
     heads = [f"{GAPS[key]}, camera {one['name']}" for one in cameras for key in GAPS]
-    lines = [f"| the camera's steps up to | {' | '.join(heads or GAPS.values())} |"]
-    lines.append(f"|---|{'---|' * (len(heads) or len(GAPS))}")
-    if not cameras:
-        return _not_run(lines)
+    rows = []
     for steps in zip(*(one["steps"] for one in cameras), strict=True):
         gaps = [{**step, "detail": step["aspects"]["detail"]} for step in steps]
-        cells = [_score(gap[key]) for gap in gaps for key in GAPS]
-        lines.append(f"| {steps[0]['step']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((steps[0]["step"], *(_score(gap[key]) for gap in gaps for key in GAPS)))
+    return _table(("the camera's steps up to", *(heads or GAPS.values())), rows)
 
 
 def imprint_table(results: dict[str, Any] | None) -> str:
@@ -363,19 +357,16 @@ def imprint_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``gap.json``, None when it is not there.
     """
-    heads = " | ".join(f"by {step}" for step in IMPRINTS)
-    lines = [
-        f"| the camera's steps up to | camera | {heads} |",
-        f"|---|---|{'---|' * len(IMPRINTS)}",
-    ]
     cameras = (results or {}).get("cameras", [])
-    rows = [
-        f"| {step['step']} | {one['name']} | {' | '.join(_imprints(step['imprints']))} |"
+    rows = (
+        (step["step"], one["name"], *_imprints(step["imprints"]))
         for steps in zip(*(one["steps"] for one in cameras), strict=True)
         for one, step in zip(cameras, steps, strict=True)
         if "imprints" in step
-    ]
-    return "\n".join([*lines, *(rows or [f"| not run |{' |' * (1 + len(IMPRINTS))}"])])
+    )
+    return _table(
+        ("the camera's steps up to", "camera", *(f"by {step}" for step in IMPRINTS)), rows
+    )
 
 
 def hidden_table(results: dict[str, Any] | None) -> str:
@@ -384,23 +375,20 @@ def hidden_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``hidden.json``, None when it is not there.
     """
-    scores = [
-        "| hidden camera | trained on | AP50 | difference to randomized | p, Holm |",
-        f"|{'---|' * 5}",
-    ]
-    heads = " | ".join(f"by {step}" for step in IMPRINTS)
-    gaps = [f"| AUC of renders | {heads} |", f"|---|{'---|' * len(IMPRINTS)}"]
     cameras = (results or {}).get("cameras", [])
-    if not cameras:
-        scores.append("| not run | | | | |")
-        gaps.append(f"| not run |{' |' * len(IMPRINTS)}")
-    for one in cameras:
-        scores += [f"| {one['camera']} | {row}" for row in _against_baseline(one)]
-        gaps += [
-            f"| camera {one['camera']}, {name} | {' | '.join(_imprints(told))} |"
+    scores = _table(
+        ("hidden camera", *AGAINST),
+        ((one["camera"], *row) for one in cameras for row in _against_baseline(one)),
+    )
+    gaps = _table(
+        ("AUC of renders", *(f"by {step}" for step in IMPRINTS)),
+        (
+            (f"camera {one['camera']}, {name}", *_imprints(told))
+            for one in cameras
             for name, told in one["imprints"].items()
-        ]
-    return "\n".join([*scores, "", *gaps])
+        ),
+    )
+    return f"{scores}\n\n{gaps}"
 
 
 def days_table(results: dict[str, Any] | None) -> str:
@@ -409,22 +397,22 @@ def days_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``days.json``, None when it is not there.
     """
-    head = ["| trained on | AP50 | difference to randomized | p, Holm |", f"|{'---|' * 4}"]
-    if not results:
-        return _not_run(head)
-    return "\n".join([*head, *(f"| {row}" for row in _against_baseline(results))])
+    return _table(AGAINST, _against_baseline(results) if results else ())
 
 
-def _against_baseline(scores: dict[str, Any]) -> Iterator[str]:
-    """Yields the cells of each arm, beside the baseline."""
-    differences = {found["first"]: found for found in scores["comparisons"]}
+def _against_baseline(scores: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yields the cells of each arm, beside the baseline; see ``AGAINST``."""
+    found = {(one["first"], one["metric"]): one for one in scores["comparisons"]}
     for arm in scores["arms"]:
-        difference = _difference(differences.get(arm["name"]))
-        yield f"{arm['name']} | {_score(arm['ap50'])} | {difference} |"
+        cells = (
+            (_score(arm[metric]), _difference(found.get((arm["name"], metric))))
+            for metric in ("ap50", "ap")
+        )
+        yield arm["name"], *itertools.chain.from_iterable(cells)
 
 
 def _difference(found: dict[str, Any] | None) -> str:
-    return f"{_score(found)} | {found['p_holm']:.3f}" if found else "— | —"
+    return f"{_score(found)}, p = {found['p_holm']:.3f}" if found else "—"
 
 
 def _imprints(told: dict[str, Any]) -> list[str]:
@@ -438,26 +426,24 @@ def drift_table(results: dict[str, Any] | None) -> str:
         results: the content of ``drift.json``, None when it is not there.
     """
     found = (results or {}).get("summary", {})
-    quiet = [
-        "| nothing was changed | comparisons | anything said to have moved | what |",
-        f"|{'---|' * 4}",
-    ]
+    quiet: list[Sequence[object]] = []
     for source, name, words in UNCHANGED:
         part = found.get(source, {}).get(name)
-        facts = "not run | |"
-        if part is not None:
-            named = ", ".join(part.get("named", ())) or "—"
-            facts = f"{part['trials']} | {part['alarms']} | {named}"
-        quiet.append(f"| {words} | {facts} |")
+        named = ", ".join(part.get("named", ())) or "—" if part else ""
+        quiet.append((words, part["trials"], part["alarms"], named) if part else (words, "not run"))
     planted = [found.get(source, {}).get("planted", {}) for source in ("rendered", "dice")]
-    seen = [
-        "| changed | named, hidden cameras | others named too, mean | named, photos of dice | others named too, mean |",
-        f"|{'---|' * 5}",
-    ]
-    for name in dict.fromkeys(name for part in planted for name in part):
-        cells = [cell for part in planted for cell in _named(part.get(name))]
-        seen.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*quiet, "", *seen])
+    seen = (
+        (name, *(cell for part in planted for cell in _named(part.get(name))))
+        for name in dict.fromkeys(name for part in planted for name in part)
+    )
+    others = "others named too, mean"
+    tables = (
+        _table(
+            ("nothing was changed", "comparisons", "anything said to have moved", "what"), quiet
+        ),
+        _table(("changed", "named, hidden cameras", others, "named, photos of dice", others), seen),
+    )
+    return "\n\n".join(tables)
 
 
 def calibrate_table(results: dict[str, Any] | None) -> str:
@@ -468,22 +454,22 @@ def calibrate_table(results: dict[str, Any] | None) -> str:
     """
     found = (results or {}).get("summary", {})
     count = len((results or {}).get("cameras", {}))
-    lines = [
-        "| number of a camera | told | error, median | interval's width, median | truth in the 95 % interval |",
-        f"|{'---|' * 5}",
-    ]
-    if not found:
-        return _not_run(lines)
-    return "\n".join(
-        [
-            *lines,
-            *(
-                f"| {name} | {told['told']} of {count} | {_number(told['median_error'])} | "
-                f"{_number(told['median_width'])} | {_score(told['covered'])} |"
-                for name, told in found.items()
-            ),
-        ]
-    )
+    return _table(
+        (
+            "number of a camera", "told", "error, median", "interval's width, median",
+            "truth in the 95 % interval",
+        ),
+        (
+            (
+                name,
+                f"{told['told']} of {count}",
+                _number(told["median_error"]),
+                _number(told["median_width"]),
+                _score(told["covered"]),
+            )
+            for name, told in found.items()
+        ),
+    )  # fmt: skip
 
 
 def _number(value: float | None) -> str:
@@ -534,13 +520,22 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _row(name: str, arm: dict[str, Any] | None, worth: str) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Returns a Markdown table; without any row it says so, and what a row lacks stays empty."""
+    lines = [list(map(str, row)) for row in rows] or [["not run"]]
+    filled = [line + [""] * (len(heads) - len(line)) for line in lines]
+    texts = [
+        "".join(f"| {cell} " if cell else "| " for cell in row) + "|" for row in (heads, *filled)
+    ]
+    return "\n".join([texts[0], f"|{'---|' * len(heads)}", *texts[1:]])
+
+
+def _arm_row(name: str, arm: dict[str, Any] | None, worth: str) -> tuple[object, ...]:
     if arm is None:
-        return f"| {name} | {'not run | ' * len(SCORES)}{worth} | 0 |"
-    cells = [_score(arm[key]) for key in SCORES]
+        return (name, *["not run"] * len(SCORES), worth, 0)
     kept_out = "".join(f", {n:,} rejected" for n in arm.get("rejected", {}).values())
     photos = worth.removeprefix("worth ").replace(" real photos", "")
-    return f"| {name}{kept_out} | {' | '.join(cells)} | {photos} | {len(arm['seeds'])} |"
+    return (name + kept_out, *(_score(arm[key]) for key in SCORES), photos, len(arm["seeds"]))
 
 
 def _score(score: dict[str, Any]) -> str:
@@ -548,13 +543,12 @@ def _score(score: dict[str, Any]) -> str:
     return f"{score['value']:.3f} ({low:.3f}–{high:.3f})"
 
 
-def _certificate_row(found: dict[str, Any]) -> str:
+def _certificate_row(found: dict[str, Any]) -> tuple[str, ...]:
     most = sorted(found["by"], key=found["by"].get, reverse=True)
-    cells = (
+    return (
         found["name"], _share(found["failed_without_judges"]), _share(found["failed"]),
         f"{found['sets_failed']} of {found['sets']}", ", ".join(most[:2]) or "—",
     )  # fmt: skip
-    return f"| {' | '.join(cells)} |"
 
 
 def _share(found: dict[str, Any]) -> str:
@@ -576,49 +570,40 @@ def _gpu_speed(found: dict[str, Any]) -> str:
     return "failed" if "failed" in found else f"{found['pictures_per_s']:.1f}"
 
 
-def _adapt_row(case: dict[str, Any]) -> str:
+def _adapt_row(case: dict[str, Any]) -> tuple[object, ...]:
     if "failed" in case:
-        return f"| {case['name']} | {case['patch_px']} | {case['batch']} | failed |{' |' * 5}"
+        return case["name"], case["patch_px"], case["batch"], "failed"
     faster = f"{case['times_faster']:.2f}" if "times_faster" in case else "—"
-    cells = (
+    return (
         case["name"], case["patch_px"], case["batch"], _range(case["step_cpu_s"]), faster,
         f"{case['pictures_per_cpu_s']:.2f}", *map(_range, case["translate_cpu_s"].values()),
         f"{case['peak_mb']:,.0f}",
     )  # fmt: skip
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _range(seconds: dict[str, float]) -> str:
     return f"{seconds['median']:.2f} ({seconds['least']:.2f}–{seconds['most']:.2f})"
 
 
-def _not_run(head: list[str]) -> str:
-    """Returns a table that has a head and nothing to show."""
-    columns = head[0].count("|") - 1
-    return "\n".join([*head, f"| not run |{' |' * (columns - 1)}"])
-
-
-def _recipe_row(recipe: dict[str, Any]) -> str:
+def _recipe_row(recipe: dict[str, Any]) -> tuple[object, ...]:
     covered, reasons = recipe["coverage"], recipe["rejections"]
     bent = covered["bent"]
     reason = shorten(max(reasons, key=reasons.get), 60, placeholder=" …") if reasons else "—"
-    cells = (
+    return (
         recipe["name"], f"{recipe['samples']:,}", f"{recipe['objects']:,}", len(recipe["problems"]),
         f"{100 * recipe['rejected_share']:.1f} %", reason,
         f"{covered['empty']} of {covered['bins']}",
         f"{bent['factor']} by {100 * bent['total_variation']:.0f} %",
     )  # fmt: skip
-    return f"| {' | '.join(map(str, cells))} |"
 
 
-def _rest_row(name: str, found: dict[str, Any]) -> str:
+def _rest_row(name: str, found: dict[str, Any]) -> tuple[object, ...]:
     moved = found["moved_mm"]
     middle, high = (f"{moved[at]:.3f}" if at in moved else "" for at in ("median", "p99"))
-    cells = (
+    return (
         name, f"{found['scenes']:,}", f"{found['bodies']:,}", found["floating"],
         found["moved_over_2_mm"], middle, high, f"{moved['max']:.1f}", found["overlap_over_1_mm"],
     )  # fmt: skip
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _renderers(results: dict[str, Any] | None) -> str:
@@ -626,23 +611,21 @@ def _renderers(results: dict[str, Any] | None) -> str:
     tabletops = results["tabletops"] if results else []
     heads = [f"{t['objects']} objects, {t['triangles']:,} triangles" for t in tabletops]
     heads = heads or ["10 objects", "50 objects"]
-    lines = [
-        f"| renderer, 512x512 | CPU-ms: {' | CPU-ms: '.join(heads)} | wall-ms | memory, MB | same ids |",
-        f"|---|{'---|' * len(heads)}---|---|---|",
-    ]
+    rows: list[Sequence[str]] = []
     for name in RENDERERS:
         runs = [_by_name(t["renderers"], name) for t in tabletops]
-        lines += _renderer_rows(name, runs) if runs else [_no_renderer(name, "not run", len(heads))]
-    return "\n".join(lines)
+        rows += _renderer_rows(name, runs) if runs else [(name, "not run")]
+    costs = (f"CPU-ms: {head}" for head in heads)
+    return _table(("renderer, 512x512", *costs, "wall-ms", "memory, MB", "same ids"), rows)
 
 
-def _renderer_rows(name: str, runs: list[dict[str, Any]]) -> list[str]:
+def _renderer_rows(name: str, runs: list[dict[str, Any]]) -> list[Sequence[str]]:
     """Returns the rows of one renderer, from its results on each tabletop."""
     for run in runs:
         if run["state"] != "ran":
             cure = f": `{run['cure']}`" if "cure" in run else ""
-            return [_no_renderer(name, run["state"] + cure, len(runs))]
-    rows = []
+            return [(name, run["state"] + cure)]
+    rows: list[Sequence[str]] = []
     for number, timing in enumerate(runs[-1]["timings"]):
         if timing["what"] not in COMPARED:
             continue
@@ -651,35 +634,25 @@ def _renderer_rows(name: str, runs: list[dict[str, Any]]) -> list[str]:
         cells += [_spread(timing["wall_ms"]), f"{runs[-1]['memory_mb']['peak']:.0f}"]
         agrees = runs[-1].get("agrees")
         cells.append(f"{100 * agrees['ids']:.2f} %" if agrees else "—")
-        rows.append(f"| {name}: {timing['what']} | {' | '.join(cells)} |")
+        rows.append((f"{name}: {timing['what']}", *cells))
     return rows
 
 
-def _no_renderer(name: str, state: str, tabletops: int) -> str:
-    return f"| {name} | {' | '.join([state] + [''] * (tabletops + 2))} |"
-
-
 def _aims(results: dict[str, Any] | None) -> str:
-    lines = ["| aim | | measured |", "|---|---|---|"]
-    rows = results["aims"] if results else [{"what": "all", "aim": "", "measured": "not run"}]
-    return "\n".join(
-        lines + [f"| {row['what']} | {row['aim']} | {row['measured']} |" for row in rows]
+    rows = results["aims"] if results else []
+    return _table(
+        ("aim", "", "measured"), ((row["what"], row["aim"], row["measured"]) for row in rows)
     )
 
 
 def _steps(results: dict[str, Any]) -> str:
     """Returns the steps of the detection set, and their sum."""
     steps = results["steps"]["steps"]
-    lines = [
-        "| detection set, 640x480, a picture | CPU-ms, mean | median of scenes |",
-        "|---|---|---|",
+    rows = [
+        (step["step"], f"{step['cpu_ms']['mean']:.1f}", _spread(step["cpu_ms"])) for step in steps
     ]
-    for step in steps:
-        lines.append(
-            f"| {step['step']} | {step['cpu_ms']['mean']:.1f} | {_spread(step['cpu_ms'])} |"
-        )
     total = sum(step["cpu_ms"]["mean"] for step in steps)
-    lines.append(f"| all | {total:.1f} | |")
+    rows.append(("all", f"{total:.1f}", ""))
     end_to_end = results["end_to_end"]
     runs = {
         "the command, 1 worker": end_to_end["workers"]["1"],
@@ -687,32 +660,33 @@ def _steps(results: dict[str, Any]) -> str:
         "all channels, 2 workers": end_to_end["full"],
     }
     for what, facts in runs.items():
-        lines.append(
-            f"| {what}, {facts['pictures_per_s']['value']:.2f} pictures/s, at most "
-            f"{facts['peak_mb']:.0f} MB a process | | {_spread(facts['cpu_ms'])} |"
+        name = (
+            f"{what}, {facts['pictures_per_s']['value']:.2f} pictures/s, at most "
+            f"{facts['peak_mb']:.0f} MB a process"
         )
-    return "\n".join(lines)
+        rows.append((name, "", _spread(facts["cpu_ms"])))
+    return _table(("detection set, 640x480, a picture", "CPU-ms, mean", "median of scenes"), rows)
 
 
 def _floor(results: dict[str, Any]) -> str:
     """Returns what a picture takes at least, whatever it shows, and how far from it all steps are."""
-    lines = ["| what no software renderer can leave out | CPU-ms, mean |", "|---|---|"]
-    lines += [f"| {part['step']} | {part['cpu_ms']['mean']:.1f} |" for part in results["floor"]]
+    rows = [(part["step"], f"{part['cpu_ms']['mean']:.1f}") for part in results["floor"]]
     least = sum(part["cpu_ms"]["mean"] for part in results["floor"])
     taken = sum(step["cpu_ms"]["mean"] for step in results["steps"]["steps"])
-    lines.append(f"| all; the steps above take {taken / least:.1f} times that | {least:.1f} |")
-    return "\n".join(lines)
+    rows.append((f"all; the steps above take {taken / least:.1f} times that", f"{least:.1f}"))
+    return _table(("what no software renderer can leave out", "CPU-ms, mean"), rows)
 
 
 def _channels(results: dict[str, Any]) -> str:
     """Returns what each channel adds to a frame with all channels."""
     tabletops = results["tabletops"]
-    heads = " | ".join(f"{t['objects']} objects" for t in tabletops)
-    lines = [f"| sim2cam, CPU-ms added by | {heads} |", f"|---|{'---|' * len(tabletops)}"]
-    for channel in tabletops[0]["channels_cpu_ms"]:
-        costs = " | ".join(_spread(t["channels_cpu_ms"][channel]) for t in tabletops)
-        lines.append(f"| {channel} | {costs} |")
-    return "\n".join(lines)
+    return _table(
+        ("sim2cam, CPU-ms added by", *(f"{t['objects']} objects" for t in tabletops)),
+        (
+            (channel, *(_spread(t["channels_cpu_ms"][channel]) for t in tabletops))
+            for channel in tabletops[0]["channels_cpu_ms"]
+        ),
+    )
 
 
 def _lacks(results: dict[str, Any]) -> str:

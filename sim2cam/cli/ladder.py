@@ -170,8 +170,8 @@ def _ladder_table(facts: Mapping[str, Any]) -> str:
         verdict = "" if one["p_holm"] < SIGNIFICANCE else "  no difference shown"
         verdict = "  the same on every resample" if one["detectable"] is None else verdict
         lines.append(
-            f"{one['first']:<{width}}  {one['value']:+.3f} ({low:+.3f} to {high:+.3f}) to "
-            f"{one['second']}, p (Holm) {one['p_holm']:.4f}{verdict}"
+            f"{one['first']:<{width}}  {one['metric'].upper():<4}  {one['value']:+.3f} "
+            f"({low:+.3f} to {high:+.3f}) to {one['second']}, p (Holm) {one['p_holm']:.4f}{verdict}"
         )
     worth = facts["equivalents"]["worth"]
     lines += ["", *(f"{one['arm']:<{width}}  {one['words']}" for one in worth)] if worth else []

@@ -40,7 +40,8 @@ from sim2cam.pipeline.ladder import (
 from sim2cam.seeds import stream
 
 METRICS = ("ap", "ap50", "agnostic_ap50")
-COMPARED = "ap50"
+COMPARED = ("ap50", "ap")
+WORTH = "ap50"  # by which arms are held against photos
 BASELINE = "randomized"
 
 _LEAST_POINTS = 2  # of a learning curve
@@ -245,23 +246,23 @@ def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
 
 
 def _comparisons(runs: Mapping[str, ArmRuns], baseline: str) -> list[dict[str, Any]]:
-    """Returns how much each arm's AP50 differs from the baseline's, with Holm's correction."""
-    others = [name for name in runs if name != baseline]
-    found = [compare(runs[n].means[COMPARED], runs[baseline].means[COMPARED]) for n in others]
+    """Returns how much each arm differs from the baseline, by each metric, with one Holm's correction."""
+    pairs = [(metric, name) for metric in COMPARED for name in runs if name != baseline]
+    found = [compare(runs[n].means[metric], runs[baseline].means[metric]) for metric, n in pairs]
     corrected = holm([one.p_value for one in found])
     return [
-        {"first": name, "second": baseline, "metric": COMPARED, **one.to_json(), "p_holm": p}
-        for name, one, p in zip(others, found, corrected, strict=True)
+        {"first": name, "second": baseline, "metric": metric, **one.to_json(), "p_holm": p}
+        for (metric, name), one, p in zip(pairs, found, corrected, strict=True)
     ]
 
 
 def _equivalents(runs: Sequence[ArmRuns], photos: int) -> dict[str, Any]:
     """Returns the learning curve of photos alone, and how many of them each other arm is worth."""
-    means = {one.arm.name: one.means[COMPARED] for one in runs}
+    means = {one.arm.name: one.means[WORTH] for one in runs}
     numbers = {one.arm.name: one.arm.photos(photos) for one in runs if _is_photos(one.arm)}
     names = sorted(numbers, key=lambda name: numbers[name])
     facts: dict[str, Any] = {
-        "metric": COMPARED,
+        "metric": WORTH,
         "curve": [{"photos": numbers[n], **mean_estimate(means[n]).to_json()} for n in names],
         "worth": [],
     }

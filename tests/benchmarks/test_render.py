@@ -159,7 +159,7 @@ def test_the_table_has_a_row_for_each_set_of_channels():
         f"| Blender Cycles, 16 samples: RGB, depth, ids | {cell} | {cell} | {cell} | 120 | 99.51 % |"
         in lines
     )
-    assert "| MuJoCo | not installed: `pip install mujoco` |  |  |  |  |" in lines
+    assert "| MuJoCo | not installed: `pip install mujoco` | | | | |" in lines
     assert "| 2 workers over 1 | at least 1.9 | 1.95 |" in lines
     steps = tables.render_steps_table(results()).splitlines()
     assert "| all | 50.0 | |" in steps

@@ -102,7 +102,9 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     }
     kept_out = len(read_certificate(work / "reinhard").rejected)
     assert [a.get("rejected") for a in scores["arms"]] == [None, {"reinhard": kept_out}, None]
-    assert [c["first"] for c in scores["comparisons"]] == ["+ transfer", "real only"]
+    assert [(c["first"], c["metric"]) for c in scores["comparisons"]] == [
+        (name, metric) for metric in ("ap50", "ap") for name in ("+ transfer", "real only")
+    ]
     assert scores["equivalents"]["worth"] == []  # a curve needs two points
     over = "95 %, bootstrap over the seeds and 12 scenes of 24 images"
     assert scores["protocol"]["intervals"] == over
@@ -379,10 +381,11 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
     scores = score_ladder(plan, captures, tmp_path, baseline="randomized")
     luck, rest = (arm["ap50"]["ci95"] for arm in scores["arms"])
     assert luck[1] - luck[0] > 2 * (rest[1] - rest[0])
-    (found,) = scores["comparisons"]
-    assert found["value"] > 0.1
-    assert found["ci95"][0] <= 0.01
-    assert found["p_holm"] > 0.05
+    for found in scores["comparisons"]:
+        assert found["value"] > 0.1
+        assert found["ci95"][0] <= 0.01
+        assert found["p_holm"] > 0.05
+    assert [found["metric"] for found in scores["comparisons"]] == ["ap50", "ap"]
 
 
 def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
