@@ -70,7 +70,7 @@ from sim2cam.training.checkpoint import (
     optimizer_tensors,
     restore_optimizer,
 )
-from sim2cam.training.device import autocast, full_memory_told, memory_bytes
+from sim2cam.training.device import autocast, full_memory_told, give_memory_back, memory_bytes
 from sim2cam.training.ema import WeightAverage
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import (
@@ -166,6 +166,7 @@ def train_detector(
             checkpoint_s=checkpoint_s,
             line_steps=line_steps,
         )
+    give_memory_back()
     return load_detector(run_dir / WEIGHTS, device=str(place))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -75,6 +77,17 @@ def memory_bytes() -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError):  # not on POSIX
         return math.inf
+
+
+def give_memory_back() -> None:
+    """Gives what was freed back to the system, where the C library can.
+
+    What threads of one training freed is not there for those of the next, which would take as much again.
+    """
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+        if trim is not None:
+            trim(0)
 
 
 def crowding(threads: int) -> str | None:

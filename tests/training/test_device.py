@@ -1,13 +1,21 @@
+import ctypes
+import resource
+import threading
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
 from sim2cam.errors import BackendError, UsageError
+from sim2cam.images import decode_picture, encode_jpeg
 from sim2cam.training import device
 from sim2cam.training.device import (
     autocast,
     crowding,
     find_device,
     full_memory_told,
+    give_memory_back,
     usable_cores,
     use_threads,
 )
@@ -108,3 +116,25 @@ def test_the_machines_full_memory_is_told(fill):
 def test_other_errors_of_torch_stay_what_they_are():
     with pytest.raises(RuntimeError, match="size of tensor"), full_memory_told():
         torch.zeros(2) + torch.zeros(3)
+
+
+def _resident_mb():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+def test_what_threads_freed_goes_back_to_the_system():
+    jpeg = encode_jpeg(np.random.default_rng(0).integers(0, 256, (512, 512, 3), np.uint8), 90)
+    pictures, before = [], _resident_mb()
+
+    def decode():
+        pictures.extend(decode_picture(jpeg).copy() for _ in range(300))
+
+    for _ in range(4):
+        thread = threading.Thread(target=decode)
+        thread.start()
+        thread.join()
+        assert _resident_mb() > before + 200
+        pictures.clear()
+    give_memory_back()
+    assert _resident_mb() < before + 60
