@@ -101,7 +101,7 @@ def score_ladder(
             "intervals": f"95 %, bootstrap over {over_runs(units_of(test.samples), len(plan.seeds))}",
         },
         "arms": [_arm_scores(one) for one in runs.values()],
-        "comparisons": _comparisons(runs, baseline),
+        "comparisons": [c for metric in COMPARED for c in _comparisons(runs, baseline, metric)],
         "equivalents": _equivalents(list(runs.values()), photos),
         "warnings": _data_warnings(list(runs.values())),
     }
@@ -245,14 +245,14 @@ def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
     }
 
 
-def _comparisons(runs: Mapping[str, ArmRuns], baseline: str) -> list[dict[str, Any]]:
-    """Returns how much each arm differs from the baseline, by each metric, with one Holm's correction."""
-    pairs = [(metric, name) for metric in COMPARED for name in runs if name != baseline]
-    found = [compare(runs[n].means[metric], runs[baseline].means[metric]) for metric, n in pairs]
+def _comparisons(runs: Mapping[str, ArmRuns], baseline: str, metric: str) -> list[dict[str, Any]]:
+    """Returns how much each arm differs from the baseline by a metric, with Holm's correction."""
+    others = [name for name in runs if name != baseline]
+    found = [compare(runs[n].means[metric], runs[baseline].means[metric]) for n in others]
     corrected = holm([one.p_value for one in found])
     return [
         {"first": name, "second": baseline, "metric": metric, **one.to_json(), "p_holm": p}
-        for (metric, name), one, p in zip(pairs, found, corrected, strict=True)
+        for name, one, p in zip(others, found, corrected, strict=True)
     ]
 
 

@@ -52,7 +52,7 @@ class Comparison:
         first, second: names of the arms.
         metric: one of ``METRICS``.
         difference: first minus second.
-        p_holm: of there being no difference, holding for all comparisons together.
+        p_holm: of there being no difference, holding for all comparisons by the metric together.
         detectable: the smallest difference that so many images show in four of five repetitions;
             None where the arms score the same on every resample.
     """
