@@ -540,7 +540,8 @@ def _arm_row(name: str, arm: dict[str, Any] | None, worth: str) -> tuple[object,
 
 def _score(score: dict[str, Any]) -> str:
     low, high = score["ci95"]
-    return f"{score['value']:.3f} ({low:.3f}–{high:.3f})"
+    between = " to " if low < 0 else "–"
+    return f"{score['value']:.3f} ({low:.3f}{between}{high:.3f})"
 
 
 def _certificate_row(found: dict[str, Any]) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def test_photos_of_another_day_are_held_against_the_baseline(tmp_path):
     lines = made("docs/results.md", tmp_path).splitlines()
     cell = "0.500 (0.450–0.551)"
     assert f"| randomized | {cell} | — | {cell} | — |" in lines
-    assert f"| fitted | {cell} | — | {cell} | 0.010 (-0.020–0.040), p = 0.250 |" in lines
+    assert f"| fitted | {cell} | — | {cell} | 0.010 (-0.020 to 0.040), p = 0.250 |" in lines
 
 
 def test_each_object_of_lmo_has_a_row(tmp_path):
@@ -116,7 +116,7 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         "2,000 renders, 80 others behind their objects, 5,000 steps of `small`, weights of 1.3 MB."
         in text
     )
-    assert "alike: AR of MSSD 0.060 (-0.010–0.125), p = 0.250; AR of MSPD 0.060" in text
+    assert "alike: AR of MSSD 0.060 (-0.010 to 0.125), p = 0.250; AR of MSPD 0.060" in text
     assert "| ours | LM-O, box found by itself | AP, box: 0.500 |" in text
 
 
