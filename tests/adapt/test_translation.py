@@ -77,11 +77,14 @@ def test_transparency_is_not_touched(stored, tmp_path, dtype, name):
     assert np.array_equal(read_layers(sample.rgb).alpha, pixels[..., 3])
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.bmp", "a.jpg"])
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, np.uint8) for name in ("a.png", "a.tif", "a.bmp", "a.jpg")),
+        *((name, np.uint16) for name in ("a.png", "a.tif")),
+    ],
+)
 def test_greys_stay_grey_at_the_brightness_of_what_is_made(stored, tmp_path, name, dtype):
-    if dtype == np.uint16 and name in ("a.bmp", "a.jpg"):
-        pytest.skip("such files have eight bits")
     pixels = ramp(dtype, 1)[..., 0]
     made, _ = translated(stored(pixels, name), tmp_path)
     kept = cv2.imdecode(np.frombuffer(made.file, np.uint8), cv2.IMREAD_UNCHANGED)
