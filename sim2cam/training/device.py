@@ -82,7 +82,7 @@ def memory_bytes() -> float:
 def give_memory_back() -> None:
     """Gives what was freed back to the system, where the C library can.
 
-    What threads of one training freed is not there for those of the next, which would take as much again.
+    What threads freed stays with the process otherwise: after a training, most of what its pictures took.
     """
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
