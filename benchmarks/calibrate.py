@@ -46,6 +46,8 @@ FIRST = 100
 """Number of the first camera: those before it were looked at while calibrate was made."""
 HELD = 0.25
 """Share of the cameras that a hand holds, under a lamp on mains; the others stand still, in steady light."""
+DIGITS = 6
+"""Of numbers in the results: far fewer than any estimate is good to, and half as many bytes as all."""
 FAILED = "failed"
 """Why a camera has no parameters, in their place."""
 _EXPOSURE_TAG, _EXIF_IFD = 33434, 0x8769
@@ -137,7 +139,7 @@ def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
             fit = calibrate(root / "photos", None, stream(hidden.number, "calibrate"))
     except Sim2CamError as error:
         return hidden.number, {FAILED: str(error)}
-    return hidden.number, compare(truth, fit)
+    return hidden.number, short(compare(truth, fit))
 
 
 def take_photos(number: int, photos: int, root: Path) -> Truth:
@@ -296,6 +298,15 @@ def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
             if finding.ci95 is not None:
                 found[name]["ci95"] = list(finding.ci95)
     return found
+
+
+def short(found: dict[str, Any]) -> dict[str, Any]:
+    """Returns the same with as many digits of its numbers as the results keep."""
+    text = json.dumps(found)
+    rounded: dict[str, Any] = json.loads(
+        text, parse_float=lambda t: float(f"{float(t):.{DIGITS}g}")
+    )
+    return rounded
 
 
 def _alike(camera: Camera) -> Camera:

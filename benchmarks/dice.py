@@ -32,6 +32,7 @@ from sim2cam.dataset.writer import CARD, write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.ladder import (
     CAMERA,
+    CAMERA_TRANSLATED,
     FIXED,
     LABELLED,
     RANDOMIZED,
@@ -55,6 +56,7 @@ PLAN = Plan(
     arms=(
         Arm("randomized", (RANDOMIZED,)),
         Arm("randomized + camera fit", (CAMERA,)),
+        Arm("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
         Arm("+ transfer", (RANDOMIZED, "reinhard")),  # not the best one, which ladders choose
         Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
         Arm("+ translated", (RANDOMIZED, TRANSLATED)),

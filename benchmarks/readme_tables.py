@@ -30,6 +30,7 @@ DICE_ARMS = (
     "sim without randomization",
     "randomized",
     "randomized + camera fit",
+    "randomized + camera fit, translated",
     "+ transfer",
     "+ self-labelled photos",
     "+ translated",

@@ -8,6 +8,7 @@ from pathlib import Path
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.pipeline.ladder import (
     CAMERA,
+    CAMERA_TRANSLATED,
     RANDOMIZED,
     TRANSLATED,
     Arm,
@@ -16,7 +17,13 @@ from sim2cam.pipeline.ladder import (
     run_pieces,
 )
 
-ADAPTED = ((RANDOMIZED,), (CAMERA,), (RANDOMIZED, "reinhard"), (RANDOMIZED, TRANSLATED))
+ADAPTED = (
+    (RANDOMIZED,),
+    (CAMERA,),
+    (CAMERA, CAMERA_TRANSLATED),
+    (RANDOMIZED, "reinhard"),
+    (RANDOMIZED, TRANSLATED),
+)
 """Data sets of the arms that are brought to sites."""
 
 

@@ -63,6 +63,7 @@ FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
 LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
 CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
+CAMERA_TRANSLATED = "camera-translated"  # these by the default network, which learned from them
 PREDICTIONS = "predictions"  # folder of a run's results
 _PREDICTIONS_SUFFIX = ".json.gz"
 RESULT, PAGE = "ladder.json", "ladder.html"
@@ -79,7 +80,7 @@ CALIBRATING = 100
 
 _PLAN = "plan.json"
 _RUNS, _TRANSFERS, _CAMERA_FIT = "runs", "transfers", "camera-fit"
-_TRANSLATIONS = {TRANSLATED, RETRANSLATED, *METHODS, *PUBLISHED}
+_TRANSLATIONS = {TRANSLATED, RETRANSLATED, CAMERA_TRANSLATED, *METHODS, *PUBLISHED}
 _PARTS = {
     FIXED, RANDOMIZED, CAMERA, *_TRANSLATIONS, _RUNS, _TRANSFERS, _CAMERA_FIT, PREDICTIONS, _PLAN,
     RESULT, PAGE, CHOICE,
@@ -198,11 +199,12 @@ def prepare_data(
     """
     names = {name for arm in plan.arms for name in arm.data}
     methods = {name: name for name in filter(_is_translation, names)}
-    if FIXED in names and plan.fixed is not None:
+    renders = set(map(_renders_of, names))
+    if FIXED in renders and plan.fixed is not None:
         _render(plan, plan.fixed, work / FIXED, workers)
-    if methods or names & {RANDOMIZED, BEST}:
+    if RANDOMIZED in renders:
         _render(plan, plan.recipe, work / RANDOMIZED, workers)
-    if CAMERA in names:
+    if CAMERA in renders:
         around = recipe_around(plan.recipe, captures.style, work / _CAMERA_FIT, plan.data_seed)
         _render(plan, around, work / CAMERA, workers)
     lacks = {}
@@ -252,6 +254,13 @@ def run_piece(piece: Piece) -> Path:
 
 def _is_translation(name: str) -> bool:
     return name in _TRANSLATIONS or name.partition("-")[0] in PUBLISHED
+
+
+def _renders_of(name: str) -> str:
+    """Returns the name of the renders that a data set is made of, which may be its own."""
+    if name == CAMERA_TRANSLATED:
+        return CAMERA
+    return RANDOMIZED if name == BEST or _is_translation(name) else name
 
 
 def _rejected(piece: Piece) -> dict[str, int]:
@@ -484,7 +493,7 @@ def _translate(
     plan: Plan, name: str, captures: CaptureSets, work: Path, workers: int, device: str
 ) -> int:
     """Returns how many translations were kept."""
-    run, sim = work / _TRANSFERS / name, read_dataset(work / RANDOMIZED)
+    run, sim = work / _TRANSFERS / name, read_dataset(work / _renders_of(name))
     options = load_recipe(plan.recipe).adapt
     certification = Certification(options.certificate)
     training = _network(name, options)
@@ -522,6 +531,7 @@ def _network(
     translator = options.translator
     trainings = {
         TRANSLATED: translator,
+        CAMERA_TRANSLATED: translator,
         RETRANSLATED: replace(translator, seed=translator.seed + 1),
     }
     return trainings.get(name)

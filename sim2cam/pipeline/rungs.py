@@ -17,6 +17,7 @@ from sim2cam.models.config import Alignment
 from sim2cam.pipeline.ladder import (
     BEST,
     CAMERA,
+    CAMERA_TRANSLATED,
     FIXED,
     LABELLED,
     PREDICTIONS,
@@ -70,7 +71,8 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
     few = f"{style} style photos; a transfer needs at least {MIN_CAPTURES}"
     no_style = "" if style else "no style photos"
     no_look = few if style < MIN_CAPTURES else ""
-    no_camera = f"{style} style photos; a camera is told from at least {LEAST_CAPTURES}"
+    fewer = f"{style} style photos; a camera is told from at least {LEAST_CAPTURES}"
+    no_camera = fewer if style < LEAST_CAPTURES else ""
     no_twin = "" if fixed else "no recipe with this one's name and '-fixed' lies beside it"
     photos = len(captures.train.samples) if captures.train else 0
     no_photos = "" if photos else "no labelled photos to train on: no part train with labels"
@@ -82,7 +84,7 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
             CAMERA,
             (_CORE,),
             Arm("randomized + camera fit", (CAMERA,)),
-            no_camera if style < LEAST_CAPTURES else "",
+            no_camera,
         ),
         Rung(BEST, (_CORE,), Arm("+ best transfer", (RANDOMIZED, BEST)), no_look),
         *(
@@ -106,6 +108,12 @@ def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
             (_TRANSLATORS,),
             Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
             no_look,
+        ),
+        Rung(
+            CAMERA_TRANSLATED,
+            (_TRANSLATORS,),
+            Arm("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
+            no_camera or no_look,
         ),
         Rung(
             LABELLED,

@@ -82,11 +82,12 @@ def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
     main(arguments, plan)
     found = json.loads((tmp_path / "hidden.json").read_text())
     (camera,) = found["cameras"]
-    names = ["randomized", "randomized + camera fit", "+ transfer", "+ translated"]
+    fit = ["randomized + camera fit", "randomized + camera fit, translated"]
+    names = ["randomized", *fit, "+ transfer", "+ translated"]
     assert [arm["name"] for arm in camera["arms"]] == [
-        *names[:3],
+        *names[:4],
         "+ self-labelled photos",
-        names[3],
+        names[4],
     ]
     assert camera["protocol"]["test_images"] == 3
     assert set(camera["imprints"]) == set(names)

@@ -46,6 +46,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "| sim without randomization | not run | not run | not run | — | 0 |",
         f"| randomized | {cell} | {cell} | {cell} | 40 [< 25, 60] | 3 |",
         "| randomized + camera fit | not run | not run | not run | — | 0 |",
+        "| randomized + camera fit, translated | not run | not run | not run | — | 0 |",
         "| + transfer | not run | not run | not run | — | 0 |",
         "| + self-labelled photos | not run | not run | not run | — | 0 |",
         "| + translated | not run | not run | not run | — | 0 |",
@@ -64,7 +65,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert made("README.md", tmp_path).count("not run") == 42 + 6 + 6
+    assert made("README.md", tmp_path).count("not run") == 45 + 6 + 6
     assert made("docs/results.md", tmp_path).count("not run") == (
         len(tables.TABLES["docs/results.md"]) + 1 + 5  # hidden cameras have two tables, drift rows
     )

@@ -53,6 +53,21 @@ PLAN = Plan(
 )
 
 
+TINY = """
+base = "dice"
+[adapt.translator]
+preset = "demo"
+steps = 2
+patch_px = 32
+batch = 1
+[adapt.reference]
+steps = 1
+patch_px = 32
+blocks = 5
+width = 2
+"""
+
+
 @pytest.fixture
 def captures(coco):
     return CaptureSets(*[read_captures(coco)] * 4)
@@ -169,11 +184,27 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
     assert places == [(n, "cuda:1") for n in ("train_network", "apply_transfer", "train_detector")]
 
 
-def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
-    (tmp_path / "tiny.toml").write_text(
-        'base = "dice"\n[adapt.translator]\npreset = "demo"\nsteps = 2\npatch_px = 32\nbatch = 1\n'
-        "[adapt.reference]\nsteps = 1\npatch_px = 32\nblocks = 5\nwidth = 2\n"
+def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
+    work, captures, tmp_path, monkeypatch
+):
+    (work / "randomized").rename(work / "camera")
+    monkeypatch.setattr(ladder, "recipe_around", lambda *_: "around.toml")
+    rendered = []
+    monkeypatch.setattr(
+        ladder, "_render", lambda _, recipe, root, *__: rendered.append((recipe, root))
     )
+    recipe = tmp_path / "tiny.toml"
+    recipe.write_text(TINY)
+    arm = Arm("randomized + camera fit, translated", ("camera", "camera-translated"))
+    plan = replace(PLAN, arms=(arm,), recipe=str(recipe))
+    assert ladder.prepare_data(plan, captures, work, workers=1) == {}
+    assert rendered == [("around.toml", work / "camera")]
+    names = [sample.name for sample in read_dataset(work / "camera-translated").samples]
+    assert names == [sample.name for sample in read_dataset(work / "camera").samples]
+
+
+def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY)
     names = ("translated", "translated-1", "cyclegan", "cyclegan-2", "cut", "fastcut")
     arms = tuple(Arm(f"+ {name}", ("randomized", name)) for name in names)
     plan = replace(PLAN, arms=arms, recipe=str(tmp_path / "tiny.toml"))

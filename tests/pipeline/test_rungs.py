@@ -256,7 +256,9 @@ def test_what_captures_lack_is_the_reason(coco):
     few = lacks(CaptureSets(photos.take(2), photos))
     assert few["camera"] == "2 style photos; a camera is told from at least 3"
     bare = lacks(CaptureSets(photos.take(3), photos))
+    assert few["camera-translated"] == few["camera"]
     assert not bare["camera"]
+    assert bare["camera-translated"] == bare["translated"]
     assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
     assert (
         bare["best-transfer"]
