@@ -316,7 +316,7 @@ class _Standings:
 
 _NO_NEARER = (
     "the weights that ship bring renders no nearer to the captures kept aside than they were. Train "
-    "longer, or do without translation."
+    "again with more --steps, or do without translation."
 )
 
 

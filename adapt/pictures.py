@@ -58,8 +58,8 @@ def damage_told() -> Iterator[None]:
         path, problem = error.args
         raise InputError(
             path,
-            f"{problem} It was whole when this training began: put it back as it was and go on with "
-            "--resume, which keeps all that was learned so far.",
+            f"{problem} Put a whole one in its place and go on with --resume, which keeps all that was learned "
+            "so far.",
         ) from error
 
 

@@ -34,7 +34,7 @@ def symptoms(
     if change < LEAST_CHANGE:
         yield (
             f"the output hardly differs from the input: by {255 * change:.1f} of 255 levels on average. "
-            "Train longer, and check that --real is not --sim."
+            "Train again with more --steps, and check that --real is not --sim."
         )
     name, loss = undecided
     share = _mean(recent, name) / loss

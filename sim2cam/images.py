@@ -236,22 +236,25 @@ def read_layers(path: Path) -> Layers | None:
         orientation = _orientation(path, image)
         if image.format == "TIFF" and orientation != 1:
             return None
-    try:
-        pixels = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_UNCHANGED)
-    except cv2.error as error:
-        raise _not_whole(path, error) from error
-    if pixels is None or pixels.dtype not in (np.uint8, np.uint16):
-        return None
-    is_deep = pixels.dtype == np.uint16
+        try:
+            pixels = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_UNCHANGED)
+            if pixels is None or pixels.dtype != np.uint16:
+                return _eight_bits(image) if _has_alpha(image) else None
+        except (cv2.error, *_BROKEN) as error:
+            raise _not_whole(path, error) from error
     if pixels.ndim == 2:
         pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR)
-    has_alpha = pixels.shape[2] == 4
-    if not (is_deep or has_alpha):
-        return None
     upright = np.ascontiguousarray(_turned(pixels, orientation))
-    return Layers(
-        np.ascontiguousarray(upright[..., 2::-1]), upright[..., 3].copy() if has_alpha else None
-    )
+    alpha = upright[..., 3].copy() if upright.shape[2] == 4 else None
+    return Layers(np.ascontiguousarray(upright[..., 2::-1]), alpha)
+
+
+def _eight_bits(image: Image.Image) -> Layers:
+    """Returns the layers of a transparent image by Pillow: OpenCV multiplies the colours of TIFF files by what
+    they hide, and loses what grey ones hide.
+    """
+    upright = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))
+    return Layers(np.ascontiguousarray(upright[..., :3]), upright[..., 3].copy())
 
 
 def read_video(path: Path) -> Iterator[NDArray[np.uint8]]:
@@ -471,10 +474,14 @@ def _opaque(upright: Image.Image) -> NDArray[np.uint8]:
     if upright.mode.startswith("I"):
         grey = np.asarray(upright).astype(np.float64) / 257.0
         upright = Image.fromarray(np.round(grey).clip(0, 255).astype(np.uint8))
-    if "A" in upright.getbands() or "transparency" in upright.info:
+    if _has_alpha(upright):
         rgba = upright.convert("RGBA")
         upright = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
     return np.ascontiguousarray(np.asarray(upright.convert("RGB")))
+
+
+def _has_alpha(image: Image.Image) -> bool:
+    return "A" in image.getbands() or "transparency" in image.info
 
 
 def _turned(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:

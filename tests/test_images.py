@@ -110,6 +110,23 @@ def test_layers_are_as_upright_as_the_picture(tmp_path, suffix, orientation):
     assert (read_rgb(path)[hole] == 255).all()
 
 
+@pytest.mark.parametrize("suffix", [".png", ".tif", ".webp"])
+def test_colours_and_transparency_of_eight_bits_are_those_that_were_saved(tmp_path, suffix):
+    """Of TIFF files as Pillow writes them, which say that their fourth channel is transparency."""
+    pixels = np.random.default_rng(0).integers(1, 256, (16, 24, 4), dtype=np.uint8)
+    layers = read_layers(save(tmp_path / f"a{suffix}", pixels, lossless=True))
+    assert np.array_equal(layers.rgb, pixels[..., :3])
+    assert np.array_equal(layers.alpha, pixels[..., 3])
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+def test_greys_are_transparent_too(tmp_path, suffix):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 2), dtype=np.uint8)
+    layers = read_layers(save(tmp_path / f"a{suffix}", pixels))
+    assert np.array_equal(layers.rgb, np.repeat(pixels[..., :1], 3, axis=2))
+    assert np.array_equal(layers.alpha, pixels[..., 1])
+
+
 def test_a_turned_tiff_has_no_layers(tmp_path):
     pixels = np.dstack([picture(), np.full((16, 24), 128, np.uint8)])
     assert read_layers(save(tmp_path / "a.tif", pixels)) is not None

@@ -180,8 +180,9 @@ class PatchSource:
     def __init__(self, dataset: Dataset, *, buffers: tuple[str, ...], cache_bytes: int) -> None:
         self._samples = dataset.samples
         self._buffers = buffers
-        kept = max(1, cache_bytes // image_bytes(dataset.samples[0], buffers))
-        self._decode = lru_cache(maxsize=kept)(self._decode_anew)
+        sizes = sorted((image_bytes(one, buffers) for one in dataset.samples), reverse=True)
+        kept = int((np.cumsum(sizes) <= cache_bytes).sum())  # of whatever sizes they are
+        self._decode = lru_cache(maxsize=max(1, kept))(self._decode_anew)
         self._character = lru_cache(maxsize=None)(self._character_anew)
 
     def draw(self, rng: np.random.Generator, side: int) -> Decoded:

@@ -218,8 +218,7 @@ class AdaptApply:
     translator: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="TRANSLATOR")]
     """Run folder of adapt train."""
     data: Path
-    """Rendered data set, or a folder of pictures. Translations have three channels, those of grey pictures too:
-    the captures may have colours."""
+    """Rendered data set, or a folder of pictures; those of one channel stay grey."""
     out: Path
     """Folder of the translated data set."""
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"

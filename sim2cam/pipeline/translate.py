@@ -62,6 +62,7 @@ from sim2cam.pipeline.judges import Judges, check_judges, load_judges
 from sim2cam.seeds import stream
 from sim2cam.training.device import full_memory_told, use_threads
 from sim2cam.training.launch import is_first
+from sim2cam.training.processes import own_device
 from sim2cam.training.run import remove_run
 
 
@@ -186,7 +187,7 @@ def train_network(
         )
     check_judges(certification.judges)
     how: dict[str, Any] = {
-        "jury": replace(jury_of(certification, device), perception=perception),
+        "jury": replace(jury_of(certification, own_device(device)), perception=perception),
         "resume": resume,
         "device": device,
         "progress": progress,
@@ -199,6 +200,7 @@ def train_network(
     return read_ending(run_dir)
 
 
+@full_memory_told()
 def apply_transfer(
     run_dir: Path,
     sim: Dataset,
@@ -222,6 +224,7 @@ def apply_transfer(
         InputError: the run folder holds no transfer, or a picture or channel cannot be read.
         CheckpointError: a judge's weights are broken.
         UsageError: the judges are not independent of one another.
+        BackendError: the GPU's memory is full, or the machine's.
         OutputError: the folder holds something else, such as what is translated, or cannot be written.
     """
     _refuse_own_folder(sim, root)

@@ -136,12 +136,13 @@ def full_memory_told() -> Iterator[None]:
     """
     try:
         yield
-    except torch.OutOfMemoryError as error:
-        raise BackendError(
-            f"the GPU's memory is full. {_FREE_IT}; else name --device cpu or, to train, {_NEED_LESS}"
-        ) from error
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and _CPU_IS_FULL not in str(error):
+        said = str(error)
+        if isinstance(error, torch.OutOfMemoryError) or any(sign in said for sign in _GPU_IS_FULL):
+            raise BackendError(
+                f"the GPU's memory is full. {_FREE_IT}; else name --device cpu or, to train, {_NEED_LESS}"
+            ) from error
+        if not isinstance(error, MemoryError) and _CPU_IS_FULL not in said:
             raise
         raise BackendError(
             f"this machine's memory is full. {_FREE_IT}; else give fewer --workers or, to train, {_NEED_LESS}"
@@ -149,6 +150,9 @@ def full_memory_told() -> Iterator[None]:
 
 
 _CPU_IS_FULL = "DefaultCPUAllocator:"  # which torch names in a RuntimeError
+_GPU_IS_FULL = (  # where the driver and its libraries find no memory, as when other processes took it
+    "CUDA error: out of memory", "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED",
+)  # fmt: skip
 _FREE_IT = "Where others fill it, free it and go on with --resume, which keeps all that is whole"
 _NEED_LESS = (
     "set a smaller batch, more parts of it, or smaller crops or patches in the recipe and train again with "

@@ -51,8 +51,8 @@ def test_only_of_pictures_it_is_told_what_to_do():
     with pytest.raises(InputError) as caught, damage_told():
         raise InputError("a.jpg", "not a whole image.")
     assert str(caught.value) == (
-        "a.jpg: not a whole image. It was whole when this training began: put it back as it was and go on "
-        "with --resume, which keeps all that was learned so far."
+        "a.jpg: not a whole image. Put a whole one in its place and go on with --resume, which keeps all that "
+        "was learned so far."
     )
     with pytest.raises(OutputError, match=r"^a: full$"), damage_told():
         raise OutputError("a", "full")

@@ -15,7 +15,7 @@ UNDECIDED = "discriminator", 2.0
 HEALTHY = [{"mean_change": 0.05, "discriminator": 1.2}] * 5
 
 UNCHANGED = (
-    "the output hardly differs from the input: by 0.5 of 255 levels on average. Train longer, and check "
+    "the output hardly differs from the input: by 0.5 of 255 levels on average. Train again with more --steps, and check "
     "that --real is not --sim."
 )
 WON = (

@@ -19,10 +19,11 @@ from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import CARRIED
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
-from sim2cam.errors import CheckpointError, InputError, OutputError, UsageError
+from sim2cam.errors import BackendError, CheckpointError, InputError, OutputError, UsageError
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import save_detector
+from sim2cam.pipeline import translate
 from sim2cam.pipeline.translate import (
     Certification,
     apply_transfer,
@@ -274,6 +275,16 @@ def test_other_limits_do_not_resume(strict, reinhard, sim, tmp_path):
             limits=replace(LENIENT, grid_levels=98),
             resume=True,
         )
+
+
+def test_memory_that_is_full_before_the_first_shard_is_told(reinhard, sim, tmp_path, monkeypatch):
+    def full(*_given, **_named):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(translate, "load_transfer", full)
+    with pytest.raises(BackendError, match=r"^the GPU's memory is full\. "):
+        certify(reinhard, sim.take(1), tmp_path / "set")
+    assert not (tmp_path / "set").exists()
 
 
 def test_when_all_are_rejected_the_certificate_is_there(reinhard, sim, tmp_path):

@@ -113,6 +113,19 @@ def test_the_machines_full_memory_is_told(fill):
     )
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ],
+)
+def test_a_gpu_that_others_have_filled_is_told_like_one_that_is_full(said):
+    with pytest.raises(BackendError, match=r"^the GPU's memory is full\. "), full_memory_told():
+        raise RuntimeError(said)
+
+
 def test_other_errors_of_torch_stay_what_they_are():
     with pytest.raises(RuntimeError, match="size of tensor"), full_memory_told():
         torch.zeros(2) + torch.zeros(3)

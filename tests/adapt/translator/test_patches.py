@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from sim2cam.adapt.translator import patches
 from sim2cam.adapt.translator.generator import THUMBNAIL_PX
 from sim2cam.adapt.translator.patches import (
     Batch,
@@ -18,7 +19,7 @@ from sim2cam.adapt.translator.patches import (
     thumbnail_of,
 )
 from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.images import encode_png, read_rgb, write_bytes
 
 NAMES = ("depth", "objects")
 
@@ -48,6 +49,26 @@ def test_batch_depends_on_seed_and_step_alone(sim, real, sources, tiny):
         draw_batch(*sources, replace(tiny, seed=1), 3, 7),
     ):
         assert not torch.equal(first.sim.noise, other.sim.noise)
+
+
+@pytest.mark.parametrize("sizes", [(16, 200, 200, 200), (200, 16, 200, 200)])
+def test_images_of_other_sizes_than_the_first_keep_to_the_memory_too(tmp_path, monkeypatch, sizes):
+    read = []
+    monkeypatch.setattr(patches, "read_rgb", lambda path: read.append(path) or read_rgb(path))
+    samples = []
+    for i, side in enumerate(sizes):
+        path = tmp_path / f"{i}.png"
+        write_bytes(path, encode_png(np.zeros((side, side, 3), np.uint8)))
+        samples.append(Sample(str(i), path, side, side, None, "real"))
+    dataset = Dataset(tmp_path, (), tuple(samples))
+    source = PatchSource(dataset, buffers=(), cache_bytes=2 * 200 * 200 * 3)
+    large = [i for i, side in enumerate(sizes) if side == 200]
+    for image in large * 2:
+        source.cut(Place(image, 0, 0, is_mirrored=False), 16)
+    assert len(read) == 2 * len(large)  # two of three are held, so each is gone when it comes again
+    for image in large[1:] * 2:
+        source.cut(Place(image, 0, 0, is_mirrored=False), 16)
+    assert len(read) == 2 * len(large)
 
 
 def test_renders_are_laid_out_as_the_captures_are(sources):

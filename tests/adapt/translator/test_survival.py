@@ -56,8 +56,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         train_translator(sim, captures, config, run, progress=cut_files, checkpoint_s=0.0)
     assert broken.value.path in whole
     assert str(broken.value).endswith(
-        " It was whole when this training began: put it back as it was and go on with --resume, which keeps "
-        "all that was learned so far."
+        " Put a whole one in its place and go on with --resume, which keeps all that was learned so far."
     )
     assert [line.step for line in read_metrics(run)] == [2]
     for path, content in whole.items():
