@@ -21,9 +21,12 @@ from sim2cam.adapt.probe import digest_of_labelled
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.samples import write_samples
 from sim2cam.adapt.selection import (
+    LEAST_CANDIDATES,
+    LEAST_STEPS,
     MOST_CANDIDATES,
     Candidate,
     Ending,
+    Parts,
     Selection,
     best_of,
     contenders,
@@ -170,9 +173,9 @@ def play(
         record.resume(groups.pop(_PENDING, {}))
         game.restore(groups)
     lines = list(read_metrics(run_dir)) if is_first() else []
-    show = functools.partial(
-        _show, game, run_dir, contest, moments(steps, MOST_CANDIDATES, LINE_STEPS)
-    )
+    apart = max(LINE_STEPS, min(LEAST_STEPS, steps // LEAST_CANDIDATES))  # short ones show some too
+    shown = moments(steps, MOST_CANDIDATES, LINE_STEPS, apart=apart)
+    show = functools.partial(_show, game, run_dir, contest, shown)
     if step == 0:
         show(0)
 
@@ -365,16 +368,37 @@ def contest_of(
         InputError: no renders, fewer than ``MIN_CAPTURES`` captures, or one that cannot be read.
     """
     check_images(sim, real)
-    parts = parts_of(
+    parts = kept_apart(sim, real, config, judges=len(jury.judges), is_paired=is_paired)
+    return Contest(parts, jury, config.seed)
+
+
+def kept_apart(
+    sim: Dataset,
+    real: Dataset,
+    config: TranslatorConfig | ReferenceConfig,
+    *,
+    judges: int,
+    is_paired: bool,
+) -> Parts:
+    """Returns what a training learns from and what it is judged by, as ``parts_of`` does.
+
+    Args:
+        sim, real: renders and captures.
+        config: of the training.
+        judges, is_paired: as ``parts_of`` takes them.
+
+    Raises:
+        InputError: a capture cannot be read.
+    """
+    return parts_of(
         sim,
         real,
         steps=config.steps,
         pixels=config.batch * config.patch_px**2,
         line_steps=LINE_STEPS,
-        judges=len(jury.judges),
+        judges=judges,
         is_paired=is_paired,
     )
-    return Contest(parts, jury, config.seed)
 
 
 def check_images(sim: Dataset, real: Dataset) -> None:

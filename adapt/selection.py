@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
@@ -22,11 +23,12 @@ Groups = Sequence[Sequence[Sample]]
 ASIDE_SHARE = 1 / 5
 MOST_ASIDE = 20
 LEAST_SIDE = 3 * LEAST_PICTURES  # of renders, and of captures: most of them are to be learned from
-MOST_CANDIDATES = 8
+LEAST_CANDIDATES, MOST_CANDIDATES = 2, 8
 LEAST_STEPS = 100  # from one candidate to the next
 JUDGED_SHARE = 0.5
 """Pixels that are translated to be judged, at most, for each pixel that is trained on: a step costs six
-to twenty times as much a pixel as a translation, so that judging takes less than a tenth of the time."""
+to twenty times as much a pixel as a translation, so that judging takes less than a tenth of the time. Of the
+least candidates on the fewest pictures it takes what it takes."""
 JUDGE_COST = 1.5
 """What it costs to ask a detector before and after, over translating and measuring a picture."""
 
@@ -129,8 +131,9 @@ def parts_of(
     """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
 
     Pictures are chosen by their hashes; scenes of renders as a whole, which may make it a few more,
-    but no more than a third. Nothing is kept aside from fewer
-    than 30 pictures, from small ones, or when the training is too short to judge twice.
+    but no more than a third. Where judging so many renders would take too much of the time, they are fewer,
+    10 at least. Nothing is kept aside from fewer than 30 pictures, from small ones, or when the training is
+    too short to judge twice.
 
     Args:
         sim, real: renders and captures.
@@ -150,7 +153,10 @@ def parts_of(
             return replace(whole, why=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")
         if any(min(sample.width, sample.height) < LEAST_PX for sample in side.samples):
             return replace(whole, why=f"some {what} have a side of less than {LEAST_PX} px")
-    renders, _ = _picked(_ranked(sim), _wanted(sim), len(sim.samples) // 3)
+    cost_px = (1 + JUDGE_COST * judges) * fmean(s.width * s.height for s in sim.samples)
+    affordable = JUDGED_SHARE * pixels * steps / cost_px  # renders, of all candidates together
+    wanted = min(_wanted(sim), max(LEAST_PICTURES, int(affordable / LEAST_CANDIDATES)))
+    renders, _ = _picked(_ranked(sim), wanted, len(sim.samples) // 3)
     if is_paired:
         aside, rest = _partners(sim, real, renders)
     else:
@@ -160,8 +166,8 @@ def parts_of(
         return replace(whole, why="the renders are of too few scenes")
     if len(known) < LEAST_PICTURES:
         return replace(whole, why="too many captures are copies of one another")
-    cost_px = (1 + JUDGE_COST * judges) * sum(s.width * s.height for s in renders)
-    judged = moments(steps, int(JUDGED_SHARE * pixels * steps / cost_px), line_steps)
+    count = max(LEAST_CANDIDATES, int(affordable / len(renders)))
+    judged = moments(steps, count, line_steps, apart=LEAST_STEPS)
     if not judged:
         return replace(whole, why=f"{steps} steps are too few to judge more than once")
     return Parts(
@@ -285,18 +291,19 @@ def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
     return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in gone))
 
 
-def moments(steps: int, affordable: int, line_steps: int) -> tuple[int, ...]:
+def moments(steps: int, most: int, line_steps: int, *, apart: int) -> tuple[int, ...]:
     """Returns the steps of a training after which it is looked at, evenly spread and ending with the last.
 
-    They are at most eight and ``LEAST_STEPS`` apart, and none where that leaves fewer than two.
+    They are at most ``MOST_CANDIDATES``, and none where that leaves fewer than two.
 
     Args:
         steps: of the training.
-        affordable: most of them.
+        most: of them.
         line_steps: all but the last are multiples of this.
+        apart: steps from one to the next, at least.
     """
-    count = min(MOST_CANDIDATES, steps // LEAST_STEPS, affordable)
-    if count < 2:
+    count = min(MOST_CANDIDATES, steps // apart, most)
+    if count < LEAST_CANDIDATES:
         return ()
     inner = (line_steps * round(i * steps / count / line_steps) for i in range(1, count))
     return (*inner, steps)

@@ -14,7 +14,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.adversarial import MIN_CAPTURES, TranslatorProgress, check_images
+from sim2cam.adapt.adversarial import (
+    MIN_CAPTURES,
+    TranslatorProgress,
+    check_images,
+    kept_apart,
+)
 from sim2cam.adapt.card import digest_of_sample
 from sim2cam.adapt.certificate.certificate import (
     PictureCertificate,
@@ -64,6 +69,9 @@ from sim2cam.training.device import full_memory_told, use_threads
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import own_device
 from sim2cam.training.run import remove_run
+
+Training = TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
+"""Of the default translator, or of a published one."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +136,17 @@ def fit_plain_transfer(
 
 
 def check_training(
-    sim: Dataset, real: Dataset, run_dir: Path, judges: Judges, *, paired: bool, dev: Dataset | None
+    sim: Dataset,
+    real: Dataset,
+    training: Training,
+    run_dir: Path,
+    judges: Judges,
+    *,
+    paired: bool,
+    dev: Dataset | None,
 ) -> tuple[str, ...]:
-    """Returns what is odd about the pictures (``concerns``), and refuses what ``train_network`` would; a
-    picture that is mended after that would be another training's.
+    """Returns what is odd about the pictures (``concerns``) and the judges, and refuses what ``train_network``
+    would; a picture that is mended after that would be another training's.
 
     Raises:
         InputError: no renders, fewer than ``MIN_CAPTURES`` captures or, of ``paired`` ones, pairs, or a
@@ -154,13 +169,19 @@ def check_training(
     if dev is not None:
         check_probe(sim, dev)
         check_apart(real.samples, dev)
-    return concerns(sim, real, paired=paired)
+    odd = concerns(sim, real, paired=paired)
+    choosing = [f"--{name}" for name in (*dict(judges), *(() if dev is None else ("dev",)))]
+    config = training if isinstance(training, TranslatorConfig) else training[1]
+    why = kept_apart(sim, real, config, judges=len(judges), is_paired=False).why
+    if choosing and why and not paired:  # of pairs it is known once they are registered
+        odd = (*odd, f"{', '.join(choosing)}: no weights are chosen, the last ones ship, as {why}.")
+    return odd
 
 
 def train_network(
     sim: Dataset,
     real: Dataset,
-    training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig],
+    training: Training,
     run_dir: Path,
     *,
     certification: Certification,

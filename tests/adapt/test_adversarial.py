@@ -225,7 +225,7 @@ def test_a_translation_that_brings_nothing_nearer_is_told(parts, tmp_path):
     (warning,) = played(tmp_path, parts, script=away).ending.warnings
     assert warning == (
         "the weights that ship bring renders no nearer to the captures kept aside than they were. Train "
-        "longer, or do without translation."
+        "again with more --steps, or do without translation."
     )
 
 

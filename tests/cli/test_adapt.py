@@ -232,8 +232,7 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
     assert not (out / "samples.html").exists()  # too short to show anything on the way
 
 
-def test_a_longer_training_leaves_a_page_of_samples(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 10)
+def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
     recipe = tmp_path / "short.toml"
     recipe.write_text(
         'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
@@ -337,6 +336,18 @@ def test_labelled_captures_help_to_choose_and_the_card_says_so(squares, tmp_path
     assert [0 <= one["probe"] <= 1 for one in selection["candidates"]] == [True, True]
     assert "aside_probe" in (out / "metrics.jsonl").read_text()
     assert main([*flags, "--resume"]) == 1
+
+
+def test_labels_that_will_choose_nothing_are_told_before_the_start(squares, tmp_path, capsys):
+    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
+    flags = ["--sim", str(sim), "--real", str(real), "--dev", str(dev), "--out", str(out)]
+    flags += ["--preset", "demo", "--workers", "1"]
+    assert main(["adapt", "train", *flags, "--steps", "1"]) == 0
+    told = capsys.readouterr().err
+    warning = "warning: --dev: no weights are chosen, the last ones ship, as 1 steps are too few to judge more than once."
+    assert warning in told
+    assert told.index(warning) < told.index("memory")
+    assert json.loads((out / "weights.json").read_text())["ending"]["selection"]["step"] == 1
 
 
 @pytest.mark.parametrize(
