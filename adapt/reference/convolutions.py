@@ -49,11 +49,11 @@ class Conv3x3(nn.Conv2d):
 
     def forward(self, features: Tensor) -> Tensor:
         """Returns (n, outputs, h, w); as the library does it on GPUs, in graphs that are exported for any
-        size, and where tiles do not fit.
+        size, and where tiles do not fit. On ``meta``, where memory is told, tiles count.
         """
         padded = functional.pad(features, self._edges)
         fits = all((side - _OVERLAP) % _STEP == 0 for side in padded.shape[2:])
-        if features.device.type != "cpu" or torch.compiler.is_compiling() or not fits:
+        if features.device.type not in ("cpu", "meta") or torch.compiler.is_compiling() or not fits:
             return super().forward(features)
         convolved: Tensor = _Winograd.apply(padded, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return convolved
@@ -101,7 +101,7 @@ class _Winograd(torch.autograd.Function):
 
 def _both_ways(matrix: Tensor, squares: Tensor) -> Tensor:
     """Returns what a matrix (k, s) makes of rows and of columns of squares (s * s, ...): (k * k, m)."""
-    matrix, side = matrix.to(squares.dtype), matrix.shape[1]
+    matrix, side = matrix.to(squares), matrix.shape[1]
     rows = matrix @ squares.reshape(side, -1)
     return (matrix @ rows.view(len(matrix), side, -1)).flatten(0, 1)
 
