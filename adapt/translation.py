@@ -18,6 +18,7 @@ from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.dataset.silhouettes import painted
 from sim2cam.images import (
     LOSSLESS,
     LUMA,
@@ -149,8 +150,9 @@ def translate(
     frame = read_frame(sample)
     made = transfer.apply(frame, rng)
     file = _written(sample.rgb, frame.rgb, made)
-    regions = regions_of(sample.objects, frame.ids, frame.rgb.shape)
-    pair = Pair(frame.rgb, decode_picture(file), regions, frame.ids)
+    objects, ids = (sample.objects, frame.ids) if frame.ids is not None else painted(sample)
+    regions = regions_of(objects, ids, frame.rgb.shape)
+    pair = Pair(frame.rgb, decode_picture(file), regions, ids)
     certificate = certify(
         name,
         pair,

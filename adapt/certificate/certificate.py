@@ -269,7 +269,7 @@ def _reason(measure: str, pair: Pair, needed: str) -> str:
     if pair.regions is None:
         return "there are no labels"
     if measure == "outline_recall" and pair.ids is None:
-        return "the labels have no image of instance ids"
+        return "the labels have neither an image of instance ids nor masks"
     return f"no object {needed}" if pair.regions else "there is no object"
 
 

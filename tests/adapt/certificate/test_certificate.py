@@ -152,7 +152,10 @@ def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
 
 def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
     found = certify("a", pair(picture, has_ids=False), LIMITS, judges={})
-    assert found.findings["outline_recall"].why == "the labels have no image of instance ids"
+    assert (
+        found.findings["outline_recall"].why
+        == "the labels have neither an image of instance ids nor masks"
+    )
     assert found.verdict == "certified"
 
 
