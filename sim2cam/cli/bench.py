@@ -145,16 +145,11 @@ class Bench:
     def _score_detections(self) -> None:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
-        from sim2cam.measure.verdicts import (
-            boxes_warning,
-            empty_warning,
-            repeats_warning,
-            scores_warning,
-        )
+        from sim2cam.measure.verdicts import empty_warning, oddities
         from sim2cam.pipeline.bench import score_predictions, write_bench
         from sim2cam.pipeline.slices import slice_errors
 
-        console, poses = self.talk.console(), None
+        console, poses, learned = self.talk.console(), None, None
         everything = read_scored(self.captures, sessions=self.sessions)
         captures = everything.take(self.limit)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
@@ -165,27 +160,26 @@ class Bench:
             found = read_predictions(self.weights, everything, self.captures, limit=self.limit)
             result = score_predictions(found)
         else:
-            result, poses = self._bench(captures, console)
+            result, poses, learned = self._bench(captures, console)
         slices = slice_errors(result.captures, result.predictions)
-        if self.out is not None:
-            write_bench(result, slices, self.out, poses)
         sizes = result.trust.sizes
-        of_sizes = None if sizes is None else sizes.warning
-        warnings = (
-            boxes_warning(result.captures, result.predictions),
-            repeats_warning(result.captures),
+        odd = [
+            *oddities(result.captures, result.predictions),
             empty_warning(result.predictions) if self.weights.suffix == ".json" else None,
-            scores_warning(result.predictions),
-            of_sizes,
-        )
-        for warning in filter(None, warnings):
-            console.say(warning)
+            None if sizes is None else sizes.warning,
+        ]
+        for words in filter(None, odd):
+            console.say(words)
+        warnings = tuple(filter(None, (learned, *odd)))
+        if self.out is not None:
+            write_bench(result, slices, self.out, poses, warnings)
         if self.talk.json:
             selection = result.selection
             facts: dict[str, Any] = {
                 "trust": result.trust.to_json(),
                 "selection": None if selection is None else selection.to_json(),
                 "slices": [s.to_json() for s in slices],
+                "warnings": warnings,
             }
             facts |= {} if poses is None else {"poses": poses.to_json()}
             console.result(result.scores_json() | facts)
@@ -220,7 +214,10 @@ class Bench:
         else:
             console.table(_unlabelled_words(found, len(detector.card.categories)))
 
-    def _bench(self, captures: Dataset, console: Console) -> tuple[BenchResult, PoseBench | None]:
+    def _bench(
+        self, captures: Dataset, console: Console
+    ) -> tuple[BenchResult, PoseBench | None, str | None]:
+        """Returns how good the detector is, its poses, and why the scores tell nothing, if they do not."""
         from sim2cam.pipeline.bench import bench, match_captures
         from sim2cam.pipeline.trust import learned_warning
 
@@ -241,7 +238,7 @@ class Bench:
             known=known,
             progress=console.progress("predicting"),
         )
-        return found, poses
+        return found, poses, warning
 
     def _detector(self) -> AnyDetector:
         from sim2cam.models.prediction import load_detector
@@ -310,6 +307,7 @@ class Compare:
     ) -> Comparisons:
         from sim2cam.dataset.captures import read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
+        from sim2cam.measure.verdicts import oddities
         from sim2cam.pipeline.compare import compare_predictions
 
         captures = read_scored(self.captures, sessions=self.sessions)
@@ -317,6 +315,12 @@ class Compare:
             [read_predictions(path, captures, self.captures) for path in side]
             for side in (first, second)
         )
+        odd: dict[str, str] = {}  # of labels, all files are told the same
+        for path, found in zip((*first, *second), (*ours, *theirs), strict=True):
+            for words in oddities(found.captures, found.detections):
+                odd.setdefault(words, path.name)
+        for words, name in odd.items():
+            self.talk.console().say(f"warning: {name}: {words}")
         return compare_predictions(captures, ours, theirs, poses)
 
 
@@ -465,7 +469,7 @@ def _detectable_words(found: Comparisons, *, identical: bool) -> str:
         return "The runs are identical, so they do not tell which differences the images can show."
     if detectable is None:
         return (
-            f"The runs have the same {title} in every resample of the images, so they do not tell which "
+            f"The runs differ by the same {title} in every resample of the images, so they do not tell which "
             "differences the images can show."
         )
     return (

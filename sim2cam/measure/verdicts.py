@@ -112,6 +112,29 @@ def judge(
     return (*verdicts, *missed)
 
 
+def oddities(dataset: LabelledImages, predictions: Predictions) -> tuple[str, ...]:
+    """Returns, in words, what is odd about labels and what was found, by which a score can mislead."""
+    found = (
+        boxes_warning(dataset, predictions),
+        repeats_warning(dataset),
+        unlabelled_warning(dataset, predictions),
+        scores_warning(predictions),
+    )
+    return tuple(filter(None, found))
+
+
+def unlabelled_warning(dataset: LabelledImages, predictions: Predictions) -> str | None:
+    """Returns that something sure is found in images where nothing is labelled, in words; None where it is not."""
+    bare = [sample.name for sample in dataset.samples if not sample.objects]
+    found = [name for name in bare if any(d.score >= SURE_SCORE for d in predictions[name])]
+    if not found:
+        return None
+    return (
+        f"{len(bare)} of {len(dataset.samples)} images have no labelled object, and something sure is found in "
+        f"{len(found)} of them, as {found[0]}: it counts as wrong. Leave out images that nobody has labelled."
+    )
+
+
 def scores_warning(predictions: Predictions) -> str | None:
     """Returns why verdicts mislead, in words, where scores are not 0 to 1; None otherwise."""
     scores = [one.score for found in predictions.values() for one in found]

@@ -290,11 +290,15 @@ def labelled_masks(captures: Dataset) -> Masks:
 
 
 def write_bench(
-    result: BenchResult, slices: Sequence[Slice], path: Path, poses: PoseBench | None = None
+    result: BenchResult,
+    slices: Sequence[Slice],
+    path: Path,
+    poses: PoseBench | None = None,
+    warnings: Sequence[str] = (),
 ) -> None:
     """Writes scores, how far they are to be trusted, how objects of a kind fare, what is wrong in every
-    image and how unlike those trained on it is, what its pixels were taken for, the detections, and how well
-    every instance was placed.
+    image and how unlike those trained on it is, what its pixels were taken for, the detections, how well
+    every instance was placed, and by what the scores may mislead.
 
     Raises:
         InputError: an image is no longer there.
@@ -307,6 +311,7 @@ def write_bench(
         "trust": result.trust.to_json(),
         SELECTION: None if result.selection is None else result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
+        "warnings": list(warnings),
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         MATCHING: None if result.matching is None else asdict(result.matching),
         PIXELS: None if result.pixels is None else result.pixels.to_json(),

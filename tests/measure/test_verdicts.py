@@ -5,7 +5,14 @@ import pytest
 
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.measure.detection import Detection
-from sim2cam.measure.verdicts import SURE_SCORE, boxes_warning, count_errors, judge
+from sim2cam.measure.verdicts import (
+    SURE_SCORE,
+    boxes_warning,
+    count_errors,
+    judge,
+    oddities,
+    unlabelled_warning,
+)
 
 
 def label(category, box, is_crowd=False):
@@ -99,6 +106,18 @@ def test_swapped_categories_are_wrong_and_not_missed():
     found = (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))
     errors = counted(objects, found)
     assert (errors.right, errors.wrong_category, errors.missed, errors.false) == (0, 2, 0, 0)
+
+
+def test_images_that_nobody_labelled_are_told_by_what_is_found_there():
+    some = captures(image("x", label("a", (10, 10, 50, 50))), image("y"), image("z"))
+    sure, unsure = (Detection("a", (10, 10, 50, 50), score) for score in (0.9, 0.4))
+    assert unlabelled_warning(some, {"x": (sure,), "y": (unsure,), "z": ()}) is None
+    found = {"x": (sure,), "y": (unsure,), "z": (sure,)}
+    assert unlabelled_warning(some, found) == (
+        "2 of 3 images have no labelled object, and something sure is found in 1 of them, as z: it counts as wrong. "
+        "Leave out images that nobody has labelled."
+    )
+    assert oddities(some, found) == (unlabelled_warning(some, found),)
 
 
 def test_boxes_that_are_shares_or_outside_their_pictures_are_told():

@@ -89,7 +89,9 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
     assert main(["bench", str(out), *flags]) == 0
     assert json.loads(capsys.readouterr().out) == first
     stored = json.loads(out.read_text())
-    assert {n: stored[n] for n in ("selection", "slices", "trust")} | stored["scores"] == first
+    assert {n: stored[n] for n in ("selection", "slices", "trust", "warnings")} | stored[
+        "scores"
+    ] == first
     assert sum(image["objects"] for image in stored["images"]) == first["objects"]
     assert main(["bench", weights, *flags, "--out", str(out)]) == 2
     assert "is there already. Name another file." in capsys.readouterr().err
@@ -315,6 +317,30 @@ def test_images_without_results_and_labels_that_repeat_are_told_of(
     repeated.unlink()
 
 
+def test_labels_of_a_part_of_the_images_are_told_of_wherever_scores_are(
+    coco, perfect, tmp_path, capsys
+):
+    tables = json.loads(coco.read_text())
+    found = {name for name, each in perfect.items() if each}
+    bare = [image for image in tables["images"] if image["file_name"] in found][:2]
+    gone = {image["id"] for image in bare}
+    tables["annotations"] = [a for a in tables["annotations"] if a["image_id"] not in gone]
+    half = coco.with_name("half.json")
+    half.write_text(json.dumps(tables))
+    path, out = written(tmp_path / "found.json", perfect), tmp_path / "scores.json"
+    assert (
+        main(["bench", str(path), "--captures", str(half), "--json", "--out", str(out), "-q"]) == 0
+    )
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert "images have no labelled object, and something sure is found in 2 of them" in warning
+    assert json.loads(out.read_text())["warnings"] == [warning]
+    other = written(tmp_path / "other.json", perfect)
+    assert main(["compare", str(path), str(other), "--captures", str(half)]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "labelled object" in line]
+    assert told == [f"warning: found.json: {warning}"]
+    half.unlink()
+
+
 def test_sessions_widen_what_intervals_say_and_are_told_apart(
     coco, captures, blind, tmp_path, capsys
 ):
@@ -348,7 +374,7 @@ def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, 
     assert json.loads(capsys.readouterr().out)["ap50"]["difference"]["detectable"] is None
     assert main(["compare", str(first), str(second), "--captures", str(coco)]) == 0
     words = capsys.readouterr().out
-    assert "The runs have the same AP50 in every resample of the images" in words
+    assert "The runs differ by the same AP50 in every resample of the images" in words
     assert "identical" not in words
 
 
