@@ -144,7 +144,7 @@ class Lesson:
             self.config.to_json(),
             self.records,
             licence=" AND ".join(sorted({name for one in self.records for name in one.licences})),
-            magnification=trained_magnification(self.config.scale_range),
+            magnification=self._magnification(),
             objects=dict(self.objects),
             keypoints=dict(self.tasks.keypoints),
             masks=self.tasks.masks,
@@ -154,8 +154,23 @@ class Lesson:
             captures=self.captures_record,
             backdrops=self.backdrops_record,
             pictures=self._pictures(),
-            sizes_px=trained_sizes(self.parts, self.config),
+            sizes_px=self._sizes_px(),
         )
+
+    def _magnification(self) -> float:
+        """Returns by how much images are enlarged: over that of crops, as much as for the weights before."""
+        trained = trained_magnification(self.config.scale_range)
+        if self.start is None:
+            return trained
+        before = self.start.card
+        return round(trained * before.magnification / before.trained_magnification, 3)
+
+    def _sizes_px(self) -> tuple[float, float] | None:
+        """Returns the range of sizes that are known, those of the weights before too."""
+        ours = trained_sizes(self.parts, self.config)
+        before = None if self.start is None else self.start.card.sizes_px
+        known = [sizes for sizes in (ours, before) if sizes is not None]
+        return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
     def _pictures(self) -> tuple[str, ...]:
         """Returns what the card says of all pictures trained on, those of the weights before too."""

@@ -119,6 +119,8 @@ class Train:
         sets, dev = self._matched(sets, dev, start)
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
+        if start is not None and dev is None:
+            self._note_margin(start)
         board = Board(self.out) if self.tensorboard else None
         clear_run(self.out, self.folder)
         train_detector(
@@ -162,6 +164,18 @@ class Train:
             dev = matchings[-1].of(dev)
             count_objects(dev)
         return sets, dev
+
+    def _note_margin(self, start: Path) -> None:
+        """Says what is known of the weights before and not of those that come of them."""
+        from sim2cam.models.card import card_from_json
+        from sim2cam.training.weights import load_card
+
+        margin = card_from_json(start, load_card(start)).box_margin
+        if margin:
+            self.talk.console().say(
+                f"boxes of --from are widened by {margin:.1%} of a side on each side, as people drew them. Those that "
+                "are learned now are not: name labelled captures with --dev to measure it anew."
+            )
 
     def _trusted_pictures(
         self, sets: Sequence[Dataset], dev: Dataset | None, seed: int

@@ -89,6 +89,18 @@ def test_what_was_tuned_is_tuned_further_and_the_card_knows_all_data(base, photo
     assert not torch.equal(again.network.residual[0].weight, before)
 
 
+def test_sizes_that_were_known_and_how_much_images_are_enlarged_stay(base, photos, tmp_path):
+    detector = load_detector(base)
+    card = replace(detector.card, magnification=1.5, box_margin=0.1, sizes_px=(3.0, 900.0))
+    start = tmp_path / "start.safetensors"
+    save_detector(start, detector.network.state_dict(), card)
+    after = tune(start, photos, tmp_path / "run", None).card
+    assert (after.magnification, after.box_margin, after.sizes_px) == (1.5, 0.0, (3.0, 900.0))
+    config = replace(TINY, scale_range=(0.5, 0.5))
+    lesson = lesson_of(((photos, 1.0),), config, Aids(start=start))
+    assert lesson.card().magnification == 0.75
+
+
 def test_a_residual_head_says_nothing_at_first(base):
     plain = load_detector(base).network
     network = Detector("nano", 2, torch.Generator().manual_seed(1), residual=True).eval()

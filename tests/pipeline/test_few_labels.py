@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.errors import RecipeError
-from sim2cam.models.prediction import load_detector
+from sim2cam.models.prediction import load_detector, save_detector
 from sim2cam.pipeline.recipe import load_recipe
 
 RECIPE = """
@@ -59,6 +60,17 @@ def test_weights_are_tuned_on_photos_and_brought_to_captures(sim, coco, recipe, 
         "layer_decay": 0.7,
         "residual": False,
     }
+
+
+def test_it_is_said_that_boxes_are_not_widened_as_before(sim, coco, recipe, tmp_path, capsys):
+    weights = tmp_path / "first" / "weights.safetensors"
+    assert train(recipe(), weights.parent, "--data", sim.root) == 0
+    before = load_detector(weights)
+    card = replace(before.card, box_margin=0.116)
+    save_detector(weights, before.network.state_dict(), card, before.familiar)
+    flags = ["--data", str(coco), "--from", str(weights), "--out", str(tmp_path / "run")]
+    assert main(["train", str(recipe()), *flags, "--workers", "1"]) == 0
+    assert "boxes of --from are widened by 11.6% of a side on each side" in capsys.readouterr().err
 
 
 @pytest.fixture
