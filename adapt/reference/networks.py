@@ -6,15 +6,16 @@ features that CUT compares are those of the same layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from sim2cam.adapt.reference.convolutions import Conv3x3, PictureConv
+from sim2cam.adapt.tiles import STRIDE
 
-STRIDE = 4  # sides of what enters a generator are multiples of this
 LEAST_PX = 2 * STRIDE  # edges cannot be mirrored in less
 COMPARED = (0, 4, 8, 12, 16)
 """Layers of an antialiased generator whose features CUT compares: the picture itself, both
@@ -32,10 +33,14 @@ class ResnetGenerator(nn.Module):
         blocks: residual blocks at a quarter of the size.
         antialias: blur before leaving out pixels and interpolate instead of transposed convolutions
             (Zhang, 2019), as CUT does.
+
+    Attributes:
+        reach_px: how far from a pixel of the output lies what it is made from, at most, beside the norms.
     """
 
     def __init__(self, *, width: int, blocks: int, antialias: bool) -> None:
         super().__init__()
+        self.reach_px = 8 * blocks + 24
         shrink, grow = (_shrink_smoothly, _grow_smoothly) if antialias else (_shrink, _grow)
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(3),
@@ -65,6 +70,47 @@ class ResnetGenerator(nn.Module):
         return found
 
 
+class InstanceNorm(nn.GroupNorm):
+    """Instance normalization, as groups of one channel each, which take a third of its time on the CPU.
+
+    Within ``normed_by`` it is by what was measured instead of by the picture.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, channels, affine=False)
+        self.measures = False
+        self.moments: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Returns features (n, c, h, w) of mean 0 and variance 1."""
+        if self.measures:
+            variance, mean = torch.var_mean(features, (0, 2, 3), correction=0, keepdim=True)
+            self.moments = mean, (variance + self.eps).rsqrt()
+        if self.moments is None:
+            return super().forward(features)
+        mean, scale = self.moments
+        return (features - mean) * scale
+
+
+@contextmanager
+def normed_by(generator: ResnetGenerator, crops: Tensor) -> Iterator[None]:
+    """Lets parts of a picture be normed as the whole is, by crops of it (n, 3, side, side), from -1 to 1.
+
+    All crops together are normed at each layer, as if they were the picture.
+    """
+    norms = [module for module in generator.modules() if isinstance(module, InstanceNorm)]
+    try:
+        for norm in norms:
+            norm.measures = True
+        generator(crops)
+        for norm in norms:
+            norm.measures = False
+        yield
+    finally:
+        for norm in norms:
+            norm.measures, norm.moments = False, None
+
+
 class ResnetBlock(nn.Module):
     """Residual block (n, c, h, w)."""
 
@@ -75,7 +121,7 @@ class ResnetBlock(nn.Module):
             *_normed(Conv3x3(channels, channels), channels),
             nn.ReflectionPad2d(1),
             Conv3x3(channels, channels),
-            _norm(channels),
+            InstanceNorm(channels),
         )
 
     def forward(self, features: Tensor) -> Tensor:
@@ -96,7 +142,7 @@ class PatchGan(nn.Module):
         super().__init__()
 
         def shrunk(inputs: int, outputs: int, *, normed: bool) -> list[nn.Module]:
-            norm: list[nn.Module] = [_norm(outputs)] if normed else []
+            norm: list[nn.Module] = [InstanceNorm(outputs)] if normed else []
             conv = nn.Conv2d(inputs, outputs, 4, stride=1 if antialias else 2, padding=1)
             return [conv, *norm, nn.LeakyReLU(0.2), *([Blur(outputs)] if antialias else [])]
 
@@ -105,7 +151,7 @@ class PatchGan(nn.Module):
             *shrunk(width, 2 * width, normed=True),
             *shrunk(2 * width, 4 * width, normed=True),
             nn.Conv2d(4 * width, 8 * width, 4, padding=1),
-            _norm(8 * width),
+            InstanceNorm(8 * width),
             nn.LeakyReLU(0.2),
             nn.Conv2d(8 * width, 1, 4, padding=1),
         )
@@ -185,13 +231,8 @@ def initialise(network: nn.Module, rng: torch.Generator, *, xavier: bool) -> Non
             nn.init.zeros_(module.bias)
 
 
-def _norm(channels: int) -> nn.Module:
-    """Returns instance normalization: groups of one channel each, a third of its time on the CPU."""
-    return nn.GroupNorm(channels, channels, affine=False)
-
-
 def _normed(conv: nn.Module, channels: int) -> list[nn.Module]:
-    return [conv, _norm(channels), nn.ReLU()]
+    return [conv, InstanceNorm(channels), nn.ReLU()]
 
 
 def _shrink(inputs: int, outputs: int) -> list[nn.Module]:

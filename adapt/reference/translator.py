@@ -9,14 +9,25 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.reference.networks import LEAST_PX, STRIDE, ResnetGenerator
+from sim2cam.adapt.reference.networks import LEAST_PX, ResnetGenerator, normed_by
+from sim2cam.adapt.tiles import STRIDE, spans
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
 from sim2cam.training.weights import as_stored, card_path, fill_network, load_weights, read_card
+
+WHOLE_PX = 1 << 20
+"""Pixels of the largest picture that goes through a generator at once, which takes up to 4 GB."""
+
+TILE_PX = 512
+"""Longest side of a tile of larger ones, without what is seen around it."""
+
+CROPS, CROP_PX = 4, 256
+"""Of larger pictures, as many crops down and as many across tell how the whole is normed."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +47,41 @@ class ReferenceTranslator:
         """Returns the translated image, RGB of the size of ``frame``; nothing is drawn of ``rng``.
 
         Its right and lower edge are repeated up to a multiple of ``STRIDE``, and at least ``LEAST_PX``,
-        then cut off again.
+        then cut off again. Pictures of more than ``WHOLE_PX`` go through the generator tile by tile, nearly as
+        if there had been one: what norms a picture is measured on crops that are spread over it.
         """
         height, width = frame.rgb.shape[:2]
         down, right = (max(side + -side % STRIDE, LEAST_PX) - side for side in (height, width))
         padded = np.pad(frame.rgb, [(0, down), (0, right), (0, 0)], mode="edge")
         picture = torch.from_numpy(padded).to(self.device).permute(2, 0, 1)[None] / 127.5 - 1.0
-        translated = self.generator(picture)[0, :, :height, :width].permute(1, 2, 0)
+        is_large = picture[0, 0].numel() > WHOLE_PX
+        made = self._by_tiles(picture) if is_large else self.generator(picture)
+        translated = made[0, :, :height, :width].permute(1, 2, 0)
         levels = ((translated + 1.0) * 127.5).round().clamp(0.0, 255.0).to(torch.uint8)
         return np.ascontiguousarray(levels.cpu().numpy())
+
+    def _by_tiles(self, picture: Tensor) -> Tensor:
+        """Returns the translation of a large picture (1, 3, h, w), both from -1 to 1."""
+        made, reach_px = torch.empty_like(picture), self.generator.reach_px
+        with normed_by(self.generator, spread_crops(picture)):
+            for rows in spans(picture.shape[2], reach_px, TILE_PX):
+                for columns in spans(picture.shape[3], reach_px, TILE_PX):
+                    part = self.generator(picture[:, :, rows.seen, columns.seen])
+                    kept = part[:, :, rows.kept, columns.kept]
+                    made[:, :, rows.made, columns.made] = kept
+        return made
+
+
+def spread_crops(picture: Tensor) -> Tensor:
+    """Returns square crops (n, 3, side, side) spread over a picture (1, 3, h, w), in rows, which overlap where it
+    is too narrow.
+    """
+    side = min(CROP_PX, *picture.shape[2:])
+    tops, lefts = (
+        np.linspace(0, length - side, CROPS).astype(int).tolist() for length in picture.shape[2:]
+    )
+    crops = [picture[0, :, top : top + side, left : left + side] for top in tops for left in lefts]
+    return torch.stack(crops)
 
 
 def load_reference(path: Path, *, device: str = "cpu") -> ReferenceTranslator:

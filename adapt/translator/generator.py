@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from sim2cam.training.device import single_precision
 
-STRIDE = 4  # sides of what enters the generator are multiples of this
 THUMBNAIL_PX = 32
 
 ENCODED = (2, 4, 4)
@@ -68,7 +67,7 @@ class Generator(nn.Module):
         """Returns the translation of a batch.
 
         Args:
-            rgb: (n, 3, h, w), 0 to 1; h and w multiples of ``STRIDE``.
+            rgb: (n, 3, h, w), 0 to 1; h and w multiples of ``tiles.STRIDE``.
             buffers: (n, b, h, w), about -1 to 1.
             noise: (n, 1, h, w), standard normal.
             thumbnail: (n, 3, THUMBNAIL_PX, THUMBNAIL_PX), the whole image that rgb was cut from.

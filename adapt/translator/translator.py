@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.tiles import STRIDE, spans
 from sim2cam.adapt.translator.buffers import buffer_channels, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard, card_from_json
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.generator import STRIDE, Generator, Translation
+from sim2cam.adapt.translator.generator import Generator, Translation
 from sim2cam.adapt.translator.patches import thumbnail_of
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
@@ -71,43 +70,13 @@ class Translator:
         ]
         thumbnail = torch.from_numpy(thumbnail_of(frame.rgb)).to(self.device)[None]
         raw, local = torch.empty_like(planes[0]), torch.empty_like(planes[0])
-        for rows in spans(rgb.shape[1], self.generator.reach_px):
-            for columns in spans(rgb.shape[2], self.generator.reach_px):
+        for rows in spans(rgb.shape[1], self.generator.reach_px, TILE_PX):
+            for columns in spans(rgb.shape[2], self.generator.reach_px, TILE_PX):
                 seen = (plane[:, :, rows.seen, columns.seen] for plane in planes)
                 part: Translation = self.generator(*seen, thumbnail)
                 raw[:, :, rows.made, columns.made] = part.raw[:, :, rows.kept, columns.kept]
                 local[:, :, rows.made, columns.made] = part.local[:, :, rows.kept, columns.kept]
         return Translation(raw, part.colour, local)
-
-
-class Span(NamedTuple):
-    """One side of a tile.
-
-    Attributes:
-        seen: pixels of the image that it is made from.
-        kept: of what is made of them, what is free of the tile's own edges.
-        made: where that lies in the image.
-    """
-
-    seen: slice
-    kept: slice
-    made: slice
-
-
-def spans(length: int, reach_px: int) -> Iterator[Span]:
-    """Yields the tiles along a side, as equal as can be and none longer than ``TILE_PX``.
-
-    Args:
-        length: of the side, pixels; a multiple of ``STRIDE``.
-        reach_px: what a tile sees beyond what is kept of it; a multiple of ``STRIDE``.
-    """
-    count = math.ceil(length / TILE_PX)
-    step = STRIDE * math.ceil(length / count / STRIDE)
-    for start in range(0, length, step):
-        stop = min(start + step, length)
-        first = max(start - reach_px, 0)
-        seen = slice(first, min(stop + reach_px, length))
-        yield Span(seen, slice(start - first, stop - first), slice(start, stop))
 
 
 def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Generator:

@@ -9,6 +9,7 @@ from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.certificate.artefacts import seam_levels
 from sim2cam.adapt.certificate.pair import Pair
 from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.tiles import spans
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import initialise_generator
@@ -18,7 +19,6 @@ from sim2cam.adapt.translator.translator import (
     build_generator,
     load_translator,
     save_translator,
-    spans,
 )
 from sim2cam.errors import CheckpointError, Sim2CamError
 from sim2cam.training.run import WEIGHTS
@@ -156,7 +156,7 @@ def _tiled(monkeypatch, translator, frame, reach_px):
 
 @pytest.mark.parametrize("length", [4, 64, 1536, 1540, 3000, 4000, 100_000])
 def test_spans_cover_a_side_once_and_see_what_they_need(length):
-    found = list(spans(length, 48))
+    found = list(spans(length, 48, TILE_PX))
     made = [place for span in found for place in range(span.made.start, span.made.stop)]
     assert made == list(range(length))
     for span in found:
