@@ -70,7 +70,8 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
             raise InputError(
                 dataset.root,
                 f"categories {', '.join(dataset.categories)} are not those of {first.root}: "
-                f"{', '.join(first.categories)}. Rename them with --map, or leave out others with --ignore.",
+                f"{', '.join(first.categories)}. Rename them with --map, leave out others with --ignore, or "
+                "add those that no picture shows to the data's list of categories.",
             )
     return first.categories
 

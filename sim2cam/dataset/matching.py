@@ -76,7 +76,8 @@ class Matching:
                 raise InputError(
                     captures.root,
                     f"has no category '{name}', so such objects would be learned as background. Add --map "
-                    f"REAL={name}, or label them.",
+                    f"REAL={name}, or label them; where no picture shows one, add '{name}' to the data's "
+                    "list of categories.",
                 )
 
     def names(self, categories: Sequence[str]) -> dict[str, str | None]:

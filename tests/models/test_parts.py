@@ -36,7 +36,8 @@ def test_what_cannot_be_trained_on_is_refused(make_dataset):
             ((data, 1.0), (replace(data, categories=("square", "die")), 1.0)),
             InputError,
             f"{data.root}: categories square, die are not those of {data.root}: square, disc. "
-            "Rename them with --map, or leave out others with --ignore.",
+            "Rename them with --map, leave out others with --ignore, or add those that no picture shows "
+            "to the data's list of categories.",
         ),
     ]
     for parts, kind, message in table:
