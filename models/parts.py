@@ -54,7 +54,8 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
 
     Raises:
         UsageError: no part, or one that is never drawn from.
-        InputError: a part without images, with images without labels, or with other categories.
+        InputError: a part without images, with images without labels, or with other categories; or no
+            object in any of them.
     """
     if not parts:
         raise UsageError("no data to train on. Name at least one data set.")
@@ -73,6 +74,12 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
                 f"{', '.join(first.categories)}. Rename them with --map, leave out others with --ignore, or "
                 "add those that no picture shows to the data's list of categories.",
             )
+    samples = (sample for dataset, _ in parts for sample in dataset.samples)
+    if all(label.is_crowd for sample in samples for label in sample.objects or ()):
+        raise InputError(
+            first.root,
+            "no labelled object to train on (groups do not count). Label some, or add data that have them.",
+        )
     return first.categories
 
 
