@@ -187,6 +187,11 @@ class Label:
         labels = [label for sample in found.samples for label in sample.objects or ()]
         unsure = sum(label.is_crowd for label in labels)
         sure = len(labels) - unsure
+        if not sure:
+            self.talk.console().say(
+                f"warning: {self.weights} is sure of no object in these pictures, so they cannot be trained "
+                "on alone. Lower --score, or name other weights."
+            )
         file = self.out / "train.json"
         self.talk.tell(
             f"{file}: {len(found.samples)} pictures, {sure} labels, {unsure} left open",

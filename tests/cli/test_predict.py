@@ -282,6 +282,15 @@ def test_captures_are_labelled_by_weights_that_ship(photos, tmp_path, capsys):
     assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
 
 
+def test_labels_of_nothing_are_told(photos, tmp_path, capsys):
+    command = ["label", "dice", str(photos), "--out", str(tmp_path / "told"), "--workers", "1"]
+    assert main([*command, "--score", "1"]) == 0
+    assert (
+        "warning: dice is sure of no object in these pictures, so they cannot be trained on alone. "
+        "Lower --score, or name other weights.\n"
+    ) in capsys.readouterr().err
+
+
 def test_a_score_that_labels_nothing_is_refused(photos, tmp_path, capsys):
     out = str(tmp_path / "told")
     assert main(["label", "dice", str(photos), "--out", out, "--score", "0.05"]) == 2
