@@ -31,7 +31,7 @@ class Matching:
 
         Raises:
             UsageError: ``renamed`` names a category that is not there.
-            InputError: a category that the detector does not know.
+            InputError: an object of a category that the detector does not know.
         """
         known = self.categories
         for real, sim in self.renamed.items():
@@ -40,7 +40,8 @@ class Matching:
             if sim not in known:
                 raise UsageError(f"--map {real}={sim}: {did_you_mean(sim, known)}")
         names = self.names(captures.categories)
-        strangers = sorted(name for name, new in names.items() if new is None)
+        shown = captures.shown_categories()
+        strangers = sorted(name for name in shown if names[name] is None)
         if strangers and not self.ignores_others:
             raise InputError(
                 captures.root,
