@@ -253,16 +253,20 @@ BAD = [
     (("nowhere",), 1, "no such file"),
     (("film.mp4",), 1, "film.mp4: cannot be read (No such file or directory). Check the path."),
     (("broken.mp4",), 1, "broken.mp4: not a video that OpenCV can read. Check it."),
+    (("film.wmv",), 1, "film.wmv: is neither a folder of pictures (.jpg, .jpeg, .png, .bmp, .tif, .tiff, "
+     ".webp), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
+     "its folder."),
     (("99",), 1, "camera 99: no such camera, or another program uses it. Check it."),
     (("broken.mp4", "--score", "1.5"), 2, "--score must be 0 to 1, not 1.5"),
     (("broken.mp4", "--limit", "0"), 2, "--limit must be 1 or more, not 0"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), BAD)
 def test_bad_input(arguments, code, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.mp4").write_bytes(b"no film")
+    (tmp_path / "film.wmv").write_bytes(b"\x30\x26\xb2\x75")
     assert predict(*arguments) == code
     assert message in capsys.readouterr().err
 
