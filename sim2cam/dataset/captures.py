@@ -224,15 +224,30 @@ def check_labels_are_true(dataset: Dataset, path: Path) -> None:
             )
 
 
-def _read_folder(root: Path, origin: Origin) -> Dataset:
+def is_photos(path: Path) -> bool:
+    """Returns whether a path is a folder of photos, and nothing else that ``read_captures`` knows."""
+    known = (path / HEADER).is_file() or any(is_one(path) for is_one, _ in _LAYOUTS)
+    return path.is_dir() and not known
+
+
+def photos_in(root: Path) -> list[Path]:
+    """Returns the files of the photos in a folder, sorted by name.
+
+    Raises:
+        InputError: there is none.
+    """
     found = (p for p in root.iterdir() if p.suffix.lower() in images.SUFFIXES and p.is_file())
     paths = sorted(p for p in found if not p.name.startswith("."))
     if not paths:
         raise InputError(
             root, f"no images in it (JPEG, PNG, BMP, TIFF, WebP).{_other_reading(root)}"
         )
+    return paths
+
+
+def _read_folder(root: Path, origin: Origin) -> Dataset:
     samples = []
-    for index, path in enumerate(paths):
+    for index, path in enumerate(photos_in(root)):
         width, height = images.read_size(path)
         samples.append(Sample(path.name, path, width, height, None, origin, scene_index=index))
     return Dataset(root, (), tuple(samples))

@@ -66,6 +66,21 @@ def test_what_is_less_sure_is_left_out(photos, capsys):
     assert (line["image"], line["detections"]) == ("a.jpg", [])
 
 
+def test_a_picture_that_cannot_be_read_is_left_out_and_told(photos, capsys):
+    whole = (photos / "a.png").read_bytes()
+    (photos / "a.png").write_bytes(whole[: len(whole) // 2])
+    assert main(["predict", WEIGHTS, str(photos), "--workers", "1"]) == 1
+    told = capsys.readouterr()
+    assert [json.loads(line)["image"] for line in told.out.splitlines()] == ["a.jpg", "b.jpg"]
+    first, *_, last = told.err.splitlines()
+    assert first.startswith(f"{photos}/a.png: not a whole image (")
+    assert last == (
+        f"sim2cam: {photos}: 1 pictures cannot be read, as a.png, and are left out. Copy them again."
+    )
+    assert predict(photos / "a.png") == 1
+    assert f"sim2cam: {photos}/a.png: not a whole image (" in capsys.readouterr().err
+
+
 def film(path, photo):
     """A video of five frames in which a picture moves."""
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (128, 96))
