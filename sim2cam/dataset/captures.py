@@ -37,6 +37,10 @@ _LAYOUTS: tuple[
 )
 """How folders of other formats than COCO are told, and what reads their parts by name."""
 
+_UNREAD = (".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".arw", ".cr2", ".cr3", ".nef",
+           ".orf", ".raf", ".rw2")  # fmt: skip
+"""How names of pictures end that cameras and people make, and that are not read."""
+
 _STYLE, _DEV, _TEST, _TRAIN = ("style", "train"), ("dev", "val"), ("test",), ("train",)
 _RENDERS = ("train_pbr", "train_synt")  # what BOP calls parts that nobody photographed
 
@@ -243,6 +247,22 @@ def photos_in(root: Path) -> list[Path]:
             root, f"no images in it (JPEG, PNG, BMP, TIFF, WebP).{_other_reading(root)}"
         )
     return paths
+
+
+def unread_note(path: Path) -> str | None:
+    """Returns in words that a folder of photos holds some that are not read; None where it holds none, or is
+    no such folder.
+    """
+    if not is_photos(path):
+        return None
+    names = sorted(p.name for p in path.iterdir() if p.suffix.lower() in _UNREAD)
+    unread = [name for name in names if not name.startswith(".")]
+    if not unread:
+        return None
+    return (
+        f"{path}: {len(unread)} pictures are left out, as {unread[0]}: read are JPEG, PNG, BMP, TIFF and "
+        "WebP. Convert them."
+    )
 
 
 def _read_folder(root: Path, origin: Origin) -> Dataset:

@@ -14,6 +14,7 @@ from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.cli.main import main
+from sim2cam.dataset.captures import unread_note
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
@@ -79,6 +80,22 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_told(photos, capsys):
     )
     assert predict(photos / "a.png") == 1
     assert f"sim2cam: {photos}/a.png: not a whole image (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["predict", "label"])
+def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_path, capsys):
+    (photos / "b.HEIC").write_bytes(b"heic")
+    (photos / "c.gif").write_bytes(b"gif")
+    (photos / "._b.HEIC").write_bytes(b"what macOS keeps beside it")
+    flags = ["--out", str(tmp_path / "told"), "--workers", "1"]
+    assert main([command, "dice", str(photos), *flags]) == 0
+    assert (
+        f"{photos}: 2 pictures are left out, as b.HEIC: read are JPEG, PNG, BMP, TIFF and WebP. Convert "
+        "them.\n"
+    ) in capsys.readouterr().err
+    (photos / "b.HEIC").unlink()
+    (photos / "c.gif").unlink()
+    assert unread_note(photos) is None
 
 
 def film(path, photo):
