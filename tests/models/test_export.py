@@ -24,7 +24,7 @@ from sim2cam.models import export
 from sim2cam.models.card import DetectorCard, NoveltyLimit
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.detector import Detector
-from sim2cam.models.export import SURE, export_detector
+from sim2cam.models.export import MOST, export_detector
 from sim2cam.models.prediction import LoadedDetector, load_detector, predict, save_detector
 from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.training.onnx import write_onnx
@@ -56,7 +56,7 @@ def test_an_exported_detector_finds_what_predict_finds(tmp_path, magnification, 
     photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]
     rgb = cv2.resize(read_rgb(photo)[:200, :230], None, fx=larger, fy=larger)
     boxes, scores, labels = run(path, rgb=rgb[None])
-    assert boxes.shape == (SURE, 4)
+    assert boxes.shape == (MOST, 4)
     sure = [one for one in predict(detector, rgb, scale=magnification) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
