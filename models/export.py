@@ -64,7 +64,9 @@ class DetectorGraph(nn.Module):
         if self.scaling is not None:
             score = calibrated(score, self.scaling[label])
         score = torch.where(is_peak(heat), score, torch.zeros_like(heat))
-        best, where = score.flatten().topk(MOST)
+        # the smallest pictures have fewer places than that
+        best, where = functional.pad(score.flatten(), (0, MOST)).topk(MOST)
+        where = where.clamp(max=heat.numel() - 1)
         across = torch.arange(heat.shape[1]).expand(heat.shape[0], -1).flatten()[where]
         down = torch.arange(heat.shape[0])[:, None].expand(-1, heat.shape[1]).flatten()[where]
         centre = torch.stack([across, down], 1) * STRIDE_PX + STRIDE_PX / 2

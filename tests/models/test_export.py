@@ -160,6 +160,24 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
     assert found.mean() >= 0.8  # a box goes for a surer one's sake, also where that one goes
 
 
+def test_the_smallest_pictures_have_fewer_places_than_the_graph_returns_detections(tmp_path):
+    network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    with torch.no_grad():
+        network.where[1].bias[0] = 4.0
+    detector = LoadedDetector(
+        network, DetectorCard("nano", ("a", "b"), 0, {}, (), magnification=0.4)
+    )
+    path = tmp_path / "found.onnx"
+    export_detector(detector, path)
+    rgb = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    boxes, scores, labels = run(path, rgb=rgb[None])
+    assert boxes.shape == (MOST, 4)
+    wanted = predict(detector, rgb, scale=0.4)[:2]  # of others, some go for a surer one's sake
+    assert boxes[:2] == pytest.approx(np.array([one.box_xyxy for one in wanted]), abs=0.1)
+    assert scores[:2] == pytest.approx([one.score for one in wanted], abs=1e-3)
+    assert ["ab"[label] for label in labels[:2]] == [one.category for one in wanted]
+
+
 def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():
     card = DetectorCard("nano", ("a",), 0, {}, (), keypoints={"a": ()})
     assert export._lacks(card) == ()
