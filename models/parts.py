@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.adapt.card import digest_of_sample
-from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.dataset.keypoints import keypoint_names, mirrored
 from sim2cam.dataset.reader import licences_of
 from sim2cam.dataset.sample import Dataset, Sample
@@ -134,11 +133,6 @@ def begun_with(plain: Dataset, parts: Parts, config: TrainConfig) -> tuple[Parts
     first = (0.0,) * len(parts) + (1.0,)
     begun = replace(config, first_weights=first, mix_steps=max(1, config.steps // 3))
     return (*parts, (plain, 0.0)), begun
-
-
-def as_learned(dataset: Dataset, config: TrainConfig) -> Dataset:
-    """Returns a data set with the boxes that a training learns."""
-    return whole_boxes(dataset) if config.amodal else dataset
 
 
 def shares_at(step: int, parts: Parts, config: TrainConfig) -> NDArray[np.float64]:

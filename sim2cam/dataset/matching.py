@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sim2cam.dataset.algebra import whole_boxes
+from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError, did_you_mean
 
@@ -50,7 +50,7 @@ class Matching:
             )
         samples = tuple(_matched(sample, names) for sample in captures.samples)
         matched = replace(captures, categories=known, samples=samples)
-        return whole_boxes(matched) if self.amodal else matched
+        return with_boxes(matched, amodal=self.amodal)
 
     def among(self, sets: Sequence[Dataset]) -> tuple[Matching, ...]:
         """Returns the same for each of several captures: what is renamed need be in one of them.
