@@ -21,7 +21,7 @@ from sim2cam.models.seen import DUPLICATE_IOU
 from sim2cam.training.onnx import Outputs, write_onnx
 
 _HALVINGS = 4  # of a picture, for close-ups; ``PAD_TO_PX`` allows five
-SURE = 100  # detections that the graph returns, however unsure
+MOST = 100  # detections that the graph returns, however unsure
 _LEAST_PX, _MOST_PX = 64, 8192
 
 
@@ -29,7 +29,7 @@ class DetectorGraph(nn.Module):
     """Everything from an image to boxes, in tensors of fixed size.
 
     Unlike ``prediction.predict`` it looks with the card's magnification alone, so not for objects larger
-    than those trained on, and returns no more than ``SURE`` detections. A box goes where it is mostly a
+    than those trained on, and returns no more than ``MOST`` detections. A box goes where it is mostly a
     surer one's, also where that one goes for the same reason; scores of such boxes are 0.
     """
 
@@ -49,7 +49,7 @@ class DetectorGraph(nn.Module):
         self.register_buffer("scaling", scaling, persistent=False)
 
     def forward(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns boxes (SURE, 4) in pixels, scores (SURE,), surest first, and labels (SURE,).
+        """Returns boxes (MOST, 4) in pixels, scores (MOST,), surest first, and labels (MOST,).
 
         Args:
             rgb: (1, h, w, 3) uint8, sides of 64 to 8192 pixels.
@@ -64,7 +64,9 @@ class DetectorGraph(nn.Module):
         if self.scaling is not None:
             score = calibrated(score, self.scaling[label])
         score = torch.where(is_peak(heat), score, torch.zeros_like(heat))
-        best, where = score.flatten().topk(SURE)
+        # the smallest pictures have fewer places than that
+        best, where = functional.pad(score.flatten(), (0, MOST)).topk(MOST)
+        where = where.clamp(max=heat.numel() - 1)
         across = torch.arange(heat.shape[1]).expand(heat.shape[0], -1).flatten()[where]
         down = torch.arange(heat.shape[0])[:, None].expand(-1, heat.shape[1]).flatten()[where]
         centre = torch.stack([across, down], 1) * STRIDE_PX + STRIDE_PX / 2
@@ -77,11 +79,11 @@ class DetectorGraph(nn.Module):
             seen = [close_ups(whole, fill, tight, self.side, view) for view in self.views]
             logits = self.network.read_close_ups(torch.cat(seen)).categories
             assert logits is not None
-            shares = logits.softmax(1).reshape(len(self.views), SURE, -1).mean(0)
+            shares = logits.softmax(1).reshape(len(self.views), MOST, -1).mean(0)
             probability, label = shares.max(1)
             read = (heat.flatten()[where] * probability).sqrt()
             read = read if self.scaling is None else calibrated(read, self.scaling[label])
-            best, order = torch.where(best > 0, read, best).topk(SURE)
+            best, order = torch.where(best > 0, read, best).topk(MOST)
             low, high, label = low[order], high[order], label[order]
         more = self.margin * (high - low)
         edges = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in (width, height)])

@@ -90,7 +90,8 @@ def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> 
         raise CheckpointError(
             path,
             f"finds {', '.join(card.categories)}, but the data are of {', '.join(categories)}. Rename them with "
-            "--map, leave out others with --ignore, or name weights of the same categories.",
+            "--map, leave out others with --ignore, add those that no picture shows to the data's list of "
+            "categories, or name weights of the same categories.",
         )
     learned = {
         "poses": bool(card.objects),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim2cam.dataset.algebra import pictures_alone
+from sim2cam.dataset.algebra import pictures_alone, with_boxes
 from sim2cam.dataset.known_objects import KnownObject, known_objects, turns_of
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
@@ -21,7 +21,6 @@ from sim2cam.models.parts import (
     KEPT_DIGESTS,
     PartRecord,
     Parts,
-    as_learned,
     check_parts,
     lowest_digests,
     part_records,
@@ -197,7 +196,7 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
     _check_aids(config, aids)
     if aids.start is not None and config.fine_tuning is None:
         config = replace(config, fine_tuning=FineTuning())
-    parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
+    parts = tuple((with_boxes(dataset, amodal=config.amodal), weight) for dataset, weight in parts)
     objects = known_objects([dataset for dataset, _ in parts]) if config.poses else {}
     keypoints = taught_keypoints(parts, config)
     start = None if aids.start is None else load_start(aids.start, categories, config)
@@ -234,7 +233,9 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
         start,
         captures=None if aids.captures is None else pictures_alone(aids.captures),
         backdrops=None if aids.backdrops is None else pictures_alone(aids.backdrops),
-        dev=as_learned(aids.dev, config) if aids.dev is not None and config.patience else None,
+        dev=with_boxes(aids.dev, amodal=config.amodal)
+        if aids.dev is not None and config.patience
+        else None,
     )
 
 

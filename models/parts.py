@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.adapt.card import digest_of_sample
-from sim2cam.dataset.algebra import whole_boxes
 from sim2cam.dataset.keypoints import keypoint_names, mirrored
 from sim2cam.dataset.reader import licences_of
 from sim2cam.dataset.sample import Dataset, Sample
@@ -54,7 +53,8 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
 
     Raises:
         UsageError: no part, or one that is never drawn from.
-        InputError: a part without images, with images without labels, or with other categories.
+        InputError: a part without images, with images without labels, or with other categories; or no
+            object in any of them.
     """
     if not parts:
         raise UsageError("no data to train on. Name at least one data set.")
@@ -70,8 +70,15 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
             raise InputError(
                 dataset.root,
                 f"categories {', '.join(dataset.categories)} are not those of {first.root}: "
-                f"{', '.join(first.categories)}. Rename them with --map, or leave out others with --ignore.",
+                f"{', '.join(first.categories)}. Rename them with --map, leave out others with --ignore, or "
+                "add those that no picture shows to the data's list of categories.",
             )
+    samples = (sample for dataset, _ in parts for sample in dataset.samples)
+    if all(label.is_crowd for sample in samples for label in sample.objects or ()):
+        raise InputError(
+            first.root,
+            "no labelled object to train on (groups do not count). Label some, or add data that have them.",
+        )
     return first.categories
 
 
@@ -126,11 +133,6 @@ def begun_with(plain: Dataset, parts: Parts, config: TrainConfig) -> tuple[Parts
     first = (0.0,) * len(parts) + (1.0,)
     begun = replace(config, first_weights=first, mix_steps=max(1, config.steps // 3))
     return (*parts, (plain, 0.0)), begun
-
-
-def as_learned(dataset: Dataset, config: TrainConfig) -> Dataset:
-    """Returns a data set with the boxes that a training learns."""
-    return whole_boxes(dataset) if config.amodal else dataset
 
 
 def shares_at(step: int, parts: Parts, config: TrainConfig) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from sim2cam.geometry.central import CentralLens
 from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.measure.detection import Detection
 from sim2cam.models.pictures import PIXEL_CENTRE
-from sim2cam.models.prediction import AnyDetector, look
+from sim2cam.models.prediction import AnyDetector
 from sim2cam.models.refinement import refined_pose
 from sim2cam.models.seen import Plane, Prediction, Surface
 
@@ -57,34 +57,13 @@ class Placed:
         return lens.project(points) + PIXEL_CENTRE
 
 
-def predict_poses(
-    detector: AnyDetector,
-    rgb: NDArray[np.uint8],
-    lens: CentralLens,
-    shapes: Mapping[str, Floats] = NO_SHAPES,
-) -> tuple[Placed, ...]:
-    """Returns what lies in an image and how, surest first.
-
-    Args:
-        detector: trained with poses.
-        rgb: (height, width, 3) uint8.
-        lens: through which the image was taken.
-        shapes: as ``placed`` takes them.
-
-    Raises:
-        UsageError: the detector finds no poses.
-    """
-    check_poses(detector)
-    return placed_in(look(detector, rgb), rgb, lens, shapes)
-
-
 def placed_in(
     seen: Prediction,
     rgb: NDArray[np.uint8],
     lens: CentralLens,
     shapes: Mapping[str, Floats] = NO_SHAPES,
 ) -> tuple[Placed, ...]:
-    """Returns what was seen in an image, with its poses.
+    """Returns what was seen in an image, with its poses, surest first.
 
     Args:
         seen: by a detector that was trained with poses, in an image taken through the lens.

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset
 from sim2cam.measure.calibration import confidences_of
 from sim2cam.models.card import DetectorCard, NoveltyLimit
@@ -22,7 +23,7 @@ from sim2cam.models.novelty import (
     familiar_of,
     limit_of,
 )
-from sim2cam.models.parts import Parts, as_learned
+from sim2cam.models.parts import Parts
 from sim2cam.models.pictures import Tasks
 from sim2cam.models.prediction import (
     AnyDetector,
@@ -66,8 +67,8 @@ def measure_trust(
         CheckpointError, OutputError: the file cannot be read or written.
         UsageError, BackendError: there is no such device.
     """
-    parts = tuple((as_learned(dataset, config), weight) for dataset, weight in parts)
-    pictures = as_learned(pictures, config)
+    parts = tuple((with_boxes(dataset, amodal=config.amodal), weight) for dataset, weight in parts)
+    pictures = with_boxes(pictures, amodal=config.amodal)
     detector = load_detector(path, device=device)
     if isinstance(detector, LoadedDetector):  # the others have no features of one place
         detector = replace(detector, familiar=training_crops(detector, parts, config))

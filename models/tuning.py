@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sim2cam.dataset.algebra import whole_boxes
+from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.measure.detection import Detection, evaluate
@@ -37,7 +37,8 @@ def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
     Raises:
         InputError: the images have no labels, or none of an object.
     """
-    trained, labelled = detector.card.trained_magnification, _as_found(dev, detector)
+    trained = detector.card.trained_magnification
+    labelled = with_boxes(dev, amodal=detector.card.is_amodal)
     tried = [_tried(detector, trained * more, labelled) for more in MAGNIFICATIONS]
     best, _ = max(tried, key=lambda one: one[1])
     return best
@@ -112,12 +113,7 @@ def ap50_on(detector: AnyDetector, dev: Dataset) -> float:
     Raises:
         InputError: the images have no labels, or none of an object.
     """
-    return _ap50(predict_dataset(detector, dev), _as_found(dev, detector))
-
-
-def _as_found(dev: Dataset, detector: AnyDetector) -> Dataset:
-    """Returns images with such boxes as a detector finds."""
-    return whole_boxes(dev) if detector.card.is_amodal else dev
+    return _ap50(predict_dataset(detector, dev), with_boxes(dev, amodal=detector.card.is_amodal))
 
 
 def _ap50(found: Mapping[str, Sequence[Detection]], dev: Dataset) -> float:

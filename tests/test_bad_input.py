@@ -91,6 +91,10 @@ def bench(path):
     return Matching(("1", "2")).of(read_captures(path))
 
 
+def train_on(path):
+    Matching(("1", "2"), ignores_others=True).check_complete(read_captures(path))
+
+
 def train_with_captures(path):
     parts = ((read_dataset(path.parents[1] / "data"), 1.0), (read_captures(path), 1.0))
     return check_parts(parts, TrainConfig())
@@ -236,11 +240,18 @@ BAD = {
         ": category 'six' is not one of those told apart: 1, 2. Add --map six=NAME, or --ignore to "
         "leave such objects out.",
     ),
+    "category that training data lack": (
+        captures,
+        train_on,
+        ": has no category '2', so such objects would be learned as background. Add --map REAL=2, or "
+        "label them; where no picture shows one, add '2' to the data's list of categories.",
+    ),
     "category that other training data lacks": (
         renders_and_captures,
         train_with_captures,
         "/photos: categories six are not those of {folder}/data: 1, 2. Rename them with --map, "
-        "or leave out others with --ignore.",
+        "leave out others with --ignore, or add those that no picture shows to the data's list of "
+        "categories.",
     ),
     "category that the data set does not list": (
         lambda folder: data_set(folder, "7"),

@@ -71,6 +71,8 @@ class Bench:
     def execute(self) -> None:
         """Prints the scores."""
         check_numbers(workers=self.workers, limit=self.limit)
+        if self.out is not None and self.out.suffix != ".json":  # or it could not be scored again
+            raise UsageError(f"--out {self.out} must be a file that ends in .json.")
         if self.out is not None and self.out.exists():
             raise UsageError(f"--out {self.out} is there already. Name another file.")
         if self.weights.suffix in (".json", ".csv") and (self.map or self.ignore):

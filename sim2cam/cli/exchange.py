@@ -18,8 +18,8 @@ class Export:
     """Write data sets or captures, or a trained network, in a format that other tools read."""
 
     data: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DATA")]
-    """Folders of data sets, or captures; several become one. For onnx: the weights of a detector, or
-    the run folder of a translator."""
+    """Folders of data sets, or captures; several become one. For onnx: the weights of a detector, a
+    file or the name of some that ship, or the run folder of a translator."""
     out: Path
     """Folder to write; for onnx the file."""
     format: Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset", "onnx"] = (
@@ -76,12 +76,13 @@ class Export:
         from sim2cam.adapt.store import load_transfer
         from sim2cam.models.export import export_detector
         from sim2cam.models.prediction import load_detector, own_detector
+        from sim2cam.pipeline.judges import weights_file
         from sim2cam.training.device import use_threads
 
         if len(self.data) != 1 or self.split is not None or self.where is not None:
             raise UsageError("--format onnx takes one network, and neither --split nor --where.")
         use_threads(1)
-        (source,) = self.data
+        source = weights_file(self.data[0])
         if source.is_dir():
             export_translator(load_transfer(source), self.out)
             lacks: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sim2cam.cli.console import Console
     from sim2cam.geometry.lens import Lens
     from sim2cam.measure.detection import Detection
     from sim2cam.models.prediction import AnyDetector
@@ -37,6 +38,7 @@ class Predict:
     With weights that were trained with poses, and a lens that is known, also how it lies: the pose of
     each object's frame in the camera's, null where what is seen of it fits none.
     With keypoints or masks, also their places and run lengths, of objects and of categories.
+    What cannot be read of several pictures is left out, and told of.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
@@ -75,7 +77,10 @@ class Predict:
             check_empty(self.out)
         detector = self._detector()
         shapes = self._shapes(detector)
-        pictures = _pictures(self.what)
+        console = self.talk.console()
+        broken: list[InputError] = []
+        _tell_unread(Path(self.what), console)
+        pictures = _pictures(self.what, console, broken)
         if self.camera is not None:
             pictures = _through(self.camera, pictures)
         count = unlike = unplaced = 0
@@ -99,7 +104,6 @@ class Predict:
                 path = self.out / f"{name}{suffix}"
                 images.write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
         where = "" if self.out is None else f", drawn in {self.out}"
-        console = self.talk.console()
         are = "not measured" if detector.card.novelty is None else unlike
         console.say(f"{count} pictures{where}; unlike those trained on: {are}")
         if unplaced:
@@ -109,6 +113,12 @@ class Predict:
         fit = size_fit(sides_px, detector.card.sizes_px)
         if fit is not None and fit.warning is not None:
             console.say(fit.warning)
+        if broken:
+            raise InputError(
+                self.what,
+                f"{len(broken)} pictures cannot be read, as {broken[0].path.name}, and are left out. Copy "
+                "them again.",
+            )
 
     def _detector(self) -> AnyDetector:
         """Returns the detector, which can do what is asked for."""
@@ -180,6 +190,7 @@ class Label:
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
                 "Train with --dev or --held-out, or raise --score."
             )
+        _tell_unread(self.captures, self.talk.console())
         captures = read_captures(self.captures.resolve()).take(self.limit)
         progress = self.talk.console().progress("labelling")
         found = labelled(detector, captures, sure=self.score, progress=progress)
@@ -187,6 +198,11 @@ class Label:
         labels = [label for sample in found.samples for label in sample.objects or ()]
         unsure = sum(label.is_crowd for label in labels)
         sure = len(labels) - unsure
+        if not sure:
+            self.talk.console().say(
+                f"warning: {self.weights} is sure of no object in these pictures, so they cannot be trained "
+                "on alone. Lower --score, or name other weights."
+            )
         file = self.out / "train.json"
         self.talk.tell(
             f"{file}: {len(found.samples)} pictures, {sure} labels, {unsure} left open",
@@ -231,10 +247,27 @@ def _line(
     return line
 
 
-def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
-    """Returns names, pixels (height, width, 3) and lenses of what is to be looked at, one after another."""
+def _tell_unread(path: Path, console: Console) -> None:
+    """Says how many pictures of a folder are of formats that are not read."""
+    from sim2cam.dataset.captures import unread_note
+
+    note = unread_note(path)
+    if note is not None:
+        console.say(note)
+
+
+def _pictures(
+    what: str, console: Console, broken: list[InputError]
+) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
+    """Returns names, pixels (height, width, 3) and lenses of what is to be looked at, one after another.
+
+    Args:
+        what: is to be looked at.
+        console: is told which of several pictures cannot be read.
+        broken: takes why.
+    """
     from sim2cam import images
-    from sim2cam.dataset.captures import read_captures
+    from sim2cam.dataset.captures import is_photos, photos_in, read_captures
 
     path = Path(what)
     if what.isdecimal() and not path.exists():
@@ -246,7 +279,19 @@ def _pictures(what: str) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
     elif path.suffix.lower() in images.SUFFIXES:
         yield path.name, images.read_rgb(path), None
     else:
-        yield from ((s.name, images.read_rgb(s.rgb), s.lens) for s in read_captures(path).samples)
+        files: Iterator[tuple[str, Path, Lens | None]]
+        if is_photos(path):  # whose headers need not all be whole
+            files = ((photo.name, photo, None) for photo in photos_in(path))
+        else:
+            files = ((s.name, s.rgb, s.lens) for s in read_captures(path).samples)
+        for name, file, lens in files:
+            try:
+                rgb = images.read_rgb(file)
+            except InputError as error:
+                console.say(str(error))
+                broken.append(error)
+                continue
+            yield name, rgb, lens
 
 
 def _numbered(

@@ -16,6 +16,7 @@ from sim2cam.errors import UsageError
 from sim2cam.training.launch import is_first
 
 if TYPE_CHECKING:
+    from sim2cam.cli.console import Console
     from sim2cam.dataset.sample import Dataset
     from sim2cam.models.trust import Source
 
@@ -117,6 +118,7 @@ class Train:
             check_labels_are_true(dev, self.dev)
             check_apart((sample for one in sets for sample in one.samples), dev)
         sets, dev = self._matched(sets, dev, start)
+        _tell_unshown(sets, console)
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
         if start is not None and dev is None:
@@ -198,3 +200,14 @@ class Train:
             "pictures are unlike those trained on, is not measured."
         )
         return sets, None, "held-out pictures"
+
+
+def _tell_unshown(sets: Sequence[Dataset], console: Console) -> None:
+    """Says which categories are learned without an object, as some tools list the names of groups of them."""
+    shown = set[str]().union(*(one.shown_categories() for one in sets))
+    unshown = [name for name in sets[0].categories if name not in shown]
+    if unshown:
+        console.say(
+            f"warning: no object is of category {', '.join(unshown)}, which the detector will tell apart "
+            "all the same. Take what is none off the data's list of categories."
+        )

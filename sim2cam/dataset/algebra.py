@@ -97,6 +97,11 @@ def whole_boxes(dataset: Dataset) -> Dataset:
     return replace(dataset, samples=samples)
 
 
+def with_boxes(dataset: Dataset, *, amodal: bool) -> Dataset:
+    """Returns a data set with boxes of whole objects, or as it is: with those of what is seen of them."""
+    return whole_boxes(dataset) if amodal else dataset
+
+
 def pictures_alone(dataset: Dataset) -> Dataset:
     """Returns a data set without anything that anybody or any renderer said of its pictures."""
     bare = (replace(s, objects=None, channels={}, digest="") for s in dataset.samples)

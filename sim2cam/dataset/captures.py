@@ -37,6 +37,10 @@ _LAYOUTS: tuple[
 )
 """How folders of other formats than COCO are told, and what reads their parts by name."""
 
+_UNREAD = (".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".arw", ".cr2", ".cr3", ".nef",
+           ".orf", ".raf", ".rw2")  # fmt: skip
+"""How names of pictures end that cameras and people make, and that are not read."""
+
 _STYLE, _DEV, _TEST, _TRAIN = ("style", "train"), ("dev", "val"), ("test",), ("train",)
 _RENDERS = ("train_pbr", "train_synt")  # what BOP calls parts that nobody photographed
 
@@ -224,15 +228,46 @@ def check_labels_are_true(dataset: Dataset, path: Path) -> None:
             )
 
 
-def _read_folder(root: Path, origin: Origin) -> Dataset:
+def is_photos(path: Path) -> bool:
+    """Returns whether a path is a folder of photos, and nothing else that ``read_captures`` knows."""
+    known = (path / HEADER).is_file() or any(is_one(path) for is_one, _ in _LAYOUTS)
+    return path.is_dir() and not known
+
+
+def photos_in(root: Path) -> list[Path]:
+    """Returns the files of the photos in a folder, sorted by name.
+
+    Raises:
+        InputError: there is none.
+    """
     found = (p for p in root.iterdir() if p.suffix.lower() in images.SUFFIXES and p.is_file())
     paths = sorted(p for p in found if not p.name.startswith("."))
     if not paths:
         raise InputError(
             root, f"no images in it (JPEG, PNG, BMP, TIFF, WebP).{_other_reading(root)}"
         )
+    return paths
+
+
+def unread_note(path: Path) -> str | None:
+    """Returns in words that a folder of photos holds some that are not read; None where it holds none, or is
+    no such folder.
+    """
+    if not is_photos(path):
+        return None
+    names = sorted(p.name for p in path.iterdir() if p.suffix.lower() in _UNREAD)
+    unread = [name for name in names if not name.startswith(".")]
+    if not unread:
+        return None
+    return (
+        f"{path}: {len(unread)} pictures are left out, as {unread[0]}: read are JPEG, PNG, BMP, TIFF and "
+        "WebP. Convert them."
+    )
+
+
+def _read_folder(root: Path, origin: Origin) -> Dataset:
     samples = []
-    for index, path in enumerate(paths):
+    for index, path in enumerate(photos_in(root)):
         width, height = images.read_size(path)
         samples.append(Sample(path.name, path, width, height, None, origin, scene_index=index))
     return Dataset(root, (), tuple(samples))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sim2cam.dataset.algebra import whole_boxes
+from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError, did_you_mean
 
@@ -31,7 +31,7 @@ class Matching:
 
         Raises:
             UsageError: ``renamed`` names a category that is not there.
-            InputError: a category that the detector does not know.
+            InputError: an object of a category that the detector does not know.
         """
         known = self.categories
         for real, sim in self.renamed.items():
@@ -40,7 +40,8 @@ class Matching:
             if sim not in known:
                 raise UsageError(f"--map {real}={sim}: {did_you_mean(sim, known)}")
         names = self.names(captures.categories)
-        strangers = sorted(name for name, new in names.items() if new is None)
+        shown = captures.shown_categories()
+        strangers = sorted(name for name in shown if names[name] is None)
         if strangers and not self.ignores_others:
             raise InputError(
                 captures.root,
@@ -49,7 +50,7 @@ class Matching:
             )
         samples = tuple(_matched(sample, names) for sample in captures.samples)
         matched = replace(captures, categories=known, samples=samples)
-        return whole_boxes(matched) if self.amodal else matched
+        return with_boxes(matched, amodal=self.amodal)
 
     def among(self, sets: Sequence[Dataset]) -> tuple[Matching, ...]:
         """Returns the same for each of several captures: what is renamed need be in one of them.
@@ -76,7 +77,8 @@ class Matching:
                 raise InputError(
                     captures.root,
                     f"has no category '{name}', so such objects would be learned as background. Add --map "
-                    f"REAL={name}, or label them.",
+                    f"REAL={name}, or label them; where no picture shows one, add '{name}' to the data's "
+                    "list of categories.",
                 )
 
     def names(self, categories: Sequence[str]) -> dict[str, str | None]:

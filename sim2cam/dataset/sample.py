@@ -251,6 +251,10 @@ class Dataset:
         scenes = {sample.scene_index: sample.scene_index for sample in self.samples}
         return self.sources or (Source(self.root, scenes),)
 
+    def shown_categories(self) -> set[str]:
+        """Returns the categories that objects have."""
+        return {label.category for sample in self.samples for label in sample.objects or ()}
+
     def take(self, limit: int | None) -> Dataset:
         """Returns the first ``limit`` samples; all when None."""
         return replace(self, samples=self.samples[:limit])

@@ -156,7 +156,8 @@ def match_captures(
     ``bench``.
 
     Raises:
-        InputError: a category that the detector does not know, captures without labels or without objects.
+        InputError: an object of a category that the detector does not know, captures without labels or
+            without objects.
     """
     card = detector.card
     matching = Matching(card.categories, renamed or {}, ignore_unmatched, card.is_amodal)

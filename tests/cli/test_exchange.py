@@ -137,3 +137,19 @@ def test_one_network_is_exported_alone(tmp_path, capsys, more):
     assert "--format onnx takes one network, and neither --split nor --where." in (
         capsys.readouterr().err
     )
+
+
+def test_weights_that_ship_are_exported_by_their_name(tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(
+        "sim2cam.models.export.export_detector", lambda *given: asked.append(given) or ()
+    )
+    flags = ["--format", "onnx", "--out", str(tmp_path / "dice.onnx")]
+    assert main(["export", "dice", *flags]) == 0
+    ((detector, path),) = asked
+    assert detector.card.categories == tuple("123456")
+    assert path == tmp_path / "dice.onnx"
+    assert main(["export", "dcie", *flags]) == 2
+    assert "no weights 'dcie' ship, and there is no such file. Did you mean 'dice'?" in (
+        capsys.readouterr().err
+    )

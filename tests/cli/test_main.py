@@ -157,6 +157,10 @@ USAGE = [
         "--data is given twice. Give it once, with all its values.",
     ),
     (
+        ["bench", "w.safetensors", "--captures", "c", "--out", "found.txt"],
+        "--out found.txt must be a file that ends in .json.",
+    ),
+    (
         ["bench", "w.safetensors", "--captures", "c", "--map=a=b", "--map", "c=d"],
         "--map is given twice. Give it once, with all its values.",
     ),

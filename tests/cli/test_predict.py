@@ -14,6 +14,7 @@ from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.cli.main import main
+from sim2cam.dataset.captures import unread_note
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
@@ -64,6 +65,37 @@ def test_what_is_less_sure_is_left_out(photos, capsys):
     assert predict(photos / "a.jpg", "--score", "1") == 0
     (line,) = lines(capsys)
     assert (line["image"], line["detections"]) == ("a.jpg", [])
+
+
+def test_a_picture_that_cannot_be_read_is_left_out_and_told(photos, capsys):
+    whole = (photos / "a.png").read_bytes()
+    (photos / "a.png").write_bytes(whole[: len(whole) // 2])
+    assert main(["predict", WEIGHTS, str(photos), "--workers", "1"]) == 1
+    told = capsys.readouterr()
+    assert [json.loads(line)["image"] for line in told.out.splitlines()] == ["a.jpg", "b.jpg"]
+    first, *_, last = told.err.splitlines()
+    assert first.startswith(f"{photos}/a.png: not a whole image (")
+    assert last == (
+        f"sim2cam: {photos}: 1 pictures cannot be read, as a.png, and are left out. Copy them again."
+    )
+    assert predict(photos / "a.png") == 1
+    assert f"sim2cam: {photos}/a.png: not a whole image (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["predict", "label"])
+def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_path, capsys):
+    (photos / "b.HEIC").write_bytes(b"heic")
+    (photos / "c.gif").write_bytes(b"gif")
+    (photos / "._b.HEIC").write_bytes(b"what macOS keeps beside it")
+    flags = ["--out", str(tmp_path / "told"), "--workers", "1"]
+    assert main([command, "dice", str(photos), *flags]) == 0
+    assert (
+        f"{photos}: 2 pictures are left out, as b.HEIC: read are JPEG, PNG, BMP, TIFF and WebP. Convert "
+        "them.\n"
+    ) in capsys.readouterr().err
+    (photos / "b.HEIC").unlink()
+    (photos / "c.gif").unlink()
+    assert unread_note(photos) is None
 
 
 def film(path, photo):
@@ -253,16 +285,20 @@ BAD = [
     (("nowhere",), 1, "no such file"),
     (("film.mp4",), 1, "film.mp4: cannot be read (No such file or directory). Check the path."),
     (("broken.mp4",), 1, "broken.mp4: not a video that OpenCV can read. Check it."),
+    (("film.wmv",), 1, "film.wmv: is neither a folder of pictures (.jpg, .jpeg, .png, .bmp, .tif, .tiff, "
+     ".webp), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
+     "its folder."),
     (("99",), 1, "camera 99: no such camera, or another program uses it. Check it."),
     (("broken.mp4", "--score", "1.5"), 2, "--score must be 0 to 1, not 1.5"),
     (("broken.mp4", "--limit", "0"), 2, "--limit must be 1 or more, not 0"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), BAD)
 def test_bad_input(arguments, code, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.mp4").write_bytes(b"no film")
+    (tmp_path / "film.wmv").write_bytes(b"\x30\x26\xb2\x75")
     assert predict(*arguments) == code
     assert message in capsys.readouterr().err
 
@@ -280,6 +316,15 @@ def test_captures_are_labelled_by_weights_that_ship(photos, tmp_path, capsys):
     assert told["unsure"] == sum(one["iscrowd"] for one in file["annotations"])
     assert main([*command, "-q"]) == 1
     assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
+
+
+def test_labels_of_nothing_are_told(photos, tmp_path, capsys):
+    command = ["label", "dice", str(photos), "--out", str(tmp_path / "told"), "--workers", "1"]
+    assert main([*command, "--score", "1"]) == 0
+    assert (
+        "warning: dice is sure of no object in these pictures, so they cannot be trained on alone. "
+        "Lower --score, or name other weights.\n"
+    ) in capsys.readouterr().err
 
 
 def test_a_score_that_labels_nothing_is_refused(photos, tmp_path, capsys):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.dataset.algebra import merge, set_aside, split, whole_boxes
+from sim2cam.dataset.algebra import merge, set_aside, split, with_boxes
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset, Source
 from sim2cam.errors import UsageError
@@ -33,7 +33,9 @@ def test_whole_boxes_stand_for_those_of_what_is_seen(many):
     hidden, unknown = replace(known, box_amodal_xyxy=whole), replace(known, box_amodal_xyxy=None)
     first, photo, *rest = many.samples
     samples = (replace(first, objects=(hidden, unknown)), replace(photo, objects=None), *rest)
-    found = whole_boxes(replace(many, samples=samples)).samples
+    data = replace(many, samples=samples)
+    assert with_boxes(data, amodal=False) == data
+    found = with_boxes(data, amodal=True).samples
     assert [o.box_xyxy for o in found[0].objects] == [whole, known.box_xyxy]
     assert replace(found[0].objects[0], box_xyxy=known.box_xyxy) == hidden
     assert found[1].objects is None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sim2cam.dataset.captures import read_captures, split_captures
+from sim2cam.dataset.captures import is_photos, read_captures, split_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import InputError
 from sim2cam.images import encode_png, read_rgb, write_bytes
@@ -97,10 +97,12 @@ def test_a_folder_of_images_is_unlabelled_and_sorted(tmp_path):
     assert [sample.objects for sample in dataset.samples] == [None, None, None]
     assert (dataset.samples[2].width, dataset.samples[2].height) == (30, 40)
     assert dataset.categories == ()
+    assert is_photos(tmp_path)
 
 
 def test_a_data_set_of_ours_is_read_as_such(native, adapted):
     assert read_captures(native) == read_dataset(native)
+    assert not is_photos(native)
     assert read_captures(adapted).samples[0].origin == "adapted"
 
 

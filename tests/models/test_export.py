@@ -24,7 +24,7 @@ from sim2cam.models import export
 from sim2cam.models.card import DetectorCard, NoveltyLimit
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.detector import Detector
-from sim2cam.models.export import SURE, export_detector
+from sim2cam.models.export import MOST, export_detector
 from sim2cam.models.prediction import LoadedDetector, load_detector, predict, save_detector
 from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.training.onnx import write_onnx
@@ -56,7 +56,7 @@ def test_an_exported_detector_finds_what_predict_finds(tmp_path, magnification, 
     photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]
     rgb = cv2.resize(read_rgb(photo)[:200, :230], None, fx=larger, fy=larger)
     boxes, scores, labels = run(path, rgb=rgb[None])
-    assert boxes.shape == (SURE, 4)
+    assert boxes.shape == (MOST, 4)
     sure = [one for one in predict(detector, rgb, scale=magnification) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
@@ -158,6 +158,24 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
     found = overlap.max(axis=1) > 0.9
     assert found[0]
     assert found.mean() >= 0.8  # a box goes for a surer one's sake, also where that one goes
+
+
+def test_the_smallest_pictures_have_fewer_places_than_the_graph_returns_detections(tmp_path):
+    network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    with torch.no_grad():
+        network.where[1].bias[0] = 4.0
+    detector = LoadedDetector(
+        network, DetectorCard("nano", ("a", "b"), 0, {}, (), magnification=0.4)
+    )
+    path = tmp_path / "found.onnx"
+    export_detector(detector, path)
+    rgb = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    boxes, scores, labels = run(path, rgb=rgb[None])
+    assert boxes.shape == (MOST, 4)
+    wanted = predict(detector, rgb, scale=0.4)[:2]  # of others, some go for a surer one's sake
+    assert boxes[:2] == pytest.approx(np.array([one.box_xyxy for one in wanted]), abs=0.1)
+    assert scores[:2] == pytest.approx([one.score for one in wanted], abs=1e-3)
+    assert ["ab"[label] for label in labels[:2]] == [one.category for one in wanted]
 
 
 def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():

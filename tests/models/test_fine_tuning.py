@@ -186,7 +186,8 @@ OTHERS = [
     (
         {"categories": ("square", "cube")}, {},
         "finds square, cube, but the data are of square, disc. Rename them with --map, leave out others "
-        "with --ignore, or name weights of the same categories.",
+        "with --ignore, add those that no picture shows to the data's list of categories, or name weights "
+        "of the same categories.",
     ),
     (
         {"masks": True}, {},

@@ -36,13 +36,31 @@ def test_what_cannot_be_trained_on_is_refused(make_dataset):
             ((data, 1.0), (replace(data, categories=("square", "die")), 1.0)),
             InputError,
             f"{data.root}: categories square, die are not those of {data.root}: square, disc. "
-            "Rename them with --map, or leave out others with --ignore.",
+            "Rename them with --map, leave out others with --ignore, or add those that no picture shows "
+            "to the data's list of categories.",
         ),
     ]
     for parts, kind, message in table:
         with pytest.raises(kind) as caught:
             check_parts(parts, TrainConfig())
         assert str(caught.value) == message
+
+
+def test_data_without_objects_are_trained_on_beside_others_alone(make_dataset):
+    data, empty = make_dataset(), make_dataset("empty")
+    empty = replace(empty, samples=tuple(replace(s, objects=()) for s in empty.samples))
+    assert check_parts(((empty, 1.0), (data, 1.0)), TrainConfig()) == ("square", "disc")
+    groups = tuple(
+        replace(s, objects=tuple(replace(o, is_crowd=True) for o in s.objects))
+        for s in data.samples
+    )
+    for rest in (empty, replace(data, samples=groups)):
+        with pytest.raises(InputError) as caught:
+            check_parts(((empty, 1.0), (rest, 1.0)), TrainConfig())
+        assert str(caught.value) == (
+            f"{empty.root}: no labelled object to train on (groups do not count). Label some, or add "
+            "data that have them."
+        )
 
 
 def test_mixes_that_leave_nothing_to_train_on_are_refused(make_dataset):

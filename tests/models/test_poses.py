@@ -14,7 +14,7 @@ from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational
 from sim2cam.geometry.poses import Pose
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
-from sim2cam.models.poses import predict_poses, solve_pose
+from sim2cam.models.poses import check_poses, solve_pose
 from sim2cam.models.prediction import LoadedDetector, Surface
 from sim2cam.models.seen import LEAST_POINTS
 
@@ -218,7 +218,7 @@ def test_a_detector_of_boxes_has_no_poses():
     network = Detector("nano", 1, torch.Generator().manual_seed(0)).eval()
     detector = LoadedDetector(network, DetectorCard("nano", ("brick",), 0, {}, ()))
     with pytest.raises(UsageError) as caught:
-        predict_poses(detector, np.zeros((32, 32, 3), np.uint8), PINHOLE)
+        check_poses(detector)
     assert str(caught.value) == (
         "the weights find boxes alone. Train them with poses = true in the recipe's [train]."
     )

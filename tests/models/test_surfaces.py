@@ -5,7 +5,8 @@ import pytest
 
 from sim2cam.images import read_rgb
 from sim2cam.models.config import TrainConfig
-from sim2cam.models.poses import predict_poses
+from sim2cam.models.poses import placed_in
+from sim2cam.models.prediction import look
 from sim2cam.models.training import read_metrics, train_detector
 
 pytestmark = pytest.mark.slow
@@ -23,7 +24,8 @@ def learned(write_bricks, tmp_path_factory):
     data = write_bricks(root / "data", n=30)
     detector = train_detector(((data, 1.0),), CONFIG, root / "run")
     unseen = write_bricks(root / "unseen", n=10, seed=99)
-    placed = [predict_poses(detector, read_rgb(s.rgb), s.lens) for s in unseen.samples]
+    pictures = [(read_rgb(sample.rgb), sample.lens) for sample in unseen.samples]
+    placed = [placed_in(look(detector, rgb), rgb, lens) for rgb, lens in pictures]
     return unseen, placed, read_metrics(root / "run")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import CheckpointError
 from sim2cam.images import encode_png, read_rgb, write_bytes
@@ -14,7 +15,6 @@ from sim2cam.models import trust
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.novelty import FALSE_ALARMS, LEAST_PICTURES, SLACK
-from sim2cam.models.parts import as_learned
 from sim2cam.models.prediction import load_detector, look, look_at_dataset, predict, save_detector
 from sim2cam.models.training import train_detector
 from sim2cam.models.trust import measure_trust, training_crops
@@ -119,7 +119,7 @@ def test_crops_of_whole_objects_are_those_of_their_boxes(trained, make_dataset, 
     looks = [
         training_crops(
             load_detector(weights),
-            ((as_learned(make_dataset(f"ids {ids}", n=4, with_ids=ids), config), 1.0),),
+            ((with_boxes(make_dataset(f"ids {ids}", n=4, with_ids=ids), amodal=True), 1.0),),
             config,
         )
         for ids in (True, False)

@@ -61,6 +61,8 @@ def test_categories_match_by_name(coco):
     )  # fmt: skip
     with pytest.raises(InputError, match=r"category 'one' is not one of those told apart: 1, 2"):
         Matching(captures.categories).of(named)
+    above = replace(captures, categories=("dice", *captures.categories))  # which no object has
+    assert Matching(captures.categories).of(above) == captures
     mapped = Matching(captures.categories, {"one": "1"}).of(named)
     assert mapped.samples == captures.samples
     ignored = Matching(captures.categories, ignores_others=True).of(named)

@@ -112,6 +112,21 @@ def test_photos_with_other_names_are_trained_on_as_map_and_ignore_say(
     assert load_detector(again / "weights.safetensors").card.categories == sim.categories
 
 
+def test_categories_that_no_object_has_are_told(recipe, renamed, tmp_path, capsys):
+    photos = renamed({})
+    tables = json.loads(photos.read_text())
+    tables["categories"] += [{"id": 0, "name": "dice-x"}, {"id": 9, "name": "9"}]
+    photos.write_text(json.dumps(tables))
+    command = ["train", str(recipe()), "--data", str(photos), "--workers", "1", "--out"]
+    assert main([*command, str(tmp_path / "out")]) == 0
+    assert (
+        "warning: no object is of category dice-x, 9, which the detector will tell apart all the same. "
+        "Take what is none off the data's list of categories.\n"
+    ) in capsys.readouterr().err
+    card = load_detector(tmp_path / "out" / "weights.safetensors").card
+    assert card.categories == ("dice-x", *"123456", "9")
+
+
 @pytest.mark.parametrize(
     ("names", "labelled", "message"),
     [

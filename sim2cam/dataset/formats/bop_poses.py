@@ -370,10 +370,11 @@ def read_pose_results(path: Path) -> tuple[PoseResult, ...]:
     results = []
     times: dict[tuple[int, int], float] = {}
     for number, line in enumerate(lines, start=1):
-        if not line.strip() or (number == 1 and line.strip() == _HEADER):
+        cells = [cell.strip() for cell in line.split(",")]
+        if not line.strip() or (number == 1 and cells == _COLUMNS):
             continue
         try:
-            result = _result(line.split(","))
+            result = _result(cells)
         except ValueError as error:
             raise InputError(path, f"line {number}: {error} {CURE}") from error
         known = times.setdefault((result.scene_id, result.image_id), result.seconds)
@@ -395,12 +396,12 @@ def _result(cells: Sequence[str]) -> PoseResult:
     (score,), (seconds,) = _floats(named, "score", 1), _floats(named, "time", 1)
     pose = pose_matrix(_floats(named, "R", 9), _floats(named, "t", 3))
     if pose is None:
-        raise ValueError(f"R {named['R'].strip()} is no rotation.")
+        raise ValueError(f"R {named['R']} is no rotation.")
     return PoseResult(scene_id, image_id, object_id, score, pose, seconds)
 
 
 def _integer(named: Mapping[str, str], name: str) -> int:
-    text = named[name].strip()
+    text = named[name]
     if not text.isdecimal():
         raise ValueError(f"{name} '{text}' is no whole number of 0 or more.")
     return int(text)
@@ -412,7 +413,7 @@ def _floats(named: Mapping[str, str], name: str, count: int) -> list[float]:
     except ValueError:
         values = []
     if len(values) != count or not all(map(math.isfinite, values)):
-        raise ValueError(f"{name} '{named[name].strip()[:80]}' is not {count} finite numbers.")
+        raise ValueError(f"{name} '{named[name][:80]}' is not {count} finite numbers.")
     return values
 
 

@@ -37,6 +37,11 @@ _TO_UPRIGHT = {
 
 _MOST_BYTES = 1_000_000_000  # twice the boxes and masks of COCO's own training images
 
+_NOT_READ = (
+    f"is neither a folder of pictures ({', '.join(images.SUFFIXES)}), a video "
+    f"({', '.join(images.VIDEO_SUFFIXES)}) nor a COCO file (.json). Convert it, or name its folder."
+)
+
 
 @dataclass(frozen=True)
 class _Image:
@@ -261,6 +266,8 @@ def _parse(path: Path) -> _File:
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
     except (ValueError, RecursionError) as error:
+        if path.suffix.lower() != ".json":
+            raise InputError(path, _NOT_READ) from error
         raise InputError(path, f"not JSON ({error}). Export the annotations again.") from error
     for key in ("images", "categories"):
         if not isinstance(tables, dict) or key not in tables:

@@ -199,7 +199,8 @@ GOOD = f"2,3,5,0.9,{R},0 0 500,-1"
 
 def test_the_line_of_columns_and_empty_lines_do_not_matter(tmp_path):
     path = tmp_path / "poses.csv"
-    for text in (f"{HEAD}\n{GOOD}\n", GOOD, f"{HEAD}\r\n\r\n 2 , 3,5, 9e-1, {R} ,0 0 500,-1\r\n"):
+    spaced = HEAD.replace(",", ", ")
+    for text in (f"{HEAD}\n{GOOD}\n", GOOD, f"{spaced}\r\n\r\n 2 , 3,5, 9e-1, {R} ,0 0 500,-1\r\n"):
         path.write_text(text, newline="")
         (found,) = read_pose_results(path)
         assert (found.scene_id, found.image_id, found.object_id, found.score) == (2, 3, 5, 0.9)
