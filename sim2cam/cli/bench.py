@@ -34,6 +34,7 @@ _POSE_METRICS = {
     "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
     "add_or_s": "ADD(-S)",
 }  # fmt: skip
+_DETECTIONS = (".json", ".gz")  # the second of a ladder
 _NO_SESSIONS = "--sessions is for detections; intervals of poses are over the scenes of BOP."
 
 
@@ -44,8 +45,8 @@ class Bench:
     weights: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
     ]
-    """Weights: a file (.safetensors) or the name of some that ship; detections (.json): those of --out, or
-    results of COCO or BOP; or poses as BOP has them since 2019 (.csv)."""
+    """Weights: a file (.safetensors) or the name of some that ship; detections (.json): those of --out, of a
+    ladder (predictions/*.json.gz), or results of COCO or BOP; or poses as BOP has them since 2019 (.csv)."""
     captures: Path
     """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset. In one of
     BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too. Of
@@ -75,7 +76,7 @@ class Bench:
             raise UsageError(f"--out {self.out} must be a file that ends in .json.")
         if self.out is not None and self.out.exists():
             raise UsageError(f"--out {self.out} is there already. Name another file.")
-        if self.weights.suffix in (".json", ".csv") and (self.map or self.ignore):
+        if self.weights.suffix in (*_DETECTIONS, ".csv") and (self.map or self.ignore):
             raise UsageError("--map and --ignore are for weights; what was found names categories.")
         self._check_poses()
         if self.sessions is not None and self.weights.suffix == ".csv":
@@ -90,7 +91,7 @@ class Bench:
             if self.refine is not None:
                 raise UsageError("--refine is for poses. Name a file for them with --poses.")
             return
-        if self.weights.suffix in (".json", ".csv"):
+        if self.weights.suffix in (*_DETECTIONS, ".csv"):
             raise UsageError("--poses is for weights; what was found is there already.")
         if self.poses.suffix != ".csv" or self.poses.exists():
             raise UsageError(f"--poses {self.poses} must be a new file that ends in .csv.")
@@ -155,10 +156,10 @@ class Bench:
         everything = read_scored(self.captures, sessions=self.sessions)
         captures = everything.take(self.limit)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
-        if self.weights.suffix != ".json" and captures.samples and not is_labelled:
+        if self.weights.suffix not in _DETECTIONS and captures.samples and not is_labelled:
             self._judge_unlabelled(captures, console)
             return
-        if self.weights.suffix == ".json":
+        if self.weights.suffix in _DETECTIONS:
             found = read_predictions(self.weights, everything, self.captures, limit=self.limit)
             result = score_predictions(found)
         else:
@@ -167,7 +168,7 @@ class Bench:
         sizes = result.trust.sizes
         odd = [
             *oddities(result.captures, result.predictions),
-            empty_warning(result.predictions) if self.weights.suffix == ".json" else None,
+            empty_warning(result.predictions) if self.weights.suffix in _DETECTIONS else None,
             None if sizes is None else sizes.warning,
         ]
         for words in filter(None, odd):

@@ -249,6 +249,8 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
     of_ladder("mixed-25-0.json.gz", blind)
     of_ladder("mixed-25-1.json.gz", perfect)
     first, second = tmp_path / "real-only-25-0.json.gz", tmp_path / "mixed-25-?.json.gz"
+    assert main(["bench", str(first), "--captures", str(coco), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ap50"]["value"] == pytest.approx(1.0)
     command = ["compare", str(first), str(second), "--captures", str(coco), "--json"]
     assert main(command) == 0
     found = json.loads(capsys.readouterr().out)
