@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sim2cam.cli.console import Console
+    from sim2cam.dataset.cameras.intrinsics import Intrinsics
     from sim2cam.geometry.lens import Lens
     from sim2cam.measure.detection import Detection
     from sim2cam.models.prediction import AnyDetector
@@ -49,7 +50,8 @@ class Predict:
     out: Path | None = None
     """Folder for the pictures with what was found drawn in."""
     camera: Path | None = None
-    """File (camera.json) of calibrate, whose lens took the pictures; data sets know theirs."""
+    """File of the camera whose lens took the pictures: camera.json of calibrate, or what COLMAP, Kalibr, ROS or
+    OpenCV wrote of one camera. Data sets know theirs."""
     refine: Refine = None
     score: float = 0.5
     """Leave out what the detector is less sure of, 0 to 1."""
@@ -303,25 +305,40 @@ def _numbered(
 def _through(
     camera: Path, pictures: Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
-    """Yields pictures with the lens of a ``camera.json``.
+    """Yields pictures with the lens of a camera's file.
 
     Raises:
-        InputError: it is broken, knows no lens, or is of pictures of another size.
+        InputError: it is broken, knows no lens or several, or is of pictures of another size.
     """
-    from sim2cam.adapt.calibrate.camera_fit import read_camera
+    known = _intrinsics(camera)
+    for name, rgb, _ in pictures:
+        height, width = rgb.shape[:2]
+        if (width, height) != (known.width, known.height):
+            raise InputError(
+                camera,
+                f"is of pictures of {known.width}x{known.height} pixels, but {name} has {width}x{height}. "
+                "Name the camera that took it, as it took it.",
+            )
+        yield name, rgb, known.lens
 
+
+def _intrinsics(camera: Path) -> Intrinsics:
+    """Returns what a file of calibrate or of another tool knows of a camera."""
+    from sim2cam.adapt.calibrate.camera_fit import read_camera
+    from sim2cam.dataset.cameras.files import read_cameras
+    from sim2cam.dataset.cameras.intrinsics import Intrinsics
+
+    if camera.suffix.lower() != ".json":
+        first, *others = read_cameras(camera)
+        if others:
+            raise InputError(
+                camera,
+                f"holds {1 + len(others)} cameras. Name a file of the one that took the pictures.",
+            )
+        return first
     fit = read_camera(camera)
     if fit.lens is None:
         raise InputError(
             camera, "knows no lens: no board was seen. Calibrate with photos of a chessboard."
         )
-    lens = fit.lens.best()
-    for name, rgb, _ in pictures:
-        height, width = rgb.shape[:2]
-        if (width, height) != (fit.width, fit.height):
-            raise InputError(
-                camera,
-                f"is of pictures of {fit.width}x{fit.height} pixels, but {name} has {width}x{height}. "
-                "Name the camera that took it, as it took it.",
-            )
-        yield name, rgb, lens
+    return Intrinsics("", fit.width, fit.height, fit.lens.best())

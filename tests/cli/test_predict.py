@@ -14,6 +14,9 @@ from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, write_camera
 from sim2cam.adapt.calibrate.lens import FittedLens
 from sim2cam.cli.main import main
+from sim2cam.dataset.cameras.intrinsics import Intrinsics
+from sim2cam.dataset.cameras.kalibr import write_kalibr
+from sim2cam.dataset.cameras.opencv import write_opencv
 from sim2cam.dataset.captures import unread_note
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.models.card import DetectorCard
@@ -243,6 +246,25 @@ def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, ca
         assert f"{path}: {text}" in capsys.readouterr().err
     assert predict(photos, "--camera", path) == 2
     assert "the weights find boxes alone. Train them with poses = true" in capsys.readouterr().err
+
+
+def test_cameras_of_other_tools_place_objects_as_ours_do(posed, photos, tmp_path, capsys):
+    write_camera(tmp_path / "camera.json", CAMERA)
+    same = Intrinsics("phone", 128, 96, CAMERA.lens.best())
+    write_opencv(tmp_path / "camera.yml", same)
+    write_kalibr(tmp_path / "two.yaml", (same, same))
+    command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]
+    said = []
+    for name in ("camera.json", "camera.yml"):
+        assert main([*command, "--camera", str(tmp_path / name)]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert '"position_m"' in said[0]
+    assert main([*command, "--camera", str(tmp_path / "two.yaml")]) == 1
+    assert (
+        f"{tmp_path / 'two.yaml'}: holds 2 cameras. Name a file of the one that took the pictures."
+        in capsys.readouterr().err
+    )
 
 
 def test_cameras_are_watched_by_their_number(photo, monkeypatch, capsys):
