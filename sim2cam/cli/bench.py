@@ -120,6 +120,10 @@ class Bench:
             console.say(
                 f"there is no pose in {found.empty} of {len(found.views)} images: what they show counts as missed."
             )
+        if found.in_metres:
+            console.say(
+                "warning: poses lie as near as if metres had been written. BOP has t in millimetres."
+            )
         if 0 < task.with_depth < len(task.views):
             console.say(
                 f"VSD is not scored: {task.with_depth} of {len(task.views)} images have depth, and it takes all."

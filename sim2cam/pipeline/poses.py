@@ -47,6 +47,8 @@ Floats = NDArray[np.float64]
 
 _MAX_FACES = 10_000_000
 _METRE = 1e-3  # meshes of BOP are in millimetres
+_FAR_NEARER = 100
+"""How many times nearer than what is sought poses lie that are taken for metres: those lie a thousand times nearer."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class PoseBench:
         left_out: how many were not, as nothing of their kind is sought or surer ones are enough.
         empty: how many of the pictures have no estimate at all.
         seconds: that an image took, on average; None where a line does not say it.
+        in_metres: whether estimates look like metres, of which BOP knows nothing.
     """
 
     score: PoseScore
@@ -70,6 +73,7 @@ class PoseBench:
     left_out: int
     empty: int
     seconds: float | None
+    in_metres: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers and counts as JSON values."""
@@ -150,7 +154,17 @@ def bench_poses(
         left_out=len(estimates) - scored,
         empty=sum((view.scene_id, view.image_id) not in answered for view in task.views),
         seconds=_seconds(estimates),
+        in_metres=_look_like_metres(sought),
     )
+
+
+def _look_like_metres(sought: Sequence[Sought]) -> bool:
+    """Returns whether estimates lie so much nearer to the camera than what is sought that metres were written."""
+    found, true = (
+        np.linalg.norm(np.concatenate([getattr(one, side)[:, :3, 3] for one in sought]), axis=1)
+        for side in ("found", "truths")
+    )
+    return bool(len(found)) and bool(_FAR_NEARER * np.median(found) < np.median(true))
 
 
 def sought_in(

@@ -278,6 +278,19 @@ def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
     assert "there is no pose in 1 of 2 images: what they show counts as missed." in said.err
 
 
+def test_metres_are_told_of(boxes, tmp_path, capsys):
+    def in_metres(_, matrix):
+        near = matrix.copy()
+        near[:3, 3] /= 1000
+        return near
+
+    for change, is_told in ((in_metres, True), (lambda _, matrix: matrix, False)):
+        write_pose_results(results(change), tmp_path / "poses.csv")
+        assert main(["bench", str(tmp_path / "poses.csv"), "--captures", str(boxes)]) == 0
+        told = "warning: poses lie as near as if metres had been written. BOP has t in millimetres."
+        assert (told in capsys.readouterr().err) == is_told
+
+
 def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, capsys):
     write_pose_results(results(), tmp_path / "poses.csv")
     path = tmp_path / "poses.json"
