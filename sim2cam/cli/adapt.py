@@ -12,7 +12,7 @@ import tyro
 
 from sim2cam.cli.console import Console
 from sim2cam.cli.options import Folder, Talk, check_numbers
-from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
+from sim2cam.cli.runs import clear_run, given, steps_told, take_threads, tell_unread
 from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.training.launch import is_first, process_count
 
@@ -106,8 +106,9 @@ class AdaptTrain:
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.talk.console()
         take_threads(self.workers, console)
-        sim = read_captures(_side(self.sim, "trainA"))
-        real = read_captures(_side(self.real, "trainB"))
+        sides = _side(self.sim, "trainA"), _side(self.real, "trainB")
+        sim, real = map(read_captures, sides)
+        tell_unread(console, *sides)
         _note_frames(console, sim, real)
         real = real.take(self.limit)
         options = load_recipe(self.recipe).adapt
@@ -251,6 +252,7 @@ class AdaptApply:
         workers = _own_workers(self.device) if self.workers is None else self.workers
         check_numbers(seed=self.seed, workers=workers, limit=self.limit)
         sim = read_captures(self.data)
+        tell_unread(self.talk.console(), self.data)
         _note_frames(self.talk.console(), sim)
         sim = sim.take(self.limit)
         limits = load_recipe(self.recipe).adapt.certificate

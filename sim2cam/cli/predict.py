@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.options import Refine, Talk, check_empty, check_numbers
+from sim2cam.cli.runs import tell_unread
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Predict:
         shapes = self._shapes(detector)
         console = self.talk.console()
         broken: list[InputError] = []
-        _tell_unread(Path(self.what), console)
+        tell_unread(console, Path(self.what))
         pictures = _pictures(self.what, console, broken)
         if self.camera is not None:
             pictures = _through(self.camera, pictures)
@@ -192,7 +193,7 @@ class Label:
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
                 "Train with --dev or --held-out, or raise --score."
             )
-        _tell_unread(self.captures, self.talk.console())
+        tell_unread(self.talk.console(), self.captures)
         captures = read_captures(self.captures.resolve()).take(self.limit)
         progress = self.talk.console().progress("labelling")
         found = labelled(detector, captures, sure=self.score, progress=progress)
@@ -247,15 +248,6 @@ def _line(
     if seen.novelty is not None:
         line |= {"novelty": seen.novelty, "unlike": seen.is_unlike, "abstained": abstains}
     return line
-
-
-def _tell_unread(path: Path, console: Console) -> None:
-    """Says how many pictures of a folder are of formats that are not read."""
-    from sim2cam.dataset.captures import unread_note
-
-    note = unread_note(path)
-    if note is not None:
-        console.say(note)
 
 
 def _pictures(

@@ -1,4 +1,4 @@
-"""What commands that train have in common."""
+"""What commands that train or look at captures have in common."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
 
     if folder.overwrite and is_first():  # the others look at it once they are ``joined``
         remove_run(run_dir)
+
+
+def tell_unread(console: Console, *paths: Path) -> None:
+    """Says how many pictures of folders are of formats that are not read."""
+    from sim2cam.dataset.captures import unread_note
+
+    for note in filter(None, map(unread_note, paths)):
+        console.say(note)
 
 
 def take_threads(count: int, console: Console) -> None:

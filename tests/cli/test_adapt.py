@@ -90,6 +90,18 @@ def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp
     assert json.loads((tmp_path / "out" / "certificate.json").read_text())["rejected"] == 0
 
 
+def test_pictures_of_formats_that_are_not_read_are_told(run, photos, tmp_path, capsys):
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder)
+    write_bytes(folder / "b.HEIC", b"heic")
+    told = f"{folder}: 1 pictures are left out, as b.HEIC: read are JPEG"
+    assert apply(run, folder, tmp_path / "set") == 0
+    assert told in capsys.readouterr().err
+    flags = ["--sim", str(photos), "--real", str(folder), "--out", str(tmp_path / "run")]
+    assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "workers"),
     [([], 7), (["--device", "cuda"], 1), (["--device", "cuda:1"], 1),
