@@ -4,8 +4,16 @@ import pytest
 import torch
 from torch import nn
 
+from sim2cam.adapt.reference import convolutions
 from sim2cam.adapt.reference.convolutions import Conv3x3, PictureConv
 from sim2cam.adapt.reference.networks import initialise
+
+
+@pytest.fixture(autouse=True)
+def in_tiles(monkeypatch):
+    """Also where they do not pay."""
+    monkeypatch.setattr(convolutions, "TILES_PAY", True)
+
 
 KINDS = {
     "without edges": (lambda: Conv3x3(3, 5), 2),
