@@ -171,11 +171,13 @@ def check_training(
         check_apart(real.samples, dev)
     odd = concerns(sim, real, paired=paired)
     choosing = [f"--{name}" for name in (*dict(judges), *(() if dev is None else ("dev",)))]
+    if not choosing or paired:  # of pairs it is known once they are registered
+        return odd
     config = training if isinstance(training, TranslatorConfig) else training[1]
     why = kept_apart(sim, real, config, judges=len(judges), is_paired=False).why
-    if choosing and why and not paired:  # of pairs it is known once they are registered
-        odd = (*odd, f"{', '.join(choosing)}: no weights are chosen, the last ones ship, as {why}.")
-    return odd
+    if why is None:
+        return odd
+    return (*odd, f"{', '.join(choosing)}: no weights are chosen, the last ones ship, as {why}.")
 
 
 def train_network(
