@@ -101,8 +101,8 @@ def crowding(threads: int) -> str | None:
     busy = _busy_cores()
     if busy + threads > (os.cpu_count() or 1) + _SPARE:
         return (
-            f"others keep {busy:.1f} of this machine's {os.cpu_count()} cores busy, so {threads} threads "
-            "wait for them. Give fewer --workers, or wait."
+            f"others keep {busy:.1f} of this machine's {os.cpu_count()} cores busy, for which what runs here "
+            "waits. Give fewer --workers, or wait."
         )
     return None
 

@@ -80,7 +80,7 @@ def test_threads_that_would_wait_are_told(monkeypatch):
     )
     monkeypatch.setattr("sim2cam.training.device._busy_cores", lambda: 3.1)
     assert crowding(2) == (
-        "others keep 3.1 of this machine's 4 cores busy, so 2 threads wait for them. Give fewer "
+        "others keep 3.1 of this machine's 4 cores busy, for which what runs here waits. Give fewer "
         "--workers, or wait."
     )
 
