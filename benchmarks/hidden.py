@@ -9,9 +9,9 @@ data and trainings go to ``--work`` and are resumed; the scores go to ``benchmar
 which cameras that are not measured now stay as they were. With ``--minutes`` no picture set, data set or
 training is started after that time, with ``--arms`` none of another arm; what there is is scored.
 
-Each picture takes about 17 s of one core, and 4 s where ``DRJIT_LIBLLVM_PATH`` names a library of LLVM 19 or
-later; each of ten data sets about ten minutes, each of three translators half an hour, and each of ten
-trainings ten minutes: renders with cameras as drawn are made and trained on once for all three. Needs
+Each picture takes about 17 s of one core, and 3 s where ``DRJIT_LIBLLVM_PATH`` names a library of LLVM 19 or
+later; each data set about ten minutes, each translator twenty, and each
+training ten: renders with cameras as drawn are made and trained on once for all three. Needs
 ``pip install "sim2cam[reference]"``.
 """
 
