@@ -10,9 +10,8 @@ which cameras that are not measured now stay as they were. With ``--minutes`` no
 training is started after that time, with ``--arms`` none of another arm; what there is is scored.
 
 Each picture takes about 17 s of one core, and 3 s where ``DRJIT_LIBLLVM_PATH`` names a library of LLVM 19 or
-later; each data set about ten minutes, each translator twenty, and each
-training ten: renders with cameras as drawn are made and trained on once for all three. Needs
-``pip install "sim2cam[reference]"``.
+later; each data set about ten minutes, each translator twenty, and each training ten: renders with cameras as
+drawn are made and trained on once for all three. Needs ``pip install "sim2cam[reference]"``.
 """
 
 from __future__ import annotations

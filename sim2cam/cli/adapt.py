@@ -18,12 +18,11 @@ from sim2cam.training.launch import is_first, process_count
 
 if TYPE_CHECKING:
     from sim2cam.adapt.certificate.certificate import SetCertificate
-    from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
     from sim2cam.adapt.selection import Ending
     from sim2cam.adapt.store import PlainMethod
-    from sim2cam.adapt.translator.config import TranslatorConfig
     from sim2cam.adapt.translator.perception import Perception
     from sim2cam.dataset.sample import Dataset
+    from sim2cam.pipeline.translate import Training
     from sim2cam.training.board import Board
 
 
@@ -117,7 +116,7 @@ class AdaptTrain:
         changes = given(steps=self.steps, seed=self.seed)
         board = Board(self.out) if self.tensorboard else None
         judges = _judges(self.task, self.judge)
-        training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
+        training: Training
         if method == "translator":
             preset = options.translator if self.preset is None else PRESETS[self.preset]
             training = replace(preset, **changes)
@@ -171,7 +170,7 @@ class AdaptTrain:
 
     def _perception(
         self,
-        training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig],
+        training: Training,
         judges: Sequence[tuple[str, Path]],
         renders: Dataset,
     ) -> Perception | None:
@@ -338,7 +337,7 @@ def _warn(console: Console, warnings: Sequence[str]) -> None:
 
 
 def _memory_words(
-    training: TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig],
+    training: Training,
     sim: Dataset,
     real: Dataset,
     device: str,

@@ -170,11 +170,11 @@ class Bench:
             result, poses, learned = self._bench(captures, console)
         slices = slice_errors(result.captures, result.predictions)
         sizes = result.trust.sizes
-        odd = [
+        odd = (
             *oddities(result.captures, result.predictions),
             empty_warning(result.predictions) if self.weights.suffix in _DETECTIONS else None,
             None if sizes is None else sizes.warning,
-        ]
+        )
         for words in filter(None, odd):
             console.say(words)
         warnings = tuple(filter(None, (learned, *odd)))

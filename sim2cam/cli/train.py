@@ -18,6 +18,7 @@ from sim2cam.training.launch import is_first
 if TYPE_CHECKING:
     from sim2cam.cli.console import Console
     from sim2cam.dataset.sample import Dataset
+    from sim2cam.models.card import DetectorCard
     from sim2cam.models.trust import Source
 
 
@@ -77,6 +78,7 @@ class Train:
         from sim2cam.dataset.algebra import merge
         from sim2cam.dataset.captures import check_labels_are_true, read_captures
         from sim2cam.dataset.duplicates import check_apart
+        from sim2cam.models.card import card_from_json
         from sim2cam.models.lesson import Aids
         from sim2cam.models.named import check_operators
         from sim2cam.models.training import WEIGHTS, train_detector
@@ -85,6 +87,7 @@ class Train:
         from sim2cam.pipeline.judges import weights_file
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.training.board import Board
+        from sim2cam.training.weights import load_card
 
         if self.weights and len(self.weights) != len(self.data):
             raise UsageError(
@@ -117,12 +120,16 @@ class Train:
         if dev is not None and self.dev is not None:
             check_labels_are_true(dev, self.dev)
             check_apart((sample for one in sets for sample in one.samples), dev)
-        sets, dev = self._matched(sets, dev, start)
+        before = None if start is None else card_from_json(start, load_card(start))
+        sets, dev = self._matched(sets, dev, before)
         _tell_unshown(sets, console)
         learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
         parts = tuple(zip(learned, shares, strict=True))
-        if start is not None and dev is None:
-            self._note_margin(start)
+        if before is not None and before.box_margin and dev is None:
+            console.say(
+                f"boxes of --from are widened by {before.box_margin:.1%} of a side on each side, as people drew them. "
+                "Those that are learned now are not: name labelled captures with --dev to measure it anew."
+            )
         board = Board(self.out) if self.tensorboard else None
         clear_run(self.out, self.folder)
         train_detector(
@@ -143,19 +150,15 @@ class Train:
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
 
     def _matched(
-        self, sets: list[Dataset], dev: Dataset | None, start: Path | None
+        self, sets: list[Dataset], dev: Dataset | None, before: DetectorCard | None
     ) -> tuple[list[Dataset], Dataset | None]:
-        """Returns what is trained on and the development captures with the categories that are learned, so that
-        what cannot be scored is refused before the training.
+        """Returns what is trained on and the development captures with the categories that are learned, those
+        of weights before where there are any, so that what cannot be scored is refused before the training.
         """
         from sim2cam.dataset.matching import Matching
         from sim2cam.measure.detection import count_objects
-        from sim2cam.models.card import card_from_json
-        from sim2cam.training.weights import load_card
 
-        known = sets[0].categories
-        if start is not None:
-            known = card_from_json(start, load_card(start)).categories
+        known = sets[0].categories if before is None else before.categories
         read = sets if dev is None else (*sets, dev)
         matchings = Matching(known, category_pairs(self.map), self.ignore).among(read)
         if self.map or self.ignore:
@@ -166,18 +169,6 @@ class Train:
             dev = matchings[-1].of(dev)
             count_objects(dev)
         return sets, dev
-
-    def _note_margin(self, start: Path) -> None:
-        """Says what is known of the weights before and not of those that come of them."""
-        from sim2cam.models.card import card_from_json
-        from sim2cam.training.weights import load_card
-
-        margin = card_from_json(start, load_card(start)).box_margin
-        if margin:
-            self.talk.console().say(
-                f"boxes of --from are widened by {margin:.1%} of a side on each side, as people drew them. Those that "
-                "are learned now are not: name labelled captures with --dev to measure it anew."
-            )
 
     def _trusted_pictures(
         self, sets: Sequence[Dataset], dev: Dataset | None, seed: int

@@ -21,9 +21,8 @@ from typing import Any, cast, get_args
 from sim2cam import images
 from sim2cam.adapt.card import digests_of, images_record
 from sim2cam.adapt.choice import Choice
-from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
+from sim2cam.adapt.reference.config import ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
-from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.captures import CaptureSets
 from sim2cam.dataset.formats.predictions import DIGESTS, ROWS, check_digests, file_digests
 from sim2cam.dataset.reader import read_dataset
@@ -46,6 +45,7 @@ from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import AdaptOptions, load_recipe
 from sim2cam.pipeline.translate import (
     Certification,
+    Training,
     apply_transfer,
     fit_plain_transfer,
     read_certificate,
@@ -519,9 +519,7 @@ def _translate(
     return certificate.kept
 
 
-def _network(
-    name: str, options: AdaptOptions
-) -> TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig] | None:
+def _network(name: str, options: AdaptOptions) -> Training | None:
     """Returns the training of the network that makes a translation; None where it has none."""
     method, _, steps = name.partition("-")
     if method in PUBLISHED:

@@ -73,7 +73,7 @@ class PoseBench:
     left_out: int
     empty: int
     seconds: float | None
-    in_metres: bool = False
+    in_metres: bool
 
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers and counts as JSON values."""
