@@ -44,20 +44,34 @@ def run(path, **inputs):
     return session.run(None, inputs)
 
 
-@pytest.mark.parametrize(("magnification", "larger"), [(1.5, 1.0), (0.4, 3.75)])
-def test_an_exported_detector_finds_what_predict_finds(tmp_path, magnification, larger):
-    """Of smaller pictures too, whose pixels are means of many."""
+def test_weights_that_ship_are_exported_by_their_name(tmp_path):
+    """As they are: with the confidence that they were calibrated to."""
+    path = tmp_path / "dice.onnx"
+    assert main(["export", "dice", "--format", "onnx", "--out", str(path), "-q"]) == 0
+    finds_the_same(path, load_detector(WEIGHTS), standin_photo())
+    card = {p.key: json.loads(p.value) for p in onnx.load(path).metadata_props}["card"]
+    assert card["categories"] == list("123456")
+
+
+def test_an_exported_detector_takes_means_of_many_pixels(tmp_path):
     detector = load_detector(WEIGHTS)
     scaling = Scaling(0.5, dict.fromkeys("123456", 0.4))
-    card = replace(detector.card, magnification=magnification, scaling=scaling)
+    card = replace(detector.card, magnification=0.4, scaling=scaling)
     detector = replace(detector, card=card)
     path = tmp_path / "dice.onnx"
     export_detector(detector, path)
-    photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]
-    rgb = cv2.resize(read_rgb(photo)[:200, :230], None, fx=larger, fy=larger)
+    finds_the_same(path, detector, cv2.resize(standin_photo(), None, fx=3.75, fy=3.75))
+
+
+def standin_photo():
+    return read_rgb(min((SHIPPED / "standin" / "test").iterdir()))[:200, :230]
+
+
+def finds_the_same(path, detector, rgb):
     boxes, scores, labels = run(path, rgb=rgb[None])
     assert boxes.shape == (MOST, 4)
-    sure = [one for one in predict(detector, rgb, scale=magnification) if one.score > 0.4]
+    scale = detector.card.magnification
+    sure = [one for one in predict(detector, rgb, scale=scale) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
     wanted = [one for one, share in zip(sure, near, strict=True) if share < 0.5]  # no borderline
@@ -68,8 +82,36 @@ def test_an_exported_detector_finds_what_predict_finds(tmp_path, magnification, 
         assert len(alike) == 1
         assert detector.card.categories[labels[alike[0]]] == one.category
         assert scores[alike[0]] == pytest.approx(one.score, abs=0.05)  # cv2 magnifies in bytes
-    card = {p.key: json.loads(p.value) for p in onnx.load(path).metadata_props}["card"]
-    assert card["categories"] == list(detector.card.categories)
+
+
+FOUND = [
+    np.array([[5, 5, 25, 35], [40, 40, 60, 60], [80, 10, 99, 30]], np.float32),
+    np.array([0.9, 0.6, 0.004], np.float32),
+    np.array([0, 1, 1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "lost"),
+    [
+        (lambda b, s, c: (b, s, c), ""),
+        (lambda b, s, c: (b[::-1], s[::-1], c[::-1]), ""),  # order tells nothing
+        (lambda b, s, c: (b + 0.1, s * 1.005, c), ""),
+        (lambda b, s, c: (b, s * [1, 1, 0], c), ""),  # the unsure one went for rounding's sake
+        (lambda b, s, c: (b + 1, s, c), "100.0%"),
+        (lambda b, s, c: (b, s * 0.9, c), "100.0%"),
+        (lambda b, s, c: (b, s, 1 - c), "100.0%"),
+        (lambda b, s, c: (b, s * [1, 0, 1], c), "39.9%"),  # one of ours is missing,
+        (
+            lambda b, s, c: (b[[0, 1, 1]] + [[0], [0], [50]], s[[0, 1, 1]], c),
+            "28.6%",
+        ),  # one too many
+        (lambda b, s, c: (b, s * np.nan, c), "100.0%"),
+    ],
+)
+def test_detections_are_compared_whatever_their_order_by_how_sure_they_are(fault, lost):
+    wanted = f"{lost} of the scores are of other detections" if lost else ""
+    assert export._compare_detections(FOUND, fault(*FOUND)) == wanted
 
 
 def test_a_box_goes_where_it_is_a_surer_ones():
@@ -85,7 +127,8 @@ def test_what_computes_something_else_is_not_written(tmp_path):
             return x + (0.0 if torch.compiler.is_compiling() else 5.0)
 
     with pytest.raises(
-        Sim2CamError, match=r"y of the ONNX model differs by .* Nothing was written"
+        Sim2CamError,
+        match=r"the ONNX model computes something else than the network: output 0 by 0.83. Nothing was",
     ):
         write_onnx(
             tmp_path / "w.onnx",
