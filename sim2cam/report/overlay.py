@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,11 +33,13 @@ CATEGORY_COLOURS = (
     (245, 232, 80), (60, 228, 216), (190, 160, 255), (255, 150, 200), (176, 214, 90),
 )  # fmt: skip
 
-_TEXT_PX = 15
-_LINE_PX = 2
-_DASH_PX = 12
+_TEXT_PX, _LINE_PX, _DASH_PX, _DOT_PX = (
+    15,
+    2,
+    12,
+    6,
+)  # in images of that length, in larger ones more
 _FAR_PX = 10_000  # from the picture, beyond which OpenCV draws no lines
-_DOT_PX = 6
 _TINT = 0.4
 _SEEN = 0.5  # how sure it has to be that a keypoint is seen
 _INK = (16, 16, 16)
@@ -165,9 +168,10 @@ def _draw(rgb: Rgb, marks: Sequence[Mark]) -> Rgb:
         )
         for mark in marks
     ]
+    unit = max(1.0, max(canvas.shape[:2]) / LONGER_SIDE_PX)
     for mark in placed:
-        _draw_box(canvas, mark)
-    return _with_texts(canvas, placed)
+        _draw_box(canvas, mark, unit)
+    return _with_texts(canvas, placed, round(_TEXT_PX * unit))
 
 
 def _tint(canvas: Rgb, mark: Mark) -> None:
@@ -177,16 +181,18 @@ def _tint(canvas: Rgb, mark: Mark) -> None:
         canvas[large] = (1 - _TINT) * canvas[large] + _TINT * np.array(mark.colour)
 
 
-def _draw_box(canvas: Rgb, mark: Mark) -> None:
+def _draw_box(canvas: Rgb, mark: Mark, unit: float) -> None:
     x0, y0, x1, y1 = (round(v) for v in mark.box_xyxy)
-    lines = _sides(x0, y0, x1, y1, mark.dashed) if mark.corners is None else _edges(mark.corners)
-    for colour, extra in ((_INK, 2), (mark.colour, 0)):  # a dark rim, to be seen on any ground
+    dash = _DASH_PX * unit if mark.dashed else math.inf
+    lines = _sides(x0, y0, x1, y1, dash) if mark.corners is None else _edges(mark.corners)
+    for colour, rim in ((_INK, 1), (mark.colour, 0)):  # a dark rim, to be seen on any ground
+        thickness = round((_LINE_PX + 2 * rim) * unit)
         for start, end in lines:
-            cv2.line(canvas, start, end, colour, _LINE_PX + extra)
+            cv2.line(canvas, start, end, colour, thickness)
         for x, y, seen in () if mark.points is None else mark.points:
             place = round(np.clip(x, -_FAR_PX, _FAR_PX)), round(np.clip(y, -_FAR_PX, _FAR_PX))
-            thick = cv2.FILLED if seen >= _SEEN else _LINE_PX + extra
-            cv2.circle(canvas, place, _DOT_PX + extra // 2, colour, thick)
+            drawn = cv2.FILLED if seen >= _SEEN else thickness
+            cv2.circle(canvas, place, round((_DOT_PX + rim) * unit), colour, drawn)
 
 
 def _edges(corners: NDArray[np.float64]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -197,17 +203,14 @@ def _edges(corners: NDArray[np.float64]) -> list[tuple[tuple[int, int], tuple[in
 
 
 def _sides(
-    x0: int, y0: int, x1: int, y1: int, dashed: bool
+    x0: int, y0: int, x1: int, y1: int, dash_px: float
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Returns the pieces of line that make a box."""
+    """Returns the pieces of line that make a box: dashes about so long."""
     corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
-    sides = list(itertools.pairwise(corners))
-    if not dashed:
-        return sides
     pieces = []
-    for start, end in sides:
+    for start, end in itertools.pairwise(corners):
         a, b = np.array(start, np.float64), np.array(end, np.float64)
-        n = max(1, int(np.linalg.norm(b - a) // _DASH_PX)) | 1  # odd: a dash at both ends
+        n = max(1, int(np.linalg.norm(b - a) // dash_px)) | 1  # odd: a dash at both ends
         stops = np.round(a + (b - a) * np.linspace(0, 1, n + 1)[:, None]).astype(int)
         pieces += [
             ((int(p[0]), int(p[1])), (int(q[0]), int(q[1])))
@@ -216,28 +219,30 @@ def _sides(
     return pieces
 
 
-def _with_texts(canvas: Rgb, marks: Sequence[Mark]) -> Rgb:
+def _with_texts(canvas: Rgb, marks: Sequence[Mark], text_px: int) -> Rgb:
     """Returns the image with every text on a plate above or below its box."""
-    picture = Image.fromarray(canvas)
+    picture, font = Image.fromarray(canvas), _font(text_px)
     pen = ImageDraw.Draw(picture)
     plates: list[Box] = []
     for mark in marks:
-        width = pen.textlength(mark.text, font=_font()) + 6
-        plate = _free_place(mark.box_xyxy, width, picture.size, plates)
+        size = pen.textlength(mark.text, font=font) + 0.4 * text_px, text_px * 4 / 3
+        plate = _free_place(mark.box_xyxy, size, picture.size, plates)
         plates.append(plate)
         pen.rectangle(plate, fill=mark.colour)
-        pen.text((plate[0] + 3, plate[1] + 1), mark.text, fill=_INK, font=_font())
+        pen.text((plate[0] + text_px / 5, plate[1] + text_px / 15), mark.text, _INK, font)
     return np.asarray(picture, dtype=np.uint8)
 
 
-def _free_place(box: Box, width: float, size: tuple[int, int], taken: Sequence[Box]) -> Box:
+def _free_place(
+    box: Box, size: tuple[float, float], picture: tuple[int, int], taken: Sequence[Box]
+) -> Box:
     """Returns where a plate goes: above or below its box, preferably onto no other plate."""
-    height = _TEXT_PX + 5
-    left = min(max(0.0, box[0] - 1), max(0.0, size[0] - width))
+    width, height = size
+    left = min(max(0.0, box[0] - 1), max(0.0, picture[0] - width))
     places = [
         (left, top, left + width, top + height)
         for top in (box[1] - height, box[3])
-        if 0 <= top <= size[1] - height
+        if 0 <= top <= picture[1] - height
     ]
     places.append((left, max(0.0, box[1]), left + width, max(0.0, box[1]) + height))
     others = np.array(taken, np.float64).reshape(-1, 4)
@@ -246,10 +251,10 @@ def _free_place(box: Box, width: float, size: tuple[int, int], taken: Sequence[B
 
 
 @functools.cache
-def _font() -> ImageFont.FreeTypeFont:
+def _font(size_px: int) -> ImageFont.FreeTypeFont:
     """Returns the font that comes with matplotlib, which has the letters of most languages."""
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    return ImageFont.truetype(fonts / "DejaVuSans-Bold.ttf", _TEXT_PX)
+    return ImageFont.truetype(fonts / "DejaVuSans-Bold.ttf", size_px)
 
 
 def _scaled(box: Box, scale: float) -> Box:

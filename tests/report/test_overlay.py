@@ -60,6 +60,15 @@ def test_a_large_image_keeps_its_size():
     assert draw_verdicts(grey(100, LONGER_SIDE_PX + 40), [], []).shape == (100, 1000, 3)
 
 
+def test_what_is_drawn_into_a_large_image_is_still_seen_when_that_is_shown_small(label):
+    def share(scale):
+        box = tuple(scale * v for v in BOX)
+        drawn = draw_labels(grey(320 * scale, 480 * scale), [label("a", box)], ["a"])
+        return (drawn == category_colour(0)).all(axis=2).mean()
+
+    assert share(8) == pytest.approx(share(2), rel=0.4)
+
+
 @pytest.mark.parametrize(
     "box", [(0.0, 0.0, 480.0, 320.0), (-20.0, -9.0, 5.0, 4.0), (470.0, 310.0, 500.0, 340.0)]
 )
