@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
 _SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
 _SEGMENT_METRICS = {"miou": "mIoU"}
-_POSE_METRICS = {
+POSE_METRICS = {
     "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
     "add_or_s": "ADD(-S)",
 }  # fmt: skip
@@ -52,7 +52,8 @@ class Bench:
     BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too. Of
     captures without labels, weights get the scores that need none."""
     out: Path | None = None
-    """File (.json) for the scores and the errors in every image, and of detections themselves."""
+    """File (.json) for the scores and the errors in every image, and of detections themselves; beside it comes a
+    page (.html) that shows what is wrong."""
     poses: Path | None = None
     """File (.csv) for the poses that weights find in a data set of BOP; they are scored too."""
     refine: Refine = None
@@ -74,8 +75,9 @@ class Bench:
         check_numbers(workers=self.workers, limit=self.limit)
         if self.out is not None and self.out.suffix != ".json":  # or it could not be scored again
             raise UsageError(f"--out {self.out} must be a file that ends in .json.")
-        if self.out is not None and self.out.exists():
-            raise UsageError(f"--out {self.out} is there already. Name another file.")
+        for path in () if self.out is None else (self.out, self.out.with_suffix(".html")):
+            if path.exists():
+                raise UsageError(f"--out: {path} is there already. Name another file.")
         if self.weights.suffix in (*_DETECTIONS, ".csv") and (self.map or self.ignore):
             raise UsageError("--map and --ignore are for weights; what was found names categories.")
         self._check_poses()
@@ -179,7 +181,14 @@ class Bench:
             console.say(words)
         warnings = tuple(filter(None, (learned, *odd)))
         if self.out is not None:
+            from sim2cam.cli.pages import write_scores_page
+
             write_bench(result, slices, self.out, poses, warnings)
+            title = f"{self.weights.name} on {self.captures.name}"
+            page = write_scores_page(
+                title, result, slices, poses, warnings, self.out.with_suffix(".html")
+            )
+            console.say(f"page: {page}")
         if self.talk.json:
             selection = result.selection
             facts: dict[str, Any] = {
@@ -364,7 +373,7 @@ def _segment_table(score: SegmentScore) -> str:
 
 def _pose_table(score: PoseScore) -> str:
     """Returns a line for each object, for all instances and for the mean of the objects."""
-    shown = {metric: title for metric, title in _POSE_METRICS.items() if metric in score.all}
+    shown = {metric: title for metric, title in POSE_METRICS.items() if metric in score.all}
     rows = [(name, score.instances[name], row) for name, row in score.objects.items()]
     instances = sum(score.instances.values())
     rows += [("all instances", instances, score.all), ("mean of objects", instances, score.mean)]
@@ -443,7 +452,7 @@ def _over(units: str) -> str:
 
 def _comparison_tables(found: Comparisons) -> str:
     """Returns a line for each metric: both runs, the difference, and whether it is one."""
-    titles = {"boxes": _METRICS, "segments": _SEGMENT_METRICS, "poses": _POSE_METRICS}
+    titles = {"boxes": _METRICS, "segments": _SEGMENT_METRICS, "poses": POSE_METRICS}
     head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
     lines = []
     for kind, metrics in found.kinds.items():
@@ -470,7 +479,7 @@ def _detectable_words(found: Comparisons, *, identical: bool) -> str:
     """Returns which difference the images can show; why that is not known where it is not."""
     kind, metric, title = "boxes", "ap50", "AP50"
     if kind not in found.kinds:
-        kind, metric, title = "poses", "add_or_s", _POSE_METRICS["add_or_s"]
+        kind, metric, title = "poses", "add_or_s", POSE_METRICS["add_or_s"]
     detectable = found.kinds[kind][metric].difference.detectable
     if identical:
         return "The runs are identical, so they do not tell which differences the images can show."

@@ -10,15 +10,20 @@ from sim2cam.adapt.adversarial import read_metrics as read_translator_metrics
 from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.samples import PICTURES, middle, samples_files, strip
 from sim2cam.adapt.selection import Ending
+from sim2cam.cli.bench import POSE_METRICS
 from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.images import read_rgb
+from sim2cam.measure.slices import Slice
+from sim2cam.measure.verdicts import count_category_errors
 from sim2cam.models.training import read_metrics as read_detector_metrics
 from sim2cam.pipeline.bench import BenchResult
 from sim2cam.pipeline.demo import DemoResult, read_parts
+from sim2cam.pipeline.poses import PoseBench
+from sim2cam.report.bench import write_bench_page
 from sim2cam.report.examples import choose_examples, picture_rows
 from sim2cam.report.report import write_report
 from sim2cam.report.samples import write_samples_page
-from sim2cam.report.values import Curves, RunReport, ScoreRow, Series, Stage
+from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Series, Stage
 from sim2cam.training.run import SAMPLES_PAGE
 
 PAGE = "report.html"
@@ -26,7 +31,7 @@ _STAGES = ("generate", "translate", "train", "bench")
 _DETECTOR = ("heat", "box", "category")
 _TRANSLATOR = ("adversarial", "identity", "structure", "mean_change")
 _ROWS = 4
-_EXAMPLES = 3
+_EXAMPLES, _BENCH_EXAMPLES = 3, 12  # best, and as many worst
 
 
 def write_demo_page(result: DemoResult) -> Path:
@@ -52,6 +57,36 @@ def write_demo_page(result: DemoResult) -> Path:
         notes=result.notes,
     )
     return write_report(report, result.root / PAGE)
+
+
+def write_scores_page(
+    title: str,
+    result: BenchResult,
+    slices: Sequence[Slice],
+    poses: PoseBench | None,
+    notes: tuple[str, ...],
+    out: Path,
+) -> Path:
+    """Returns the page of a benchmark."""
+    captures, predictions = result.captures, result.predictions
+    shapes = {"keypoints": result.keypoints, "masks": result.masks}
+    more = {f"AP of {name}": one.ap for name, one in shapes.items() if one}
+    more |= {"mIoU of pixels": result.segments.miou} if result.segments else {}
+    mean = poses.score.mean if poses else {}
+    more |= {f"{name} of poses": mean[m] for m, name in POSE_METRICS.items() if m in mean}
+    return write_bench_page(
+        BenchReport(
+            title,
+            result.score,
+            result.trust.calibration,
+            more,
+            count_category_errors(captures, predictions),
+            tuple(slices),
+            choose_examples(captures, predictions, count=_BENCH_EXAMPLES),
+            notes,
+        ),
+        out,
+    )
 
 
 def write_training_page(run_dir: Path, ending: Ending, captures: Dataset) -> Path | None:

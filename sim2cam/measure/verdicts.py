@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,6 +75,27 @@ class ImageErrors:
     def errors(self) -> int:
         """All of them."""
         return self.wrong_category + self.missed + self.false
+
+
+@dataclass(frozen=True)
+class CategoryErrors:
+    """What is wrong with one category, over all images, among detections surer than ``SURE_SCORE``.
+
+    Attributes:
+        name: of the category.
+        objects: labelled objects, those that ``is_ignored`` left out.
+        right: those that were found with their category.
+        taken_for: those that were found as something else: how many as what, most first.
+        missed: those that were not found.
+        false: detections of it where no object is.
+    """
+
+    name: str
+    objects: int
+    right: int
+    taken_for: Mapping[str, int]
+    missed: int
+    false: int
 
 
 def judge(
@@ -207,6 +228,31 @@ def count_errors(dataset: LabelledImages, predictions: Predictions) -> tuple[Ima
     return tuple(
         _counted(sample.name, judge(sample.objects or (), predictions[sample.name]))
         for sample in dataset.samples
+    )
+
+
+def count_category_errors(
+    dataset: LabelledImages, predictions: Predictions
+) -> tuple[CategoryErrors, ...]:
+    """Returns what is wrong with every category, in order."""
+    verdicts = [
+        verdict
+        for sample in dataset.samples
+        for verdict in judge(sample.objects or (), predictions[sample.name])
+    ]
+    counts = Counter((v.truth, v.kind) for v in verdicts)
+    false = Counter(v.found for v in verdicts if v.kind == "false")
+    mixed = Counter((v.truth, v.found) for v in verdicts if v.kind == "wrong category")
+    return tuple(
+        CategoryErrors(
+            name,
+            sum(counts[name, kind] for kind in ("right", "wrong category", "missed")),
+            counts[name, "right"],
+            {str(found): n for (truth, found), n in mixed.most_common() if truth == name},
+            counts[name, "missed"],
+            false[name],
+        )
+        for name in dataset.categories
     )
 
 

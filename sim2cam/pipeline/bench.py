@@ -42,7 +42,7 @@ from sim2cam.measure.segments import (
 from sim2cam.measure.selection import SelectionScores
 from sim2cam.measure.shapes import ShapeScore
 from sim2cam.measure.slices import Slice
-from sim2cam.measure.verdicts import count_errors
+from sim2cam.measure.verdicts import count_category_errors, count_errors
 from sim2cam.models.prediction import AnyDetector, look_at_dataset, own_detector
 from sim2cam.models.seen import Prediction
 from sim2cam.models.selection import selection_of
@@ -297,8 +297,8 @@ def write_bench(
     poses: PoseBench | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Writes scores, how far they are to be trusted, how objects of a kind fare, what is wrong in every
-    image and how unlike those trained on it is, what its pixels were taken for, the detections, how well
+    """Writes scores, how far they are to be trusted, how objects of a kind fare, what is wrong with every
+    category, and in every image, and how unlike those trained on it is, what its pixels were taken for, the detections, how well
     every instance was placed, and by what the scores may mislead.
 
     Raises:
@@ -313,6 +313,9 @@ def write_bench(
         SELECTION: None if result.selection is None else result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
         "warnings": list(warnings),
+        "categories": [
+            asdict(e) for e in count_category_errors(result.captures, result.predictions)
+        ],
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         MATCHING: None if result.matching is None else asdict(result.matching),
         PIXELS: None if result.pixels is None else result.pixels.to_json(),

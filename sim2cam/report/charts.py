@@ -193,7 +193,7 @@ def round_axis(low: float, high: float, intervals: int = 5) -> Axis:
 
 
 def line_chart(curves: Curves) -> LineChart | None:
-    """Returns the lines of a training; None when there is no point to draw."""
+    """Returns lines, as those of a training; None when there is no point to draw."""
     found = [(s.label, _finite(s.steps, s.values)) for s in curves.series]
     lines = [(label, points) for label, points in found if len(points)]
     if not lines:
@@ -201,7 +201,7 @@ def line_chart(curves: Curves) -> LineChart | None:
     every = np.concatenate([points for _, points in lines])
     x_axis = round_axis(min(0.0, float(every[:, 0].min())), float(every[:, 0].max()))
     y_axis = round_axis(min(0.0, float(every[:, 1].min())), float(every[:, 1].max()), 4)
-    frame = _plot_frame(x_axis, y_axis, x_label="step", y_label=curves.y_label)
+    frame = _plot_frame(x_axis, y_axis, x_label=curves.x_label, y_label=curves.y_label)
     drawn = []
     for colour, (label, points) in enumerate(lines):
         places = (

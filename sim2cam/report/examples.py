@@ -1,14 +1,27 @@
-"""Which pictures a page shows."""
+"""Which pictures a page shows, and how."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.measure.detection import Predictions
-from sim2cam.measure.verdicts import ImageErrors, count_errors
+from sim2cam.measure.verdicts import ImageErrors, count_errors, judge
+from sim2cam.report.overlay import KIND_COLOURS, draw_verdicts
+from sim2cam.report.page import data_uri, shrunk_jpeg
 from sim2cam.report.values import Example, Examples, PictureRow, Rgb
+
+EXAMPLE_PX = 960
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture on the page: its address, what it shows in words, and what stands under it."""
+
+    uri: str
+    alt: str
+    caption: str = ""
 
 
 def choose_examples(captures: Dataset, predictions: Predictions, *, count: int) -> Examples:
@@ -72,6 +85,16 @@ def picture_rows(
         )
         for index, render in enumerate(renders)
     )
+
+
+def show_example(example: Example) -> Shown:
+    """Returns a scored image with what is right and wrong drawn into it."""
+    verdicts = judge(example.objects, example.detections)
+    counts = {kind: sum(v.kind == kind for v in verdicts) for kind in KIND_COLOURS}
+    said = ", ".join(f"{n} {kind}" for kind, n in counts.items() if n) or "nothing in it"
+    drawn = draw_verdicts(example.rgb, example.objects, example.detections)
+    caption = f"{example.name}: {said}"
+    return Shown(data_uri(shrunk_jpeg(drawn, EXAMPLE_PX)), f"detections in {caption}", caption)
 
 
 def _goodness(errors: ImageErrors) -> tuple[int, int, str]:

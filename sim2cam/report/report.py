@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from sim2cam.dataset.sample import Origin
 from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.detection import DetectionScore
-from sim2cam.measure.verdicts import SURE_SCORE, judge
+from sim2cam.measure.verdicts import SURE_SCORE
 from sim2cam.report.charts import Range, RangeChart, line_chart, range_chart
-from sim2cam.report.overlay import KIND_COLOURS, draw_verdicts
+from sim2cam.report.examples import Shown, show_example
+from sim2cam.report.overlay import KIND_COLOURS
 from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
-from sim2cam.report.values import Example, PictureRow, Rgb, RunReport, ScoreRow
+from sim2cam.report.values import PictureRow, Rgb, RunReport, ScoreRow
 
 PICTURE_PX = 640
-EXAMPLE_PX = 960
 CAPTURE_WORDS: dict[Origin, str] = {
     "sim": "rendered images",
     "adapted": "adapted images",
@@ -23,15 +22,6 @@ CAPTURE_WORDS: dict[Origin, str] = {
     "stand-in": "stand-in captures",
     "self-labelled": "captures that a detector labelled",
 }
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A picture on the page: its address, what it shows in words, and what stands under it."""
-
-    uri: str
-    alt: str
-    caption: str = ""
 
 
 def write_report(report: RunReport, out: Path) -> Path:
@@ -54,8 +44,8 @@ def write_report(report: RunReport, out: Path) -> Path:
         overall=_overall(report),
         by_category=_by_category(report),
         rows=tuple(_picture_row(row, report.captures_origin) for row in report.pictures),
-        best=tuple(map(_example, report.examples.best)),
-        worst=tuple(map(_example, report.examples.worst)),
+        best=tuple(map(show_example, report.examples.best)),
+        worst=tuple(map(show_example, report.examples.worst)),
         kinds=KIND_COLOURS,
         sure=SURE_SCORE,
         curves=tuple((curves, line_chart(curves)) for curves in report.curves),
@@ -104,12 +94,3 @@ def _picture_row(row: PictureRow, origin: Origin) -> tuple[Shown | None, ...]:
 
 def _picture(rgb: Rgb | None, alt: str) -> Shown | None:
     return None if rgb is None else Shown(data_uri(shrunk_jpeg(rgb, PICTURE_PX)), alt)
-
-
-def _example(example: Example) -> Shown:
-    verdicts = judge(example.objects, example.detections)
-    counts = {kind: sum(v.kind == kind for v in verdicts) for kind in KIND_COLOURS}
-    said = ", ".join(f"{n} {kind}" for kind, n in counts.items() if n) or "nothing in it"
-    drawn = draw_verdicts(example.rgb, example.objects, example.detections)
-    caption = f"{example.name}: {said}"
-    return Shown(data_uri(shrunk_jpeg(drawn, EXAMPLE_PX)), f"detections in {caption}", caption)

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import ObjectLabel, Origin
+from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.calibration import Calibration
 from sim2cam.measure.detection import Detection, DetectionScore
+from sim2cam.measure.slices import Slice
+from sim2cam.measure.verdicts import CategoryErrors
 
 Rgb = NDArray[np.uint8]
 """(height, width, 3), 0 to 255."""
@@ -51,11 +54,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines over the steps of one training; without any, the page says that it did not run."""
+    """Lines over the steps of one training, or another number; without any, the page says that it did not run."""
 
     title: str
     y_label: str
     series: tuple[Series, ...]
+    x_label: str = "step"
 
 
 @dataclass(frozen=True)
@@ -126,4 +130,29 @@ class RunReport:
     pictures: tuple[PictureRow, ...] = ()
     examples: Examples = field(default_factory=Examples)
     curves: tuple[Curves, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """Everything that the page of a benchmark shows.
+
+    Attributes:
+        title: what was scored.
+        score: of its boxes.
+        calibration: of its confidences; None where they are not 0 to 1.
+        more: what else was scored, by its name.
+        categories: what became of the objects of each.
+        slices: how objects fare that have something in common.
+        examples: scored images.
+        notes: what a reader has to know before believing the scores.
+    """
+
+    title: str
+    score: DetectionScore
+    calibration: Calibration | None
+    more: Mapping[str, Estimate]
+    categories: tuple[CategoryErrors, ...]
+    slices: tuple[Slice, ...]
+    examples: Examples
     notes: tuple[str, ...] = ()

@@ -7,7 +7,9 @@ from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.measure.detection import Detection
 from sim2cam.measure.verdicts import (
     SURE_SCORE,
+    CategoryErrors,
     boxes_warning,
+    count_category_errors,
     count_errors,
     judge,
     oddities,
@@ -136,3 +138,45 @@ def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
         "1 of 2 found boxes lie wholly outside their pictures, as in y. Are they of pictures of this size, and "
         "x, y, width, height?"
     )
+
+
+def test_errors_of_a_category_say_what_its_objects_were_taken_for():
+    here, there, far = (0.0, 0.0, 9.0, 9.0), (20.0, 0.0, 29.0, 9.0), (40.0, 0.0, 49.0, 9.0)
+    dataset = captures(
+        image("x", label("a", here), label("a", there), label("a", far)),
+        image("y", label("a", here), label("b", there), label("a", far, is_crowd=True)),
+    )
+    found = {
+        "x": [Detection("b", here, 0.9), Detection("c", there, 0.8), Detection("a", far, 0.2)],
+        "y": [
+            Detection("b", here, 0.9), Detection("b", there, 0.8), Detection("c", (60, 0, 69, 9), 0.7),
+        ],
+    }  # fmt: skip
+    assert count_category_errors(dataset, found) == (
+        CategoryErrors("a", 4, 0, {"b": 2, "c": 1}, 1, 0),
+        CategoryErrors("b", 1, 1, {}, 0, 0),
+        CategoryErrors("c", 0, 0, {}, 0, 1),
+    )
+    (first, *_) = count_category_errors(dataset, found)
+    assert list(first.taken_for) == ["b", "c"]  # most first
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_errors_of_categories_are_those_of_images(seed):
+    rng = np.random.default_rng(seed)
+
+    def category():
+        return str(rng.choice(["a", "b", "c"]))
+
+    dataset = captures(
+        *(image(name, *(label(category(), random_box(rng)) for _ in range(5))) for name in "xyz")
+    )
+    found = {
+        name: [Detection(category(), random_box(rng), float(rng.random())) for _ in range(9)]
+        for name in "xyz"
+    }
+    images, categories = count_errors(dataset, found), count_category_errors(dataset, found)
+    for total in ("objects", "right", "missed", "false"):
+        assert sum(getattr(e, total) for e in images) == sum(getattr(e, total) for e in categories)
+    mixed = sum(sum(e.taken_for.values()) for e in categories)
+    assert mixed == sum(e.wrong_category for e in images)

@@ -179,6 +179,8 @@ def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
         assert scores[shape]["objects"] == scores["objects"]
     assert 0 <= scores["segments"]["miou"]["value"] <= 1
     assert json.loads(out.read_text())["scores"]["masks"] == scores["masks"]
+    page = out.with_suffix(".html").read_text()
+    assert all(name in page for name in ("AP of keypoints", "AP of masks", "mIoU of pixels"))
     assert main(["bench", str(out), "--captures", captures, "--limit", "3", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["keypoints"] == scores["keypoints"]
@@ -192,6 +194,23 @@ def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
     assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
     assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
     assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
+
+
+def test_the_page_of_errors_lies_beside_the_scores_and_replaces_none(shaped, tmp_path, capsys):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    command = ["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]
+    assert main(command) == 0
+    page = out.with_suffix(".html")
+    assert f"page: {page}" in capsys.readouterr().err
+    found, text = json.loads(out.read_text()), page.read_text()
+    assert [row["name"] for row in found["categories"]] == list("123456")
+    assert "weights.safetensors on train.json" in text
+    assert f"{next(iter(found['detections']))}: " in text  # its picture
+    out.unlink()
+    assert main(command) == 2
+    assert f"--out: {page} is there already. Name another file." in capsys.readouterr().err
+    assert page.read_text() == text
 
 
 def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_keypoints(shaped):
