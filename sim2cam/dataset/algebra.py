@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import compress, count
+from itertools import compress, count, islice
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -50,8 +50,8 @@ def set_aside(
 ) -> tuple[tuple[Dataset, ...], Dataset]:
     """Returns the data sets without a share of their scenes, and these scenes as one data set.
 
-    A scene goes with its translations, so nothing of it stays behind. Pictures that a detector labelled
-    stay: nothing can be told from them.
+    A scene goes with its translations, so nothing of it stays behind. Of every data set a scene stays, were it
+    the only one. Pictures that a detector labelled stay: nothing can be told from them.
 
     Args:
         datasets: whole, at least one.
@@ -59,11 +59,17 @@ def set_aside(
         rng: decides which scenes.
 
     Raises:
-        UsageError: nothing of a data set is left.
+        UsageError: there is no data set.
     """
     scenes = _scenes(datasets)
     total = len(set(scenes))  # they are numbered from 0
-    drawn = set(rng.permutation(total)[: int(share * total)].tolist())
+    order = rng.permutation(total).tolist()
+    drawn = set(order[: int(share * total)])
+    owned = iter(scenes)
+    for dataset in datasets:
+        own = set(islice(owned, len(dataset.samples)))
+        if own <= drawn:
+            drawn -= {max(own, key=order.index, default=None)}  # what was drawn last
     whole = merge(datasets)
     is_aside = [
         scene in drawn and sample.origin != SELF_LABELLED
@@ -74,12 +80,6 @@ def set_aside(
         replace(dataset, samples=tuple(s for s in dataset.samples if not next(leaves)))
         for dataset in datasets
     )
-    for dataset, rest in zip(datasets, kept, strict=True):
-        if dataset.samples and not rest.samples:
-            raise UsageError(
-                f"to set aside {share:g} of all scenes leaves nothing of {dataset.root}. Set aside "
-                "less, or add pictures."
-            )
     return kept, replace(whole, samples=tuple(compress(whole.samples, is_aside)))
 
 

@@ -167,13 +167,16 @@ def test_nothing_set_aside_is_everything_kept(many):
     assert aside.samples == ()
 
 
-def test_a_data_set_of_which_nothing_is_left(many):
-    single = replace(many, samples=tuple(replace(s, scene_index=0) for s in many.samples[:1]))
-    with pytest.raises(UsageError) as caught:
-        set_aside(
-            [many, replace(single, samples=(replace(single.samples[0], digest="x"),))], 0.99, rng()
-        )
-    assert str(caught.value) == (
-        f"to set aside 0.99 of all scenes leaves nothing of {many.root}. Set aside less, or add "
-        "pictures."
+@pytest.mark.parametrize("seed", range(5))
+def test_of_every_data_set_a_scene_stays(many, seed):
+    photo = replace(many, samples=(replace(many.samples[0], digest="x", scene_index=0),))
+    empty = replace(many, samples=())
+    (renders, photos, nothing), aside = set_aside(
+        [many, photo, empty], 0.99, np.random.default_rng(seed)
     )
+    assert photos == photo
+    assert nothing == empty
+    assert {s.scene_index for s in renders.samples}
+    assert len(renders.samples) + len(aside.samples) == len(many.samples)
+    (alone,), aside = set_aside([photo], 0.99, rng())
+    assert (alone, aside.samples) == (photo, ())
