@@ -22,7 +22,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, get_args
+
+from sim2cam.adapt.reference.config import ReferenceMethod
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,6 +45,8 @@ DICE_ARMS = (
     "real only (100 labelled photos)",
     "real only (200 labelled photos)",
 )
+UNGATED = get_args(ReferenceMethod)
+"""Translators of which ladders learn all pictures (docs/decisions/0075-published-means-published.md)."""
 RENDERERS = (
     "sim2cam",
     "pyrender",
@@ -534,7 +538,11 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _arm_row(name: str, arm: dict[str, Any] | None, worth: str) -> tuple[object, ...]:
     if arm is None:
         return (name, *["not run"] * len(SCORES), worth, 0)
-    kept_out = "".join(f", {n:,} rejected" for n in arm.get("rejected", {}).values())
+    rejected = arm.get("rejected", {}).items()
+    kept_out = "".join(
+        f", {n:,} rejected{' but learned' if made.partition('-')[0] in UNGATED else ''}"
+        for made, n in rejected
+    )
     photos = worth.removeprefix("worth ").replace(" real photos", "")
     return (name + kept_out, *(_score(arm[key]) for key in SCORES), photos, len(arm["seeds"]))
 

@@ -38,7 +38,7 @@ class Ladder:
     """Folder of the ladder."""
     arms: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
     """Comma-separated groups: core, transfers, translators (ours with two seeds, and alone;
-    cyclegan, cut and fastcut as published), features (adapted to the style photos), curve (5 to 200 labelled photos),
+    cyclegan, cut and fastcut as published, of which also what the certificate rejects is learned), features (adapted to the style photos), curve (5 to 200 labelled photos),
     mixed (these and renders), tuned (renders, then these); or arms: fixed, randomized, camera (cameras
     drawn around the one of the style photos), translated, self-labelled (fine-tuned on the style photos
     and what it found in them), real, real-25, mixed-25, tuned-25, coral, or a transfer."""

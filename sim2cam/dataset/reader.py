@@ -23,7 +23,7 @@ from sim2cam.dataset.sample import (
     RawFormat,
     Sample,
 )
-from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, SHARDS
+from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, REJECTED, SHARDS
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.lens import Lens
 
@@ -140,14 +140,18 @@ _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
 _SCENE: TypeAdapter[SceneRecord] = TypeAdapter(SceneRecord)
 
 
-def read_dataset(root: Path) -> Dataset:
+def read_dataset(root: Path, *, with_rejected: bool = False) -> Dataset:
     """Returns the data set of a folder; one that was translated takes its labels from its parent.
+
+    Args:
+        root: the folder.
+        with_rejected: also translations that the certificate kept out, whose labels may not hold any more.
 
     Raises:
         InputError: no data set, one of another version, a broken line, or a parent that is missing
             or has changed.
     """
-    return _read(root, frozenset())
+    return _read(root, frozenset(), with_rejected=with_rejected)
 
 
 def read_header(root: Path) -> dict[str, Any]:
@@ -255,6 +259,8 @@ def parse_sample(raw: RawSample, categories: tuple[str, ...]) -> Sample:
         if not stays_inside(place):
             raise InputError(path, f"sample {name}: '{place}' lies outside the shard. {_AGAIN}.")
     files = {PurePosixPath(place).parts[0]: raw.shard / place for place in line.files}
+    if REJECTED in files:
+        files["rgb"] = files.pop(REJECTED)
     if "rgb" not in files:
         raise InputError(path, f"sample {name}: it has no picture. {_AGAIN}.")
     if "raw" in files and line.raw is None:
@@ -316,12 +322,15 @@ def _jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield path, line
 
 
-def _read(root: Path, descendants: frozenset[Path]) -> Dataset:
+def _read(root: Path, descendants: frozenset[Path], *, with_rejected: bool = False) -> Dataset:
     if root.resolve() in descendants:
         raise InputError(root, f"its parents lead back to itself. {_AGAIN}.")
     header = read_header(root)
     categories = tuple(header["categories"])
-    samples = tuple(parse_sample(raw, categories) for raw in read_lines(root))
+    lines = read_lines(root)
+    if with_rejected:
+        lines = sorted([*lines, *read_lines(root, REJECTED)], key=_place)
+    samples = tuple(parse_sample(raw, categories) for raw in lines)
     if not samples:
         raise InputError(
             root, "the data set holds no samples. Run its command again with --resume."
@@ -330,6 +339,10 @@ def _read(root: Path, descendants: frozenset[Path]) -> Dataset:
         parent = _read(parent_folder(root, header), descendants | {root.resolve()})
         samples = _with_labels(root, samples, parent)
     return Dataset(root, categories, samples)
+
+
+def _place(raw: RawSample) -> tuple[str, str]:
+    return raw.shard.name, str(raw.line.get("name"))
 
 
 def _with_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tuple[Sample, ...]:

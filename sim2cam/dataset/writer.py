@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
@@ -39,6 +39,7 @@ TEMPORARY_SUFFIX = ".part"
 HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
 SHARDS = "shards"
+REJECTED: Final = "rejected"  # folder, and lines, of pictures that are no samples
 CARD = "card.md"
 CERTIFICATE = "certificate.json"
 CERTIFICATE_PAGE = "certificate.html"
@@ -163,7 +164,7 @@ def shard_folder(root: Path, number: int) -> Path:
 
 def shard_size(root: Path, number: int) -> int:
     """Returns how many samples, with rejected ones, a whole shard holds, 0 when it is not there."""
-    files = (shard_folder(root, number) / f"{name}.jsonl" for name in ("samples", "rejected"))
+    files = (shard_folder(root, number) / f"{name}.jsonl" for name in ("samples", REJECTED))
     return sum(len(path.read_text().splitlines()) for path in files if path.is_file())
 
 
@@ -197,9 +198,9 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -
 def _fill_shard(
     part: Path, samples: Iterable[NewSample], records: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
-    lines: dict[str, list[dict[str, Any]]] = {"samples": [], "rejected": []}
+    lines: dict[str, list[dict[str, Any]]] = {"samples": [], REJECTED: []}
     for sample in samples:
-        lines["rejected" if sample.is_rejected else "samples"].append(_write_sample(part, sample))
+        lines[REJECTED if sample.is_rejected else "samples"].append(_write_sample(part, sample))
     for name, listed in {**lines, **records}.items():
         if listed or name == "samples":
             texts = "".join(f"{json.dumps(plain(line), sort_keys=True)}\n" for line in listed)
@@ -208,7 +209,7 @@ def _fill_shard(
 
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
-    folder = "rejected" if sample.is_rejected else "rgb"
+    folder = REJECTED if sample.is_rejected else "rgb"
     files = {f"{folder}/{name}{images.suffix_of(sample.picture)}": sample.picture}
     if sample.right is not None:
         files[f"right/{name}{images.suffix_of(sample.right)}"] = sample.right

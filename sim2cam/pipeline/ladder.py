@@ -253,7 +253,12 @@ def run_piece(piece: Piece) -> Path:
 
 
 def _is_translation(name: str) -> bool:
-    return name in _TRANSLATIONS or name.partition("-")[0] in PUBLISHED
+    return name in _TRANSLATIONS or is_published(name)
+
+
+def is_published(name: str) -> bool:
+    """Returns whether translations are those of a published translator, which nothing keeps any out of."""
+    return name.partition("-")[0] in PUBLISHED
 
 
 def _renders_of(name: str) -> str:
@@ -264,7 +269,7 @@ def _renders_of(name: str) -> str:
 
 
 def _rejected(piece: Piece) -> dict[str, int]:
-    """Returns how many pictures the certificate kept out of each translated data set."""
+    """Returns how many pictures of each translated data set the certificate rejected."""
     names = [_folder(name, piece) for name in piece.arm.data]
     return {
         name: len(read_certificate(piece.work / name).rejected)
@@ -492,7 +497,9 @@ def _best(plan: Plan, captures: CaptureSets, work: Path) -> Choice:
 def _translate(
     plan: Plan, name: str, captures: CaptureSets, work: Path, workers: int, device: str
 ) -> int:
-    """Returns how many translations were kept."""
+    """Returns how many translations are learned from: all of a published translator, of others what the
+    certificate kept.
+    """
     run, sim = work / _TRANSFERS / name, read_dataset(work / _renders_of(name))
     options = load_recipe(plan.recipe).adapt
     certification = Certification(options.certificate)
@@ -516,7 +523,7 @@ def _translate(
         overwrite=False,
         progress=lambda _done, _total: None,
     )
-    return certificate.kept
+    return len(certificate.pictures) if is_published(name) else certificate.kept
 
 
 def _network(name: str, options: AdaptOptions) -> Training | None:
@@ -577,7 +584,8 @@ def _data(name: str, piece: Piece, detector: AnyDetector | None = None) -> Datas
         assert detector is not None  # nothing begins with it
         return labelled(_calibrated(_tuned(detector, piece), piece), piece.captures.style)
     if not name.startswith(REAL):
-        return read_dataset(piece.work / _folder(name, piece))
+        folder = piece.work / _folder(name, piece)
+        return read_dataset(folder, with_rejected=is_published(name))
     train = piece.captures.train
     assert train is not None  # arms are planned for captures that have them
     if name == REAL:

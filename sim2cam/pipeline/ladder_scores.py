@@ -57,8 +57,8 @@ class ArmRuns:
         each: by metric, of each training on all images.
         means: by metric, ``mean_of_seeds`` on all images, then on resamples of images and seeds
             (1 + draws,).
-        rejected: pictures that the certificate kept out, by the name of the translated data set; empty
-            where that was not told.
+        rejected: pictures that the certificate rejected, by the name of the translated data set; empty
+            where that was not told. Those of published translators are learned all the same.
         digests: of the data sets that were made for it, by their names.
     """
 

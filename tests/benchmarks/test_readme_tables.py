@@ -32,7 +32,7 @@ def test_the_readme_shows_the_committed_results():
 
 
 def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
-    refused = {"rejected": {"cyclegan-5000": 1234}}
+    refused = {"rejected": {"reinhard": 1234, "cyclegan-5000": 56}}
     arms = [{"name": "another", **ARM, **refused}, {"name": "randomized", **ARM}]
     equivalents = {"worth": [{"arm": "randomized", "words": "worth 40 [< 25, 60] real photos"}]}
     (tmp_path / "dice.json").write_text(json.dumps({"arms": arms, "equivalents": equivalents}))
@@ -58,7 +58,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "| real only (50 labelled photos) | not run | not run | not run | — | 0 |",
         "| real only (100 labelled photos) | not run | not run | not run | — | 0 |",
         "| real only (200 labelled photos) | not run | not run | not run | — | 0 |",
-        f"| another, 1,234 rejected | {cell} | {cell} | {cell} | — | 3 |",
+        f"| another, 1,234 rejected, 56 rejected but learned | {cell} | {cell} | {cell} | — | 3 |",
         "<!-- dice-results:end -->",
     ]
     assert tables.with_tables(text, "README.md", tmp_path) == text

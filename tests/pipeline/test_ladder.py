@@ -208,17 +208,36 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
     names = ("translated", "translated-1", "cyclegan", "cyclegan-2", "cut", "fastcut")
     arms = tuple(Arm(f"+ {name}", ("randomized", name)) for name in names)
     plan = replace(PLAN, arms=arms, recipe=str(tmp_path / "tiny.toml"))
-    rejected = ladder.prepare_data(plan, captures, work, workers=1)
-    assert set(rejected) <= {
-        "cyclegan",
-        "cyclegan-2",
-        "cut",
-        "fastcut",
-    }  # what one step teaches may be refused
+    assert ladder.prepare_data(plan, captures, work, workers=1) == {}
     headers = [json.loads((work / name / "dataset.json").read_text()) for name in names]
     assert len({header["transfer_digest"] for header in headers}) == len(names)
     cards = [json.loads((work / f"transfers/{name}/weights.json").read_text()) for name in names]
     assert [card["steps"] for card in cards] == [2, 2, 1, 2, 1, 1]
+
+
+def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, tuned_arms):
+    (tmp_path / "strict.toml").write_text(f"{TINY}[adapt.certificate]\npicture_correlation = 1.0\n")
+    arms = Arm("+ ours", ("randomized", "translated")), Arm("+ cut", ("randomized", "cut"))
+    plan = replace(PLAN, arms=arms, seeds=(0,), recipe=str(tmp_path / "strict.toml"))
+    assert ladder.prepare_data(plan, captures, work, workers=1) == {
+        "translated": "the certificate rejected all 4 translations"
+    }
+    plan = replace(plan, arms=arms[1:])
+    results = tmp_path / "results"
+    (path,) = run_pieces(plan, captures, work, results, workers=1, minutes=9)
+    facts = unpacked(path)
+    assert [(part["name"], part["images"]) for part in facts["data"]] == [
+        ("randomized", 24), ("cut", 24),
+    ]  # fmt: skip
+    assert facts["rejected"] == {"cut": 24}
+    before, after = (
+        read_dataset(work / name, with_rejected=True).samples for name in ("randomized", "cut")
+    )
+    assert [s.name for s in after] == [s.name for s in before]
+    assert [s.objects for s in after] == [s.objects for s in before]
+    assert {s.rgb.parent.name for s in after} == {"rejected"}
+    with pytest.raises(InputError, match="the data set holds no samples"):
+        read_dataset(work / "cut")
 
 
 def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tmp_path, tuned_arms):
