@@ -152,7 +152,7 @@ class Bench:
         return found
 
     def _score_detections(self) -> None:
-        from sim2cam.dataset.captures import read_scored
+        from sim2cam.dataset.captures import check_readable, read_scored
         from sim2cam.dataset.formats.predictions import read_predictions
         from sim2cam.measure.verdicts import empty_warning, oddities
         from sim2cam.pipeline.bench import score_predictions, write_bench
@@ -161,6 +161,8 @@ class Bench:
         console, poses, learned = self.talk.console(), None, None
         everything = read_scored(self.captures, sessions=self.sessions)
         captures = everything.take(self.limit)
+        if self.weights.suffix not in _DETECTIONS:
+            check_readable(captures)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
         if self.weights.suffix not in _DETECTIONS and captures.samples and not is_labelled:
             self._judge_unlabelled(captures, console)

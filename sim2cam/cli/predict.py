@@ -175,7 +175,7 @@ class Label:
 
     def execute(self) -> None:
         """Labels, and writes the labels."""
-        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.captures import check_readable, read_captures
         from sim2cam.dataset.formats.export import export
         from sim2cam.models.labelling import UNSURE, labelled
         from sim2cam.models.prediction import load_detector
@@ -195,6 +195,7 @@ class Label:
             )
         tell_unread(self.talk.console(), self.captures)
         captures = read_captures(self.captures.resolve()).take(self.limit)
+        check_readable(captures)
         progress = self.talk.console().progress("labelling")
         found = labelled(detector, captures, sure=self.score, progress=progress)
         export({"train": found}, self.out, "coco", None)

@@ -228,6 +228,24 @@ def check_labels_are_true(dataset: Dataset, path: Path) -> None:
             )
 
 
+def check_readable(dataset: Dataset) -> None:
+    """Refuses pictures that cannot be read, before anything long begins.
+
+    Raises:
+        InputError: naming the first, and how many there are.
+    """
+    broken = []
+    for sample in dataset.samples:
+        try:
+            images.read_rgb(sample.rgb)
+        except InputError as error:
+            broken.append(error)
+    if broken:
+        path, problem = broken[0].args
+        more = f" {len(broken) - 1} more cannot be read either." if len(broken) > 1 else ""
+        raise InputError(path, f"{problem}{more}")
+
+
 def is_photos(path: Path) -> bool:
     """Returns whether a path is a folder of photos, and nothing else that ``read_captures`` knows."""
     known = (path / HEADER).is_file() or any(is_one(path) for is_one, _ in _LAYOUTS)

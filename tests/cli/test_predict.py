@@ -353,3 +353,19 @@ def test_a_score_that_labels_nothing_is_refused(photos, tmp_path, capsys):
     out = str(tmp_path / "told")
     assert main(["label", "dice", str(photos), "--out", out, "--score", "0.05"]) == 2
     assert "--score must be 0.1 to 1, not 0.05" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["label", "bench"])
+def test_a_picture_that_is_cut_short_is_told_before_others_are_looked_at(
+    command, photos, tmp_path, monkeypatch, capsys
+):
+    last = max(photos.iterdir())
+    last.write_bytes(last.read_bytes()[:-200])
+    monkeypatch.setattr("sim2cam.models.prediction.look", lambda *_, **__: pytest.fail("too early"))
+    flags = {
+        "label": [str(photos), "--out", str(tmp_path / "told")],
+        "bench": ["--captures", str(photos)],
+    }
+    assert main([command, "dice", *flags[command], "--workers", "1"]) == 1
+    assert last.name in capsys.readouterr().err
+    assert not (tmp_path / "told").exists()

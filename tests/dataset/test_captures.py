@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sim2cam.dataset.captures import is_photos, read_captures, split_captures
+from sim2cam.dataset.captures import check_readable, is_photos, read_captures, split_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import InputError
 from sim2cam.images import encode_png, read_rgb, write_bytes
@@ -478,3 +478,18 @@ def test_the_dice_photos_of_the_development_part_are_read():
     assert dataset.categories == ("1", "2", "3", "4", "5", "6")
     assert len(dataset.samples) == 40
     assert all(sample.objects for sample in dataset.samples)
+
+
+def test_all_pictures_that_are_cut_short_are_told_of_at_once(tmp_path):
+    captures = read_captures(write_captures(tmp_path, coco(4)))
+    check_readable(captures)
+    for number in (1, 3):
+        path = tmp_path / f"photos/{number}.png"
+        path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(InputError) as error:
+        check_readable(captures)
+    assert error.value.path == tmp_path / "photos/1.png"
+    assert str(error.value).endswith(" 1 more cannot be read either.")
+    with pytest.raises(InputError) as error:
+        check_readable(captures.take(2))
+    assert "more" not in str(error.value)
