@@ -10,16 +10,13 @@ import numpy as np
 
 from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset
-from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.measure.detection import Detection, evaluate
+from sim2cam.measure.margin import measured_margin
 from sim2cam.models.prediction import AnyDetector, load_detector, predict_dataset, save_detector
 from sim2cam.models.seen import widened
 from sim2cam.seeds import stream
 
 MAGNIFICATIONS = (1.0, 1.25, 1.5)
-SAME_OBJECT_IOU = 0.3  # boxes that are drawn by other habits overlap less
-SURE = 0.3  # less sure detections do not say how boxes are drawn
-MIN_PAIRS = 10
 
 
 def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
@@ -60,27 +57,6 @@ def tune_weights(path: Path, dev: Dataset, *, device: str = "cpu") -> AnyDetecto
     detector = tuned(load_detector(path, device=device), dev)
     save_detector(path, detector.network.state_dict(), detector.card, detector.familiar)
     return detector
-
-
-def measured_margin(found: Mapping[str, Sequence[Detection]], dataset: Dataset) -> float:
-    """Returns by which share of its side a found box must reach further, in the median, on each.
-
-    It is 0 when fewer than ``MIN_PAIRS`` objects were found.
-    """
-    shares: list[float] = []
-    for sample in dataset.samples:
-        labels = [o.box_xyxy for o in sample.objects or () if not o.is_crowd]
-        boxes = [d.box_xyxy for d in found[sample.name] if d.score >= SURE]
-        if not labels or not boxes:
-            continue
-        truth, drawn = np.array(labels), np.array(boxes)
-        overlap = pairwise_iou(drawn, truth)
-        best = overlap.argmax(axis=1)
-        same = overlap.max(axis=1) >= SAME_OBJECT_IOU
-        drawn_sides = (drawn[:, 2:] - drawn[:, :2])[same]
-        true_sides = (truth[:, 2:] - truth[:, :2])[best[same]]
-        shares.extend(((true_sides / drawn_sides - 1) / 2).ravel())
-    return round(float(np.median(shares)), 3) if len(shares) >= 2 * MIN_PAIRS else 0.0
 
 
 def _tried(detector: AnyDetector, magnification: float, dev: Dataset) -> tuple[AnyDetector, float]:

@@ -18,6 +18,7 @@ from sim2cam.measure.detection import (
     boxes_of,
     is_ignored,
 )
+from sim2cam.measure.margin import margin_warning
 
 Kind = Literal["right", "wrong category", "false", "missed"]
 
@@ -140,6 +141,7 @@ def oddities(dataset: LabelledImages, predictions: Predictions) -> tuple[str, ..
         repeats_warning(dataset),
         unlabelled_warning(dataset, predictions),
         scores_warning(predictions),
+        margin_warning(dataset, predictions),
     )
     return tuple(filter(None, found))
 

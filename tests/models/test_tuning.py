@@ -8,11 +8,12 @@ import torch
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.measure.detection import Detection
+from sim2cam.measure.margin import MIN_PAIRS, measured_margin
 from sim2cam.models import tuning
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import LoadedDetector, load_detector, save_detector
-from sim2cam.models.tuning import MIN_PAIRS, measured_margin, tune_weights, tuned
+from sim2cam.models.tuning import tune_weights, tuned
 
 CATEGORIES = ("square", "disc")
 UNTUNED = LoadedDetector(None, DetectorCard("nano", CATEGORIES, 0, {}, ()))
