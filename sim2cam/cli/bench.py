@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
+from sim2cam.cli.metrics import BOX_METRICS, POSE_METRICS, SEGMENT_METRICS, SHAPE_METRICS
 from sim2cam.cli.options import Refine, Sessions, Talk, category_pairs, check_numbers
 from sim2cam.errors import UsageError
 
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
     from sim2cam.pipeline.poses import PoseBench, PosesFound
     from sim2cam.pipeline.trust import Trust
 
-_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
-_SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
-_SEGMENT_METRICS = {"miou": "mIoU"}
-POSE_METRICS = {
-    "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
-    "add_or_s": "ADD(-S)",
-}  # fmt: skip
 _DETECTIONS = (".json", ".gz")  # the second of a ladder
 _NO_SESSIONS = "--sessions is for detections; intervals of poses are over the scenes of BOP."
 
@@ -347,12 +341,12 @@ def _tell_shapes(result: BenchResult, console: Console) -> None:
     shapes = {"keypoints": result.keypoints, "masks": result.masks}
     scored = {name: score for name, score in shapes.items() if score is not None}
     if scored:
-        console.table("\n" + score_table(scored, _SHAPE_METRICS))
+        console.table("\n" + score_table(scored, SHAPE_METRICS))
     if result.segments is not None:
         console.table("\n" + _segment_table(result.segments))
 
 
-def score_table(scores: dict[str, Any], metrics: Mapping[str, str] = _METRICS) -> str:
+def score_table(scores: dict[str, Any], metrics: Mapping[str, str] = BOX_METRICS) -> str:
     """Returns scores with their intervals, a line for each detector."""
     width = max(len(label) for label in scores)
     head = " " * width + "".join(f"  {title:>20}" for title in metrics.values())
@@ -454,13 +448,13 @@ def _over(units: str) -> str:
 
 def _comparison_tables(found: Comparisons) -> str:
     """Returns a line for each metric: both runs, the difference, and whether it is one."""
-    titles = {"boxes": _METRICS, "segments": _SEGMENT_METRICS, "poses": POSE_METRICS}
+    titles = {"boxes": BOX_METRICS, "segments": SEGMENT_METRICS, "poses": POSE_METRICS}
     head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
     lines = []
     for kind, metrics in found.kinds.items():
         title = "" if kind == next(iter(found.kinds)) else kind  # what is first needs none
         lines += [f"{title:<20}{head}"]
-        names = titles.get(kind, _SHAPE_METRICS)
+        names = titles.get(kind, SHAPE_METRICS)
         lines += [_comparison_line(names[metric], one) for metric, one in metrics.items()]
     return "\n".join(lines)
 
