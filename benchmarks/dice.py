@@ -41,6 +41,7 @@ from sim2cam.pipeline.ladder import (
     TRANSLATED,
     Arm,
     Plan,
+    is_published,
     prepare_data,
     run_pieces,
 )
@@ -78,7 +79,7 @@ PLAN = Plan(
     fixed="dice-fixed",
 )
 
-SHOWN = (RANDOMIZED, "reinhard", TRANSLATED, RETRANSLATED)
+SHOWN = (RANDOMIZED, "reinhard", TRANSLATED, f"cyclegan-{SAME_TIME}")
 """Data sets in columns of the sheet, those that are there."""
 ROWS, SIDE_PX, SHEET_QUALITY = 4, 240, 88
 
@@ -125,7 +126,10 @@ def main(arguments: Arguments) -> None:
     write_json(RESULTS / "dice.json", facts)
     log_scoring("core ladder", scores)
     there = [name for name in SHOWN if (arguments.work / name / CARD).is_file()]
-    columns = {name: read_dataset(arguments.work / name) for name in there}
+    columns = {
+        name: read_dataset(arguments.work / name, with_rejected=is_published(name))
+        for name in there
+    }
     write_sheet(columns, RESULTS / "dice" / "translations.jpg")
     page = write_ladder_page(
         read_ladder(RESULTS / "dice.json"),
