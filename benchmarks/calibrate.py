@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import tyro
 from PIL import Image
+from scoring_log import short
 
 from sim2cam import images
 from sim2cam.adapt.calibrate.calibrate import calibrate
@@ -46,8 +47,6 @@ FIRST = 100
 """Number of the first camera: those before it were looked at while calibrate was made."""
 HELD = 0.25
 """Share of the cameras that a hand holds, under a lamp on mains; the others stand still, in steady light."""
-DIGITS = 6
-"""Of numbers in the results: far fewer than any estimate is good to, and half as many bytes as all."""
 FAILED = "failed"
 """Why a camera has no parameters, in their place."""
 _EXPOSURE_TAG, _EXIF_IFD = 33434, 0x8769
@@ -298,15 +297,6 @@ def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
             if finding.ci95 is not None:
                 found[name]["ci95"] = list(finding.ci95)
     return found
-
-
-def short(found: dict[str, Any]) -> dict[str, Any]:
-    """Returns the same with as many digits of its numbers as the results keep."""
-    text = json.dumps(found)
-    rounded: dict[str, Any] = json.loads(
-        text, parse_float=lambda t: float(f"{float(t):.{DIGITS}g}")
-    )
-    return rounded
 
 
 def _alike(camera: Camera) -> Camera:

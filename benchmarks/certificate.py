@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from rendering.sheet import contact_sheet
+from rendering.sheet import write_contact_sheet
 from saboteurs import BENIGN, SABOTEURS, Change, Subject
 from scoring_log import RESULTS
 
@@ -37,7 +37,7 @@ from sim2cam.adapt.translation import JPEG_QUALITY
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
-from sim2cam.images import decode_picture, digest_of, encode_jpeg, write_bytes
+from sim2cam.images import decode_picture, digest_of, encode_jpeg
 from sim2cam.measure.detection import Detection
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
@@ -50,7 +50,6 @@ OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificates
 SIDE_PX = 320
 SEED = 600
 SET = 20  # pictures
-SHEET_QUALITY = 88
 
 Judges = Mapping[str, Judge]
 
@@ -101,8 +100,7 @@ def main(arguments: Arguments) -> None:
 def write_sheet(subject: Subject, path: Path) -> None:
     """Writes a picture beside what each saboteur makes of it."""
     changed = [(name, _changed(name, change, 0, subject)) for name, change in SABOTEURS.items()]
-    sheet = contact_sheet([("as rendered", subject.rgb), *changed])
-    write_bytes(path, encode_jpeg(sheet, SHEET_QUALITY))
+    write_contact_sheet(path, [("as rendered", subject.rgb), *changed])
 
 
 def pictures_of(dataset: Dataset, count: int) -> list[Subject]:

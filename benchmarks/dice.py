@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from rendering.sheet import contact_sheet
+from rendering.sheet import write_contact_sheet
 from scoring_log import RESULTS, log_scoring, real_folder
 
 from sim2cam import images
@@ -81,7 +81,7 @@ PLAN = Plan(
 
 SHOWN = (RANDOMIZED, "reinhard", TRANSLATED, f"cyclegan-{SAME_TIME}")
 """Data sets in columns of the sheet, those that are there."""
-ROWS, SIDE_PX, SHEET_QUALITY = 4, 240, 88
+ROWS, SIDE_PX = 4, 240
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,7 @@ def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
         for name in chosen
         for of, named in zip(columns, files, strict=True)
     ]
-    images.write_bytes(
-        path, images.encode_jpeg(contact_sheet(tiles, columns=len(columns)), SHEET_QUALITY)
-    )
+    write_contact_sheet(path, tiles, columns=len(columns))
 
 
 def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -33,11 +33,10 @@ from readme_tables import render_table
 from rendering.contenders import CONTENDERS, SIM2CAM, agreement, channel_costs, contest, picture
 from rendering.end_to_end import measure_end_to_end
 from rendering.floor import measure_floor
-from rendering.sheet import contact_sheet
+from rendering.sheet import write_contact_sheet
 from rendering.steps import measure_steps
 from rendering.tabletop import SIDE_PX, Tabletop, export, make_tabletop
 
-from sim2cam import images
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import load_recipe
@@ -48,7 +47,6 @@ RECIPE, FULL = (Path(__file__).with_name(f"{name}.toml") for name in ("render", 
 TABLETOPS = {"ten": 10, "fifty": 50}
 POSES = 8
 """Different frames of a tabletop; then they begin again."""
-SHEET_QUALITY = 90
 
 
 @dataclass(frozen=True)
@@ -138,8 +136,8 @@ def write_sheet(folder: Path, renderers: list[dict[str, Any]], out: Path) -> Non
     """Writes the pictures of all renderers that ran as one."""
     programs = {contender.name: contender.program for contender in CONTENDERS}
     ran = [result["name"] for result in renderers if result["state"] == "ran"]
-    sheet = contact_sheet([(name, picture(folder / programs[name])) for name in ran])
-    images.write_bytes(out / "renderers.jpg", images.encode_jpeg(sheet, SHEET_QUALITY))
+    drawn = [(name, picture(folder / programs[name])) for name in ran]
+    write_contact_sheet(out / "renderers.jpg", drawn)
 
 
 def machine_facts(arguments: Arguments) -> dict[str, Any]:

@@ -12,13 +12,24 @@ from sim2cam.pipeline.data_folder import CAPTURES_VARIABLE, data_folder
 from sim2cam.pipeline.fetch.sets import DATA_SETS
 
 RESULTS = Path(__file__).parent / "results"
+DIGITS = 6
+"""Of numbers in the results: far fewer than any estimate is good to, and half as many bytes as all."""
 
 
 def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
     """Appends that the test split was scored, by what, and what came out."""
     line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "what": what, **scores}
     with (RESULTS / "dice_test_log.jsonl").open("a") as log:
-        log.write(json.dumps(line) + "\n")
+        log.write(json.dumps(short(line)) + "\n")
+
+
+def short(found: dict[str, Any]) -> dict[str, Any]:
+    """Returns the same with as many digits of its numbers as the results keep."""
+    text = json.dumps(found)
+    rounded: dict[str, Any] = json.loads(
+        text, parse_float=lambda t: float(f"{float(t):.{DIGITS}g}")
+    )
+    return rounded
 
 
 def real_folder(name: str) -> Path:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam import images
+
 Picture = NDArray[np.uint8]
 
 _STRIP_PX = 28
+_QUALITY = 75  # of the file, which lies in the repository
 _PAPER, _INK = 255, (30, 30, 30)
 
 
@@ -31,6 +35,14 @@ def contact_sheet(pictures: Sequence[tuple[str, Picture]], *, columns: int = 3) 
     tiles += [np.full_like(tiles[0], _PAPER)] * (-len(tiles) % columns)
     rows = [np.hstack(tiles[i : i + columns]) for i in range(0, len(tiles), columns)]
     return np.vstack(rows)
+
+
+def write_contact_sheet(
+    path: Path, pictures: Sequence[tuple[str, Picture]], *, columns: int = 3
+) -> None:
+    """Writes a ``contact_sheet`` as a JPEG file."""
+    sheet = contact_sheet(pictures, columns=columns)
+    images.write_bytes(path, images.encode_jpeg(sheet, _QUALITY))
 
 
 def _tile(name: str, picture: Picture) -> Picture:

@@ -122,17 +122,6 @@ def test_words_exposures_and_hands_are_held_against_the_truth(hidden):
     assert sums["sensor.processing.jpeg_subsampling"]["median_error"] is None
 
 
-def test_results_keep_six_digits_of_what_is_a_number():
-    found = {
-        "a": {"truth": 9478.748324605838, "ci95": [-0.00012345678, 3.0]},
-        "b": {"value": "420"},
-    }
-    assert calibrate.short(found) == {
-        "a": {"truth": 9478.75, "ci95": [-0.000123457, 3.0]},
-        "b": {"value": "420"},
-    }
-
-
 def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
     hands = [hand_numbers(np.random.default_rng(seed)) for seed in range(40)]
     assert 4 <= sum(map(bool, hands)) <= 18

@@ -1,7 +1,7 @@
 """Where benchmarks look for real captures, and what they say where none are."""
 
 import pytest
-from scoring_log import real_folder
+from scoring_log import real_folder, short
 
 
 def test_captures_are_looked_for_where_fetch_puts_them(tmp_path, monkeypatch):
@@ -23,3 +23,14 @@ def test_missing_captures_say_how_to_get_them(tmp_path, monkeypatch, name, cure)
     with pytest.raises(SystemExit) as caught:
         real_folder(name)
     assert str(caught.value) == f"{tmp_path}/{name} is not there. {cure}"
+
+
+def test_results_keep_six_digits_of_what_is_a_number():
+    found = {
+        "a": {"truth": 9478.748324605838, "ci95": [-0.00012345678, 3.0]},
+        "b": {"value": "420"},
+    }
+    assert short(found) == {
+        "a": {"truth": 9478.75, "ci95": [-0.000123457, 3.0]},
+        "b": {"value": "420"},
+    }
