@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,22 +11,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.metrics import BOX_METRICS, POSE_METRICS, SEGMENT_METRICS, SHAPE_METRICS
 from sim2cam.cli.options import Refine, Sessions, Talk, category_pairs, check_numbers
+from sim2cam.cli.tables import (
+    SHAPE_METRICS,
+    comparison_tables,
+    detectable_words,
+    over_words,
+    pose_table,
+    score_table,
+    segment_table,
+    selection_words,
+    slice_table,
+    trust_words,
+    unlabelled_words,
+)
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
-    from sim2cam.measure.bootstrap import Estimate
-    from sim2cam.measure.poses import PoseRun, PoseScore
-    from sim2cam.measure.segments import SegmentScore
-    from sim2cam.measure.selection import SelectionScores
-    from sim2cam.measure.slices import Slice
+    from sim2cam.measure.poses import PoseRun
     from sim2cam.models.prediction import AnyDetector
-    from sim2cam.pipeline.bench import BenchResult, UnlabelledResult
-    from sim2cam.pipeline.compare import Comparison, Comparisons
+    from sim2cam.pipeline.bench import BenchResult
+    from sim2cam.pipeline.compare import Comparisons
     from sim2cam.pipeline.poses import PoseBench, PosesFound
-    from sim2cam.pipeline.trust import Trust
 
 _DETECTIONS = (".json", ".gz")  # the second of a ladder
 _NO_SESSIONS = "--sessions is for detections; intervals of poses are over the scenes of BOP."
@@ -102,8 +109,8 @@ class Bench:
         if self.talk.json:
             console.result(found.to_json())
         else:
-            console.table(_pose_table(found.score))
-            console.table(_over(found.score.intervals_over))
+            console.table(pose_table(found.score))
+            console.table(over_words(found.score.intervals_over))
 
     def _score_poses(self, path: Path, console: Console) -> PoseBench:
         from sim2cam.pipeline.poses import bench_poses, read_task
@@ -198,13 +205,13 @@ class Bench:
         else:
             console.table(score_table({self.weights.name: result.score}))
             _tell_shapes(result, console)
-            console.table(_over(result.score.intervals_over))
-            console.table(_trust_words(result.trust))
+            console.table(over_words(result.score.intervals_over))
+            console.table(trust_words(result.trust))
             if result.selection is not None:
-                console.table("\nwithout labels\n" + _selection_words(result.selection))
-            console.table(_slice_table(slices))
+                console.table("\nwithout labels\n" + selection_words(result.selection))
+            console.table(slice_table(slices))
             if poses is not None:
-                console.table("\n" + _pose_table(poses.score))
+                console.table("\n" + pose_table(poses.score))
 
     def _judge_unlabelled(self, captures: Dataset, console: Console) -> None:
         """Says what there is to say of a detector without labels."""
@@ -224,7 +231,7 @@ class Bench:
         if self.talk.json:
             console.result(found.to_json())
         else:
-            console.table(_unlabelled_words(found, len(detector.card.categories)))
+            console.table(unlabelled_words(found, len(detector.card.categories)))
 
     def _bench(
         self, captures: Dataset, console: Console
@@ -306,10 +313,10 @@ class Compare:
         if self.talk.json:
             console.result(found.to_json())
             return
-        console.table(_comparison_tables(found))
-        console.table(_over(found.intervals_over))
+        console.table(comparison_tables(found))
+        console.table(over_words(found.intervals_over))
         identical = [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
-        console.table(_detectable_words(found, identical=identical))
+        console.table(detectable_words(found, identical=identical))
 
     def _found(
         self,
@@ -343,151 +350,7 @@ def _tell_shapes(result: BenchResult, console: Console) -> None:
     if scored:
         console.table("\n" + score_table(scored, SHAPE_METRICS))
     if result.segments is not None:
-        console.table("\n" + _segment_table(result.segments))
-
-
-def score_table(scores: dict[str, Any], metrics: Mapping[str, str] = BOX_METRICS) -> str:
-    """Returns scores with their intervals, a line for each detector."""
-    width = max(len(label) for label in scores)
-    head = " " * width + "".join(f"  {title:>20}" for title in metrics.values())
-    lines = [head]
-    for label, score in scores.items():
-        cells = [getattr(score, name) for name in metrics]
-        texts = map(_with_interval, cells)
-        lines.append(f"{label:<{width}}" + "".join(f"  {text:>20}" for text in texts))
-    return "\n".join(lines)
-
-
-def _segment_table(score: SegmentScore) -> str:
-    """Returns the IoU of the pixels of each category, a line each."""
-    background = {"background": score.background_iou} if score.background_iou else {}
-    rows = {"mean": score.miou, **background, **score.category_iou}
-    width = max(map(len, ("pixels of", *rows)))
-    lines = [f"{'pixels of':<{width}}  {'IoU':>20}"]
-    return "\n".join(lines + [f"{n:<{width}}  {_with_interval(e):>20}" for n, e in rows.items()])
-
-
-def _pose_table(score: PoseScore) -> str:
-    """Returns a line for each object, for all instances and for the mean of the objects."""
-    shown = {metric: title for metric, title in POSE_METRICS.items() if metric in score.all}
-    rows = [(name, score.instances[name], row) for name, row in score.objects.items()]
-    instances = sum(score.instances.values())
-    rows += [("all instances", instances, score.all), ("mean of objects", instances, score.mean)]
-    width = max(len(name) for name, *_ in rows)
-    lines = [f"{'':<{width}}{'number':>8}" + "".join(f"  {t:>20}" for t in shown.values())]
-    for name, number, row in rows:
-        cells = [row[metric] for metric in shown]
-        texts = map(_with_interval, cells)
-        lines.append(f"{name:<{width}}{number:>8}" + "".join(f"  {t:>20}" for t in texts))
-    return "\n".join(lines)
-
-
-def _trust_words(trust: Trust) -> str:
-    """Returns a line on confidences and one on how many captures are unlike what was trained on."""
-    calibration, before, unlike = trust.calibration, trust.uncalibrated, trust.unlike
-    off = "not measured: confidences are not 0 to 1, or none is sure enough"
-    if calibration is not None:
-        off = f"{_with_interval(calibration.error)}, by chance at most {calibration.by_chance:.3f}"
-        off += f"; before calibration {_with_interval(before.error)}" if before else ""
-    return f"\nexpected calibration error: {off}\n{_unlike_words(unlike, trust.false_alarms)}"
-
-
-def _unlike_words(unlike: Estimate | None, false_alarms: float | None) -> str:
-    others = "not measured"
-    if unlike is not None:
-        others = f"{_with_interval(unlike)}, of familiar ones at most {false_alarms:.2g}"
-    return f"unlike what was trained on: {others}"
-
-
-def _unlabelled_words(found: UnlabelledResult, categories: int) -> str:
-    """Returns the scores of a detector of so many categories on captures without labels, a line each."""
-    unlike = _unlike_words(found.unlike, found.false_alarms)
-    why = "next to nothing was found"
-    if categories == 1:
-        why = "they tell how surely categories are told apart, and it knows one"
-    words = f"selection scores: not measured, {why}"
-    if found.selection is not None:
-        words = _selection_words(found.selection)
-    return "\n".join([f"images: {found.images}", unlike, words])
-
-
-def _selection_words(s: SelectionScores) -> str:
-    """Returns the scores that need no labels, a line each."""
-    return "\n".join(
-        [
-            f"entropy: {s.entropy:.3f} (of {s.detections} detections; lower is surer)",
-            f"diversity: {s.diversity:.3f} (0 where all is called the same)",
-            f"neighbourhood density: {s.density:.3f} nats (higher where detections group)",
-        ]
-    )
-
-
-def _with_interval(found: Estimate) -> str:
-    return f"{found.value:.3f} ({found.ci95[0]:.3f}-{found.ci95[1]:.3f})"
-
-
-def _slice_table(slices: Sequence[Slice]) -> str:
-    """Returns a line for each kind of objects: how many are right, something else, missed."""
-    from sim2cam.measure.verdicts import SURE_SCORE
-
-    lines = [f"\n{'objects':<30}{'number':>8}{'right':>24}{'wrong':>8}{'missed':>8}"]
-    for one in slices:
-        lines.append(
-            f"{one.about + ' ' + one.value:<30}{one.objects:>8}{_with_interval(one.right):>24}"
-            f"{one.wrong_category:>8.3f}{one.missed:>8.3f}"
-        )
-    return "\n".join(
-        [*lines, f"Found are objects by detections with a score of {SURE_SCORE} or more."]
-    )
-
-
-def _over(units: str) -> str:
-    """Returns a line on what intervals are over."""
-    return f"\n95 % intervals are over {units}."
-
-
-def _comparison_tables(found: Comparisons) -> str:
-    """Returns a line for each metric: both runs, the difference, and whether it is one."""
-    titles = {"boxes": BOX_METRICS, "segments": SEGMENT_METRICS, "poses": POSE_METRICS}
-    head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
-    lines = []
-    for kind, metrics in found.kinds.items():
-        title = "" if kind == next(iter(found.kinds)) else kind  # what is first needs none
-        lines += [f"{title:<20}{head}"]
-        names = titles.get(kind, SHAPE_METRICS)
-        lines += [_comparison_line(names[metric], one) for metric, one in metrics.items()]
-    return "\n".join(lines)
-
-
-def _comparison_line(title: str, one: Comparison) -> str:
-    from sim2cam.measure.power import SIGNIFICANCE
-
-    low, high = one.difference.ci95
-    difference = f"{one.difference.value:+.3f} ({low:+.3f} to {high:+.3f})"
-    verdict = "" if one.p_holm < SIGNIFICANCE else "  no difference shown"
-    return (
-        f"{title:<20}{one.first.value:>8.3f}{one.second.value:>8.3f}  "
-        f"{difference:<26}{one.p_holm:>10.4f}{verdict}"
-    )
-
-
-def _detectable_words(found: Comparisons, *, identical: bool) -> str:
-    """Returns which difference the images can show; why that is not known where it is not."""
-    kind, metric, title = "boxes", "ap50", "AP50"
-    if kind not in found.kinds:
-        kind, metric, title = "poses", "add_or_s", POSE_METRICS["add_or_s"]
-    detectable = found.kinds[kind][metric].difference.detectable
-    if identical:
-        return "The runs are identical, so they do not tell which differences the images can show."
-    if detectable is None:
-        return (
-            f"The runs differ by the same {title} in every resample of the images, so they do not tell which "
-            "differences the images can show."
-        )
-    return (
-        f"A difference of {detectable:.3f} in {title} is what so many images show in four of five "
-        "repetitions."
-    )
+        console.table("\n" + segment_table(result.segments))
 
 
 def _files(side: Path) -> list[Path]:

@@ -29,8 +29,8 @@ class Demo:
 
     def execute(self) -> None:
         """Runs the demo and prints times, scores and where the page is."""
-        from sim2cam.cli.bench import score_table
         from sim2cam.cli.pages import write_demo_page
+        from sim2cam.cli.tables import score_table
         from sim2cam.pipeline.demo import demo_captures, run_demo
         from sim2cam.render.rasterizer import rasterizer
 

@@ -1,9 +1,0 @@
-"""What scores are called."""
-
-BOX_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
-SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
-SEGMENT_METRICS = {"miou": "mIoU"}
-POSE_METRICS = {
-    "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
-    "add_or_s": "ADD(-S)",
-}  # fmt: skip
