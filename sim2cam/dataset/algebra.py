@@ -69,7 +69,7 @@ def set_aside(
     for dataset in datasets:
         own = set(islice(owned, len(dataset.samples)))
         if own <= drawn:
-            drawn -= {max(own, key=order.index, default=None)}  # what was drawn last
+            drawn -= {next((scene for scene in reversed(order) if scene in own), None)}
     whole = merge(datasets)
     is_aside = [
         scene in drawn and sample.origin != SELF_LABELLED

@@ -33,6 +33,7 @@ from sim2cam.dataset.sample import ObjectLabel, Sample
 from sim2cam.dataset.writer import (
     ENVIRONMENT,
     HEADER,
+    REJECTED,
     SHARDS,
     TEMPORARY_SUFFIX,
     WANTED,
@@ -88,7 +89,7 @@ def check_dataset(root: Path) -> CheckReport:
         InputError: there is no data set, or its lists cannot be read at all.
     """
     header = read_header(root)
-    raw_samples, rejected = read_lines(root), read_lines(root, "rejected")
+    raw_samples, rejected = read_lines(root), read_lines(root, REJECTED)
     problems = [
         *_list_problems(raw_samples, _wanted(root) - len(rejected)),
         *_scene_problems(raw_samples, header),

@@ -51,6 +51,7 @@ from sim2cam.dataset.writer import (
     CERTIFICATE,
     FORMAT_VERSION,
     HEADER,
+    REJECTED,
     SAMPLES_PER_SHARD,
     NewSample,
     plain,
@@ -316,7 +317,7 @@ def translation_paths(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
         sim: what it was made from.
     """
     parents = {digest_of_sample(sample): sample.rgb for sample in sim.samples}
-    lines = [*read_lines(root), *read_lines(root, "rejected")]
+    lines = [*read_lines(root), *read_lines(root, REJECTED)]
     return {
         raw.line["name"]: (parents[raw.line["parent"]], raw.shard / next(iter(raw.line["files"])))
         for raw in lines
