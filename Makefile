@@ -49,7 +49,7 @@ $(READY): pyproject.toml constraints.txt Makefile $(BIN)/python
 	@$(HAS_TORCH) || $(INSTALL_TORCH)
 	echo "set-up: the other packages"
 	$(PIN_TORCH) > $(VENV)/constraints.txt
-	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,tensorboard]"
+	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,lpips,tensorboard]"
 	$(HAS_OPENGL) || { $(call APT,$(MESA)); $(HAS_OPENGL); } || echo "$(NO_OPENGL)"
 	touch $@
 

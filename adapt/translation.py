@@ -16,7 +16,7 @@ from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.certificate.opinion import Judge
 from sim2cam.adapt.certificate.pair import Pair, regions_of
 from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
-from sim2cam.adapt.translator.perception import Perception
+from sim2cam.adapt.translator.perception import Distances, Perception
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.dataset.silhouettes import painted
 from sim2cam.images import (
@@ -43,6 +43,7 @@ class Jury:
         judges: detectors, by names of ``certificate.JUDGES``.
         digests: of the judges' weights, by the same names.
         perception: the detector that the default translator learns to speak the same to; None without.
+        lpips: by which it learns to look the same; None without.
         dev: labelled captures that help to choose among weights (``Probe``); None without.
     """
 
@@ -50,6 +51,7 @@ class Jury:
     judges: Mapping[str, Judge] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     perception: Perception | None = None
+    lpips: Distances | None = None
     dev: Dataset | None = None
 
 

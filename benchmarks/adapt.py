@@ -42,7 +42,6 @@ from sim2cam.adapt.reference.translator import ReferenceTranslator
 from sim2cam.adapt.translator import step as step_of_default
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
-from sim2cam.adapt.translator.generator import Generator
 from sim2cam.adapt.translator.patches import PatchSource, draw_batch
 from sim2cam.adapt.translator.step import build_players
 from sim2cam.adapt.translator.training import ResidualGame
@@ -170,7 +169,9 @@ def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str,
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_fast
     device = torch.device("cuda")
     if is_fast:
-        for kind in (ResnetGenerator, PatchGan, PatchProjector, Generator):
+        if isinstance(case.config, TranslatorConfig):
+            case = replace(case, config=replace(case.config, compile=True))
+        for kind in (ResnetGenerator, PatchGan, PatchProjector):
             setattr(kind, "forward", torch.compile(kind.forward))  # noqa: B010
     else:  # the default computes in bfloat16 by itself
         vars(step_of_default)["autocast"] = lambda device, **_: single_precision(device)

@@ -58,7 +58,7 @@ def begin_pretrained(model: nn.Module, pretrained: str) -> None:
         BackendError: they cannot be downloaded.
         CheckpointError: the file is missing or broken, or the weights are of another backbone.
     """
-    given = _read(Path(pretrained)) if pretrained.endswith(SUFFIX) else _downloaded(pretrained)
+    given = _read(Path(pretrained)) if pretrained.endswith(SUFFIX) else downloaded(pretrained)
     own = model.state_dict()
     taken = max((_fitting(given, own, place) for place in _PLACES), key=_numbers)
     backbone = {name: value for name, value in own.items() if name.startswith(_BACKBONES)}
@@ -84,7 +84,12 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     return found
 
 
-def _downloaded(name: str) -> Mapping[str, Tensor]:
+def downloaded(name: str) -> Mapping[str, Tensor]:
+    """Returns the tensors of weights that torchvision publishes, which are kept in the cache of torch.
+
+    Raises:
+        BackendError: they are not there and cannot be downloaded.
+    """
     weights = get_weight(name)
     try:
         found: Mapping[str, Tensor] = weights.get_state_dict(

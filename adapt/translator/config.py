@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from sim2cam.errors import UsageError
 from sim2cam.training.settings import check_least
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 
+LpipsNetwork = Literal["vgg", "alex", "squeeze"]
+
 LATER = (
     "perception_weight", "nce_weight", "flow_weight", "scales", "bfloat16", "unshared_weight",
+    "lpips_weight", "lpips_network", "compile",
 )  # fmt: skip
 """Left out of files where they are the usual ones: cards and checkpoints of before have none."""
 
@@ -34,6 +37,7 @@ _LEAST = {
     "perception_weight": 0,
     "nce_weight": 0,
     "flow_weight": 0,
+    "lpips_weight": 0,
     "gradient_penalty": 0,
     "gradient_penalty_every": 1,
     "cache_bytes": 0,
@@ -70,8 +74,13 @@ class TranslatorConfig:
             training is given one that is good on renders.
         nce_weight: of finding each place of a render again in its translation (PatchNCE).
         flow_weight: of the same point changing alike in pictures of a film that follow one another.
+        lpips_weight: of looking alike to a network that was trained on photos (LPIPS); it takes the package
+            ``lpips`` and weights that torchvision publishes.
+        lpips_network: whose weights: ``vgg`` (553 MB), ``alex`` (244 MB) or ``squeeze`` (5 MB).
         bfloat16: whether both networks learn in bfloat16 on CPUs too that multiply it themselves, as they do
             on CUDA; a step takes less time then.
+        compile: whether torch compiles both networks, meant for GPUs; it takes a compiler of C++ too, a minute
+            at the start, and on CPUs more time a step.
         cache_bytes: budget of decoded images in memory, for each side; it decides speed only.
     """
 
@@ -100,7 +109,10 @@ class TranslatorConfig:
     perception_weight: float = 1.0
     nce_weight: float = 0.0
     flow_weight: float = 0.0
+    lpips_weight: float = 0.0
+    lpips_network: LpipsNetwork = "vgg"
     bfloat16: bool = False
+    compile: bool = False
     cache_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:

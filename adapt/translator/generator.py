@@ -111,6 +111,25 @@ class ColourHead(nn.Module):
         return matrix.view(-1, 3, 4)
 
 
+class EdgeConv2d(nn.Conv2d):
+    """A 3x3 convolution (n, c, h, w) that sees the outermost pixels once more around the image.
+
+    Zeros there would be seen as an edge, and a frame appear in the output.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, stride: int = 1) -> None:
+        super().__init__(inputs, outputs, 3, stride=stride, padding=1, padding_mode="replicate")
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Returns (n, outputs, h / stride, w / stride)."""
+        if not torch.compiler.is_dynamo_compiling():
+            return super().forward(features)
+        # torch 2.13 compiles the gradient of its own padding for another memory format than it has
+        tall = torch.cat([features[:, :, :1], features, features[:, :, -1:]], dim=2)
+        wide = torch.cat([tall[..., :1], tall, tall[..., -1:]], dim=3)
+        return functional.conv2d(wide, self.weight, self.bias, self.stride)
+
+
 class Residual(nn.Module):
     """Image, buffers and noise (n, c, h, w) to a residual (n, 3, h, w), before its bound.
 
@@ -121,13 +140,13 @@ class Residual(nn.Module):
     def __init__(self, buffers: int, width: int, blocks: int) -> None:
         super().__init__()
         inputs = 4 + buffers
-        self.to_half = _conv(4 * inputs, width)
-        self.to_quarter = _conv(width, 2 * width, stride=2)
+        self.to_half = EdgeConv2d(4 * inputs, width)
+        self.to_quarter = EdgeConv2d(width, 2 * width, stride=2)
         self.blocks = nn.Sequential(*(Block(2 * width) for _ in range(blocks)))
-        self.back_to_half = _conv(2 * width, width)
+        self.back_to_half = EdgeConv2d(2 * width, width)
         self.narrow = nn.Conv2d(width, width // 2, 1)
-        self.to_full = _conv(width // 2 + inputs, width // 2)
-        self.head = _conv(width // 2, 3)
+        self.to_full = EdgeConv2d(width // 2 + inputs, width // 2)
+        self.head = EdgeConv2d(width // 2, 3)
 
     def forward(self, rgb: Tensor, buffers: Tensor, noise: Tensor) -> Tensor:
         """Returns (n, 3, h, w), zero until trained."""
@@ -155,8 +174,8 @@ class Block(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.first = _conv(channels, channels)
-        self.second = _conv(channels, channels)
+        self.first = EdgeConv2d(channels, channels)
+        self.second = EdgeConv2d(channels, channels)
 
     def forward(self, features: Tensor) -> Tensor:
         """Returns the features with what the block adds."""
@@ -176,11 +195,6 @@ def initialise_generator(generator: Generator, rng: torch.Generator) -> None:
             block.second.weight.mul_(0.1)  # stands in for normalisation: blocks start small
     for head in (generator.colour_head.matrix, generator.residual.head):
         _zero(head.weight)
-
-
-def _conv(inputs: int, outputs: int, *, stride: int = 1) -> nn.Conv2d:
-    # zeros around the image would be seen as an edge, and a frame appear in the output
-    return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, padding_mode="replicate")
 
 
 def _zero(parameter: Tensor | None) -> None:

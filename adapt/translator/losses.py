@@ -43,7 +43,8 @@ def gradient_penalty(discriminator: ScaledDiscriminator, real: Tensor) -> Tensor
     verdict of all scales.
     """
     watched = real.detach().requires_grad_(True)
-    verdicts = [one.mean(dim=(1, 2, 3)).sum() for one in discriminator(watched)]
+    # not as it may be compiled: what is, is not differentiated twice
+    verdicts = [one.mean(dim=(1, 2, 3)).sum() for one in discriminator.forward(watched)]
     (gradient,) = torch.autograd.grad(torch.stack(verdicts).mean(), watched, create_graph=True)
     return gradient.square().sum(dim=(1, 2, 3)).mean()
 

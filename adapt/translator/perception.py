@@ -1,4 +1,4 @@
-"""What a detector says of renders and of their translations has to be the same."""
+"""What networks see in renders and in their translations has to be the same."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from sim2cam.training.processes import divisor
+
+Distances = Callable[[Tensor, Tensor], Tensor]
+"""How different pictures (n, 3, h, w), 0 to 1, look from others: (n,), 0 or more."""
 
 
 class Said(Protocol):

@@ -26,7 +26,7 @@ from sim2cam.adapt.translator.losses import (
     windows_with_contrast,
 )
 from sim2cam.adapt.translator.patches import Batch, Patches
-from sim2cam.adapt.translator.perception import Said, objects_in, perception_loss
+from sim2cam.adapt.translator.perception import Distances, Said, objects_in, perception_loss
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.seeds import integer_seed
 from sim2cam.training.device import autocast
@@ -45,6 +45,7 @@ class Players:
         discriminator_optimiser: of the discriminator alone.
         projector: by which places are found again; None where that is not learned.
         look: what a detector says of pictures (n, 3, h, w), 0 to 1; None without one.
+        lpips: distances (n,) of such pictures from others; None where they are not learned from.
         bfloat16: whether both compute in it on CPUs too that multiply it themselves.
     """
 
@@ -54,6 +55,7 @@ class Players:
     discriminator_optimiser: torch.optim.Adam
     projector: PatchProjector | None = None
     look: Callable[[Tensor], Said] | None = None
+    lpips: Distances | None = None
     bfloat16: bool = False
 
 
@@ -62,6 +64,7 @@ def build_players(
     buffers: tuple[str, ...],
     device: torch.device,
     look: Callable[[Tensor], Said] | None = None,
+    lpips: Distances | None = None,
 ) -> Players:
     """Returns the networks as they are at step 0, and their optimisers.
 
@@ -69,7 +72,7 @@ def build_players(
         config: of the training.
         buffers: that the generator is given.
         device: of the networks.
-        look: as ``Players`` has it.
+        look, lpips: as ``Players`` has them.
     """
     generator = build_generator(config, buffers)
     discriminator = ScaledDiscriminator(config.width, config.scales)
@@ -78,6 +81,9 @@ def build_players(
     # torch's types do not know that Module.to takes a memory format alone
     generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     discriminator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if config.compile:
+        generator.residual.compile()  # the colours are few, and computed in single precision
+        discriminator.compile()
     projector = _projector(config, generator)
     learned = list(generator.parameters())
     if projector is not None:
@@ -89,6 +95,7 @@ def build_players(
         torch.optim.Adam(discriminator.parameters(), config.learning_rate_discriminator, _BETAS),
         projector,
         look if config.perception_weight else None,
+        lpips if config.lpips_weight else None,
         config.bfloat16,
     )
 
@@ -201,6 +208,7 @@ def update_generator(
         "perception": config.perception_weight,
         "nce": config.nce_weight,
         "flow": config.flow_weight,
+        "lpips": config.lpips_weight,
     }
     found = []
     players.generator_optimiser.zero_grad(set_to_none=True)
@@ -282,6 +290,9 @@ def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[
         with torch.no_grad():
             said = players.look(batch.sim.rgb)
         losses["perception"] = perception_loss(said, players.look(fake.rgb))
+    if players.lpips is not None:
+        with autocast(fake.rgb.device, on_cpu=players.bfloat16):
+            losses["lpips"] = players.lpips(batch.sim.rgb, fake.rgb).float().mean()
     if players.projector is not None:
         seen = [players.generator.features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
         losses["nce"] = nce_loss(players.projector, seen[0], seen[1], batch.places)

@@ -38,7 +38,7 @@ from sim2cam.adapt.translator.patches import (
     draw_paired_batch,
     draw_places,
 )
-from sim2cam.adapt.translator.perception import Said
+from sim2cam.adapt.translator.perception import Distances, Said
 from sim2cam.adapt.translator.step import build_players, update
 from sim2cam.adapt.translator.translator import (
     Translator,
@@ -85,7 +85,7 @@ def train_translator(
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
         paired: captures are of the scenes of the renders that have their names; of these pairs
             (``pairs_of``) the generator is also taught what differs.
-        jury: that translations of renders kept aside are judged by, and the detector that the generator
+        jury: that translations of renders kept aside are judged by, and the networks that the generator
             learns not to surprise, where that has a weight.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
@@ -121,7 +121,12 @@ def train_translator(
     with joined(device) as place:
         played = play(
             ResidualGame(
-                config, buffers, draw, place, None if perception is None else perception.look
+                config,
+                buffers,
+                draw,
+                place,
+                None if perception is None else perception.look,
+                jury.lpips,
             ),
             _identity(card),
             digests,
@@ -151,18 +156,19 @@ class ResidualGame:
         draw: Callable[[int], Batch],
         device: torch.device,
         look: Callable[[Tensor], Said] | None = None,
+        lpips: Distances | None = None,
     ) -> None:
         self._config = config
         self._buffers = buffers
         self._draw = draw
         self._ours = _share(config)
         self._device = device
-        self._players = build_players(config, buffers, device, look)
+        self._players = build_players(config, buffers, device, look, lpips)
         self._average = WeightAverage(self._players.generator, config.ema_decay)
 
     def play(self, step: int) -> dict[str, Tensor]:
         """Returns the losses ``adversarial identity structure unshared range generator discriminator``, of
-        pairs ``paired``, where they are learned ``perception nce flow``, now and then
+        pairs ``paired``, where they are learned ``perception nce flow lpips``, now and then
         ``gradient_penalty``; ``mean_change``, and ``discriminator_accuracy`` (0.5: it cannot tell).
         """
         batch = self._draw(step).of(self._ours).to(self._device)

@@ -62,6 +62,7 @@ from sim2cam.dataset.writer import (
     write_shard,
 )
 from sim2cam.errors import InputError, OutputError
+from sim2cam.models.perceptual import lpips_distances
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import Judges, check_judges, load_judges
@@ -204,23 +205,23 @@ def train_network(
         OutputError: the folder is not empty.
         CheckpointError: it holds another training, or a judge's weights are broken.
         UsageError: the judges are not independent of one another.
+        BackendError: what ``lpips_weight`` takes is missing.
     """
     if is_first() and (run_dir / "transfer.json").exists():  # it may have removed one just now
         raise OutputError(
             run_dir, "holds a transfer without a network. Add --overwrite, or choose another --out."
         )
     check_judges(certification.judges)
-    how: dict[str, Any] = {
-        "jury": replace(jury_of(certification, own_device(device)), perception=perception),
-        "resume": resume,
-        "device": device,
-        "progress": progress,
-    }
+    jury = replace(jury_of(certification, own_device(device)), perception=perception)
+    how: dict[str, Any] = {"resume": resume, "device": device, "progress": progress}
     if isinstance(training, TranslatorConfig):
-        train_translator(sim, real, training, run_dir, paired=paired, **how)
+        if training.lpips_weight:
+            lpips = lpips_distances(training.lpips_network, own_device(device))
+            jury = replace(jury, lpips=lpips)
+        train_translator(sim, real, training, run_dir, paired=paired, jury=jury, **how)
     else:
         method, config = training
-        train_reference(method, sim, real, config, run_dir, **how)
+        train_reference(method, sim, real, config, run_dir, jury=jury, **how)
     return read_ending(run_dir)
 
 

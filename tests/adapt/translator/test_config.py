@@ -30,6 +30,7 @@ from sim2cam.errors import UsageError
         ({"structure_weight": -1.0}, "structure_weight must be 0 or more, not -1.0"),
         ({"range_weight": float("nan")}, "range_weight must be 0 or more, not nan"),
         ({"paired_weight": -1.0}, "paired_weight must be 0 or more, not -1.0"),
+        ({"lpips_weight": -1.0}, "lpips_weight must be 0 or more, not -1.0"),
         ({"gradient_penalty": -1.0}, "gradient_penalty must be 0 or more, not -1.0"),
         ({"gradient_penalty_every": 0}, "gradient_penalty_every must be 1 or more, not 0"),
         ({"cache_bytes": -1}, "cache_bytes must be 0 or more, not -1"),

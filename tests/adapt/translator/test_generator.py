@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sim2cam.adapt.translator.generator import Generator, initialise_generator
+from sim2cam.adapt.translator.generator import EdgeConv2d, Generator, initialise_generator
 
 BUFFERS = 3
 
@@ -81,3 +81,15 @@ def test_every_input_matters_once_trained(channel):
 def test_demo_size_has_the_stated_number_of_weights():
     generator = Generator(buffers=BUFFERS, width=32, blocks=4, colour_bound=0.3, local_bound=0.2)
     assert 300_000 < sum(p.numel() for p in generator.parameters()) < 400_000
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_edges_are_seen_once_more_compiled_or_not(monkeypatch, stride):
+    layer = EdgeConv2d(4, 6, stride=stride)
+    features = torch.rand((2, 4, 8, 10), generator=torch.Generator().manual_seed(0))
+    usual = layer(features)
+    monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
+    assert torch.equal(layer(features), usual)
+    flat = torch.ones((1, 4, 8, 10))
+    out = layer(flat)
+    assert torch.allclose(out, out[..., :1, :1])  # no frame

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.patches import FilmPatches, PatchSource, draw_batch, draw_places
 from sim2cam.adapt.translator.step import (
     build_players,
@@ -17,6 +18,14 @@ from sim2cam.adapt.translator.step import (
 )
 
 CPU = torch.device("cpu")
+USUAL = TranslatorConfig()
+WEIGHTED = {
+    "adversarial": USUAL.adversarial_weight,
+    "identity": USUAL.identity_weight,
+    "structure": USUAL.structure_weight,
+    "unshared": USUAL.unshared_weight,
+    "range": USUAL.range_weight,
+}
 
 
 @pytest.fixture
@@ -80,6 +89,48 @@ def test_the_projector_learns_and_is_gone_on_with(batch, tiny):
     assert scalars["nce"] > 0
     assert not all(map(torch.equal, before, weights_of(players.projector)))
     assert build_players(tiny, (), CPU).projector is None
+
+
+def test_translations_learn_to_look_as_their_renders_to_a_network(batch, tiny):
+    """The squared distance stands for LPIPS: of the identity nothing, then its mean, with its weight."""
+
+    def squared(first, second):
+        assert first is batch.sim.rgb
+        return (first - second).square().mean(dim=(1, 2, 3))
+
+    config = replace(tiny, lpips_weight=3.0)
+    players = build_players(config, (), CPU, lpips=squared)
+    assert build_players(tiny, (), CPU, lpips=squared).lpips is None
+    assert generator_losses(players, translate(players, batch.sim), batch)["lpips"] == 0.0
+    with torch.no_grad():
+        players.generator.colour_head.matrix.bias.fill_(0.5)
+    fake = translate(players, batch.sim)
+    wanted = (fake.rgb - batch.sim.rgb).square().mean().item()
+    scalars = update_generator(players, [fake], [batch], config)
+    assert scalars["lpips"].item() == pytest.approx(wanted, rel=1e-5)
+    others = {name: value for name, value in scalars.items() if name in WEIGHTED}
+    sum_of_others = sum(WEIGHTED[name] * value for name, value in others.items())
+    assert scalars["generator"].item() == pytest.approx(
+        float(sum_of_others) + 3.0 * wanted, rel=1e-4
+    )
+
+
+@pytest.mark.slow
+def test_compiled_networks_learn_what_others_do(batch, tiny):
+    """With a gradient penalty in the first step, which differentiates twice."""
+    learned = []
+    for config in (tiny, replace(tiny, compile=True)):
+        players = build_players(config, (), CPU)
+        scalars = [update(players, batch, config, step) for step in range(4)]
+        learned.append((scalars, players))
+    (eager, own), (compiled, other) = learned
+    assert "gradient_penalty" in eager[0]
+    for one, same in zip(eager, compiled, strict=True):
+        assert {n: float(v) for n, v in same.items()} == pytest.approx(
+            {n: float(v) for n, v in one.items()}, rel=1e-3, abs=1e-4
+        )
+    assert list(own.generator.state_dict()) == list(other.generator.state_dict())
+    assert list(own.discriminator.state_dict()) == list(other.discriminator.state_dict())
 
 
 def test_losses_of_the_identity(batch, tiny):
