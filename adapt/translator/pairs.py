@@ -73,27 +73,29 @@ def pairs_of(sim: Dataset, real: Dataset) -> Pairs:
         InputError: two of a side have one name, no names match, a pair's sizes differ, or an image
             cannot be read.
     """
-    renders, captures = _by_name(sim), _by_name(real)
-    names = common_names(sim, real)
-    tiles = {name: registered_tiles(renders[name], captures[name]) for name in names}
-    used = [name for name in names if tiles[name].any()]
-    count = sum(tiles[name].size for name in used)
+    renders, captures = named_alike(sim, real)
+    named = list(zip(renders.samples, captures.samples, strict=True))
+    tiles = {render.name: registered_tiles(render, capture) for render, capture in named}
+    used = [(render, capture) for render, capture in named if tiles[render.name].any()]
+    shown = [tiles[render.name] for render, _ in used]
     record = PairsRecord(
         pairs=len(used),
-        refused=len(names) - len(used),
-        unmatched=len(renders) + len(captures) - 2 * len(names),
-        registered=round(sum(int(tiles[name].sum()) for name in used) / max(count, 1), 4),
+        refused=len(named) - len(used),
+        unmatched=len(sim.samples) + len(real.samples) - 2 * len(named),
+        registered=round(
+            sum(int(one.sum()) for one in shown) / max(sum(one.size for one in shown), 1), 4
+        ),
     )
     return Pairs(
-        replace(sim, samples=tuple(renders[name] for name in used)),
-        replace(real, samples=tuple(captures[name] for name in used)),
-        {renders[name].name: tiles[name] for name in used},
+        replace(sim, samples=tuple(render for render, _ in used)),
+        replace(real, samples=tuple(capture for _, capture in used)),
+        {render.name: tiles[render.name] for render, _ in used},
         record,
     )
 
 
-def common_names(sim: Dataset, real: Dataset) -> list[str]:
-    """Returns the names that renders share with captures, without the suffix of their file.
+def named_alike(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
+    """Returns the renders and the captures that share their names, without the suffix of their file, in one order.
 
     Raises:
         InputError: two of a side have one name, or no names match.
@@ -106,7 +108,10 @@ def common_names(sim: Dataset, real: Dataset) -> list[str]:
             f"no capture has the name of a render ('{next(iter(renders))}' and so on; here "
             f"'{next(iter(captures))}' and so on). Name both of a pair alike.",
         )
-    return names
+    return (
+        replace(sim, samples=tuple(renders[name] for name in names)),
+        replace(real, samples=tuple(captures[name] for name in names)),
+    )
 
 
 def registered_tiles(render: Sample, capture: Sample) -> Tiles:

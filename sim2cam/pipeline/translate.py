@@ -38,7 +38,7 @@ from sim2cam.adapt.store import METHODS, PlainMethod, load_transfer, save_transf
 from sim2cam.adapt.translation import Jury, Numbered, numbered, translate_all
 from sim2cam.adapt.translator.buffers import check_buffers
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.pairs import common_names
+from sim2cam.adapt.translator.pairs import named_alike
 from sim2cam.adapt.translator.perception import Perception
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.adapt.translator.translator import Translator
@@ -162,21 +162,24 @@ def check_training(
     folders = {sample.rgb.parent.resolve() for sample in (*sim.samples, *real.samples)}
     if run_dir.resolve() in folders:
         raise OutputError(run_dir, "holds pictures that are learned from. Choose another --out.")
-    if paired and len(names := common_names(sim, real)) < MIN_CAPTURES:
-        raise InputError(
-            real.root,
-            f"{len(names)} captures have the names of renders, but a translator needs at least "
-            f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
-        )
     if dev is not None:
         check_probe(sim, dev)
         check_apart(real.samples, dev)
     odd = concerns(sim, real, paired=paired)
+    if paired:
+        sim, real = named_alike(sim, real)
+        if len(real.samples) < MIN_CAPTURES:
+            raise InputError(
+                real.root,
+                f"{len(real.samples)} captures have the names of renders, but a translator needs at least "
+                f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
+            )
     choosing = [f"--{name}" for name in (*dict(judges), *(() if dev is None else ("dev",)))]
-    if not choosing or paired:  # of pairs it is known once they are registered
+    if not choosing:
         return odd
     config = training if isinstance(training, TranslatorConfig) else training[1]
-    why = kept_apart(sim, real, config, judges=len(judges), is_paired=False).why
+    # of pairs at most these; which are refused is known once they are registered
+    why = kept_apart(sim, real, config, judges=len(judges), is_paired=paired).why
     if why is None:
         return odd
     return (*odd, f"{', '.join(choosing)}: no weights are chosen, the last ones ship, as {why}.")

@@ -362,6 +362,22 @@ def test_labels_that_will_choose_nothing_are_told_before_the_start(squares, tmp_
     assert json.loads((out / "weights.json").read_text())["ending"]["selection"]["step"] == 1
 
 
+def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
+    photos, tmp_path, capsys
+):
+    brighter, out = tmp_path / "brighter", tmp_path / "run"
+    for path in photos.iterdir():
+        rgb = read_rgb(path).astype(np.float64) * 1.05
+        write_bytes(brighter / path.name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
+    flags = ["--sim", str(photos), "--real", str(brighter), "--out", str(out), "--paired"]
+    flags += ["--judge", "dice-judge", "--preset", "demo", "--steps", "1", "--workers", "1"]
+    assert main(["adapt", "train", *flags]) == 0
+    told = capsys.readouterr().err
+    warning = "warning: --judge: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
+    assert warning in told
+    assert told.index(warning) < told.index("memory")
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
