@@ -117,6 +117,17 @@ class TrainProgress:
     step_s: float
     wait_s: float = 0.0
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What goes wrong, in words with what to do about it."""
+        # at first a teacher that begins from scratch is sure of nothing either
+        if self.losses.get("taught") != 0.0 or 2 * self.step <= self.steps:
+            return ()
+        return (
+            "the mean teacher is sure of nothing in the captures, and teaches nothing. Begin with weights that "
+            "find something in them (--from), or take another method.",
+        )
+
 
 @full_memory_told()
 def train_detector(

@@ -161,6 +161,12 @@ def maps_of_boxes(boxes, scores, categories, side=16):
     return Maps(heat, log_sides, classes)
 
 
+TAUGHT_NOTHING = (
+    "the mean teacher is sure of nothing in the captures, and teaches nothing. Begin with weights that find "
+    "something in them (--from), or take another method.",
+)
+
+
 def test_a_teacher_teaches_what_it_is_sure_of():
     boxes = np.array([[8.0, 10, 28, 26], [36, 34, 60, 62]])
     sure = taught_targets(maps_of_boxes(boxes, (0.9, 0.3), (1, 0)), (64, 64))
@@ -170,6 +176,8 @@ def test_a_teacher_teaches_what_it_is_sure_of():
     unsure = taught_targets(maps_of_boxes(boxes, (0.5, 0.3), (1, 0)), (64, 64))
     assert not unsure.heat_weight.any()
     assert not unsure.object_weight.any()
+    said, taught = (maps_of_boxes(boxes, scores, (1, 0)) for scores in ((0.9, 0.9), (0.5, 0.3)))
+    assert taught_loss(said, taught) == 0
 
 
 def test_a_teacher_is_followed_and_does_not_follow():
@@ -292,7 +300,10 @@ def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
     assert kept == (method != "adabn")
     assert detector.card.captures.name == "captures"
     added = {"coral": {"coral"}, "dann": {"image", "instance"}, "mean-teacher": {"taught"}}
-    losses = set(read_metrics(whole)[-1].losses)
+    first, *_, last = read_metrics(whole)
+    assert first.warnings == ()
+    assert last.warnings == (TAUGHT_NOTHING if method == "mean-teacher" else ())
+    losses = set(last.losses)
     assert losses == {"heat", "box", "category", "total"} | added.get(method, set())
     assert json.loads((whole / "weights.json").read_text())["config"]["adapt"]["method"] == method
 
