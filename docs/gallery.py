@@ -2,7 +2,8 @@
 
     python docs/gallery.py [RECIPE ...]
 
-Writes ``docs/gallery/RECIPE.jpg`` (of those named, or all) and ``docs/gallery/README.md``.
+Writes ``docs/gallery/RECIPE.jpg`` (of those named, or all) and ``docs/gallery/README.md``. What looks to the byte
+like another one's is left out.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ def main(names: list[str]) -> None:
     """Draws the pictures of these recipes, and writes the page of all that there are."""
     shipped = sorted(path.stem for path in SHIPPED.glob("*.toml"))
     for name in names or shipped:
-        write_bytes(FOLDER / f"{name}.jpg", picture_of(name))
-        print(f"{name}: {FOLDER / name}.jpg", flush=True)
+        drawn, file = picture_of(name), FOLDER / f"{name}.jpg"
+        twins = [other for other in FOLDER.glob("*.jpg") if other.read_bytes() == drawn]
+        if set(twins) <= {file}:
+            write_bytes(file, drawn)
+        print(f"{name}: {min(twins, default=file)}", flush=True)
     write_page(shipped)
 
 
