@@ -194,6 +194,31 @@ def lmo_table(results: dict[str, Any] | None) -> str:
     return "\n\n".join([objects, refining, facts, published])
 
 
+def lmo_truth_table(results: dict[str, Any] | None) -> str:
+    """Returns how well true poses of LM-O fit photos, and those of renders renders, as a Markdown table.
+
+    Args:
+        results: the content of ``lmo_truth.json``, None when it is not there.
+    """
+    heads = ("", "objects", "times as large", "right, px", "down, px", "within 10 %")
+    both = (*heads, *(f"renders: {head}" for head in heads[1:]))
+    if not results:
+        return _table(both, [])
+    photos, renders = results["photos"], results["renders"]
+    return _table(
+        both,
+        (
+            (name, *(cell for one in (photos[name], renders[name]) for cell in _truth_cells(one)))
+            for name in photos
+        ),
+    )
+
+
+def _truth_cells(one: dict[str, Any]) -> tuple[str, ...]:
+    moved = (f"{one[way]['value']:.1f}" for way in ("right_px", "down_px"))
+    return (f"{one['objects']:,}", _score(one["scale"]), *moved, _score(one["add_or_s"]))
+
+
 def render_table(results: dict[str, Any] | None) -> str:
     """Returns what rendering costs as Markdown: renderers and aims.
 
@@ -742,6 +767,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "hidden": ("hidden.json", hidden_table),
         "days": ("days.json", days_table),
         "lmo": ("lmo.json", lmo_table),
+        "lmo_truth": ("lmo_truth.json", lmo_truth_table),
         "novelty": ("novelty.json", novelty_table),
         "translations": ("translations.json", translations_table),
         "predict": ("predict.json", predict_table),

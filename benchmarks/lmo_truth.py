@@ -1,0 +1,274 @@
+"""How well LM-O's true poses fit its photos, and what that leaves to any pose read from a photo.
+
+    python benchmarks/lmo_truth.py [--work DIR] [--pictures N]
+
+Of every object that is seen whole, the outline of its true pose is shifted and scaled about its middle to where the
+photo's edges are strongest; turns stay. The pose of which that is the outline is scored as if a detector had found it.
+The same of renders of the recipe ``lmo``, whose true poses are true, tells what such a fit itself gets wrong. Nothing
+is trained or chosen by it. Renders go to ``--work``, numbers to ``benchmarks/results/lmo_truth.json``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+from scoring_log import RESULTS, real_folder
+
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.formats.bop_poses import ModelEntry, read_models, scored_scenes
+from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.dataset.writer import write_json
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.images import read_rgb
+from sim2cam.measure.bootstrap import estimate, resampled_counts
+from sim2cam.measure.discrepancy import depth_of
+from sim2cam.measure.pose_errors import add, add_s
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.render.assets.reader import read_solids
+from sim2cam.seeds import stream
+
+Floats = NDArray[np.float64]
+
+SEED = 7
+WHOLE = 0.97  # share of an object that has to be seen
+FINER = 4  # than pixels are those in which outlines are found
+LEAST_PX = 20  # side of a square as large as the object
+MARGIN_PX = 10  # of the picture around the object
+SCALES = np.linspace(0.92, 1.08, 17)
+SHIFTS_PX = np.arange(-4.0, 5.0)
+HALVINGS = 3  # of the steps of both, around the best ones
+STRONGEST = 60.0  # difference of colour, of 255 levels, from which edges count alike
+WITHIN = 0.1  # of the diameter
+DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is looked at beside the photos."""
+
+    work: Path = Path("runs/lmo_truth")
+    """Renders; they are completed there."""
+    pictures: int = 96
+    """Of the recipe."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An object: corners of its triangles (n, 3, 3), its points (m, 3), metres, and what BOP says of it."""
+
+    triangles_m: Floats
+    points_m: Floats
+    entry: ModelEntry
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Where an outline lies on the strongest edges.
+
+    Attributes:
+        picture: by its name.
+        scale: of the outline about its middle.
+        right_px, down_px: of its middle.
+        error: ADD, of symmetric objects ADD-S, of the pose of that outline from the true one, of the diameter.
+    """
+
+    picture: str
+    scale: float
+    right_px: float
+    down_px: float
+    error: float
+
+
+def main(arguments: Arguments) -> None:
+    """Fits, writes and prints."""
+    root = real_folder("lmo")
+    renders = generate(
+        load_recipe("lmo"), arguments.work, count=arguments.pictures, seed=SEED, workers=2,
+        resume=True, overwrite=False, progress=lambda *_: None,
+    )  # fmt: skip
+    shapes = {entry.name: _shape(entry) for entry in read_models(scored_scenes(root)).values()}
+    sets = {
+        "photos": read_captures(root),
+        "renders": renders,
+    }
+    facts: dict[str, Any] = {"environment": environment_facts(None, 1), "seed": SEED}
+    for name, pictures in sets.items():
+        facts[name] = _summary(list(_fits(pictures, shapes)))
+        print(name, {of: _words(one) for of, one in facts[name].items()}, flush=True)
+    write_json(RESULTS / "lmo_truth.json", facts)
+
+
+def _shape(entry: ModelEntry) -> Shape:
+    solids, _ = read_solids(entry.mesh, 1_000_000, colored=False)
+    corners = [np.asarray(one.vertices, np.float64)[one.faces] for one in solids]
+    triangles = np.concatenate(corners) / 1000
+    return Shape(triangles, np.unique(triangles.reshape(-1, 3), axis=0), entry)
+
+
+def _fits(pictures: Dataset, shapes: Mapping[str, Shape]) -> Iterator[tuple[str, Fit]]:
+    """Yields the fit of every object that is seen whole, with its category."""
+    for sample in pictures.samples:
+        rgb = None
+        for label in sample.objects or ():
+            if label.visible_fraction is None or label.visible_fraction < WHOLE:
+                continue
+            rgb = _smoothed(sample) if rgb is None else rgb
+            found = _fit(rgb, sample, label, shapes[label.category])
+            if found is not None:
+                yield label.category, found
+
+
+def _smoothed(sample: Sample) -> NDArray[np.float32]:
+    """Returns a picture (h, w, 3) without its finest noise."""
+    return np.asarray(cv2.GaussianBlur(read_rgb(sample.rgb), (0, 0), 0.8), np.float32)
+
+
+def _fit(rgb: NDArray[np.float32], sample: Sample, label: ObjectLabel, shape: Shape) -> Fit | None:
+    """Returns the fit of an object; None of one that is small or near the edge of the picture."""
+    assert label.pose is not None
+    assert isinstance(sample.lens, BrownConrady)
+    lens, pose = sample.lens, label.pose.matrix()
+    camera = np.array(
+        [[lens.fx_px, 0, lens.cx_px], [0, lens.fy_px, lens.cy_px], [0, 0, 1]], np.float64
+    )
+    outline = _outline(shape.triangles_m, pose, camera)
+    if outline is None:
+        return None
+    places, normals = outline
+    whole = _seen_by(lens, camera, places)
+    size = np.array(rgb.shape[1::-1])
+    if whole.min() < MARGIN_PX or (whole > size - 1 - MARGIN_PX).any():
+        return None
+    middle = places.mean(axis=0)
+
+    def strength(scale: float, shift: Floats) -> float:
+        there = middle + scale * (places - middle) + shift
+        outside, inside = (
+            _colours(rgb, _seen_by(lens, camera, there + side * normals)) for side in (1, -1)
+        )
+        difference = np.linalg.norm(outside - inside, axis=1)
+        return float(np.minimum(difference, STRONGEST).mean())
+
+    scale, shift = _strongest(strength)
+    depth_m = pose[2, 3] / scale
+    origin = camera @ pose[:3, 3]
+    moved = middle + scale * (origin[:2] / origin[2] - middle) + shift
+    found = pose.copy()
+    found[:3, 3] = depth_m * np.linalg.solve(camera, np.append(moved, 1.0))
+    measure = add if len(shape.entry.symmetries) == 1 else add_s
+    error = measure(found, pose, shape.points_m) / shape.entry.diameter_m
+    return Fit(sample.name, scale, float(shift[0]), float(shift[1]), error)
+
+
+def _outline(triangles_m: Floats, pose: Floats, camera: Floats) -> tuple[Floats, Floats] | None:
+    """Returns places (n, 2) of an outline as a pinhole sees it, a pixel apart, and normals outwards; None of
+    a small one.
+    """
+    corners = triangles_m.reshape(-1, 3) @ pose[:3, :3].T + pose[:3, 3]
+    if corners[:, 2].min() <= 0:
+        return None
+    seen = corners @ camera.T
+    seen = seen[:, :2] / seen[:, 2:]
+    low = np.floor(seen.min(axis=0)) - 2
+    width, height = (np.ceil(np.ptp(seen, axis=0)) + 5).astype(int) * FINER
+    finer = np.diag([FINER, FINER, 1.0]) @ camera  # whose pixel 0 is that of the picture
+    finer[:2, 2] -= FINER * low
+    mask = (depth_of(triangles_m, pose, finer, width, height) > 0).astype(np.uint8)
+    if np.sqrt(mask.sum()) < LEAST_PX * FINER:
+        return None
+    found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    ring = max(found, key=len)[:, 0].astype(np.float64)
+    along = np.roll(ring, -3 * FINER, axis=0) - np.roll(ring, 3 * FINER, axis=0)
+    normals = np.column_stack([along[:, 1], -along[:, 0]])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True) + 1e-9
+    if (normals * (ring - ring.mean(axis=0))).sum() < 0:
+        normals = -normals
+    ring = ring + 0.5 * normals  # from the middle of the outermost pixels to their edge
+    return (ring / FINER + low)[::FINER], normals[::FINER]
+
+
+def _seen_by(lens: BrownConrady, camera: Floats, places: Floats) -> Floats:
+    """Returns where a lens shows what its pinhole would show at places (n, 2)."""
+    rays = np.column_stack([places, np.ones(len(places))]) @ np.linalg.inv(camera).T
+    return lens.project(rays)
+
+
+def _colours(rgb: NDArray[np.float32], places: Floats) -> NDArray[np.float32]:
+    """Returns the colours (n, 3) of a picture at places (n, 2)."""
+    right, down = places.astype(np.float32).T
+    return np.asarray(cv2.remap(rgb, right[None], down[None], cv2.INTER_LINEAR)[0])
+
+
+def _strongest(strength: Any) -> tuple[float, Floats]:
+    """Returns the scale and the shift (2,) of which an outline lies on the strongest edges."""
+    scales, rights, downs = SCALES, SHIFTS_PX, SHIFTS_PX
+    steps = np.array([SCALES[1] - SCALES[0], 1.0, 1.0])
+    for _ in range(1 + HALVINGS):
+        tried = [(s, x, y) for s in scales for x in rights for y in downs]
+        best = np.array(max(tried, key=lambda one: strength(one[0], np.array(one[1:]))))
+        steps = steps / 2
+        scales, rights, downs = best[:, None] + steps[:, None] * np.array([-1, 0, 1])
+    return float(best[0]), best[1:]
+
+
+def _summary(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
+    """Returns of each category, and of all, the medians and how often the fitted pose would count as found."""
+    by_category: dict[str, list[Fit]] = defaultdict(list)
+    for category, fit in fits:
+        by_category[category].append(fit)
+    return {
+        name: _numbers(found)
+        for name, found in (("all", [fit for _, fit in fits]), *sorted(by_category.items()))
+    }
+
+
+def _numbers(fits: Sequence[Fit]) -> dict[str, Any]:
+    names = sorted({fit.picture for fit in fits})
+    counts = resampled_counts(len(names), DRAWS, stream(SEED, "pictures"))
+    number = {name: place for place, name in enumerate(names)}
+    weights = counts[:, [number[fit.picture] for fit in fits]]  # (draws, fits)
+    values = {
+        "scale": np.array([fit.scale for fit in fits]),
+        "right_px": np.array([fit.right_px for fit in fits]),
+        "down_px": np.array([fit.down_px for fit in fits]),
+    }
+    medians = {
+        name: estimate(float(np.median(one)), _medians(one, weights)).to_json()
+        for name, one in values.items()
+    }
+    is_found = np.array([fit.error <= WITHIN for fit in fits], np.float64)
+    shares = weights @ is_found / weights.sum(axis=1)
+    return {
+        "objects": len(fits),
+        **medians,
+        "add_or_s": estimate(float(is_found.mean()), shares).to_json(),
+    }
+
+
+def _medians(values: Floats, weights: NDArray[np.int64]) -> Floats:
+    """Returns the median of each resample, of which each value has a row of weights (draws, n)."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[:, order], axis=1)
+    middle = np.argmax(2 * reached >= reached[:, -1:], axis=1)
+    return np.asarray(values[order][middle])
+
+
+def _words(one: Mapping[str, Any]) -> str:
+    return (
+        f"{one['objects']} objects, scale {one['scale']['value']:.3f}, moved {one['right_px']['value']:.1f} and "
+        f"{one['down_px']['value']:.1f} px, found {one['add_or_s']['value']:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
