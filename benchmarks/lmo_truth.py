@@ -11,7 +11,7 @@ is trained or chosen by it. Renders go to ``--work``, numbers to ``benchmarks/re
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,12 +97,8 @@ def main(arguments: Arguments) -> None:
         resume=True, overwrite=False, progress=lambda *_: None,
     )  # fmt: skip
     shapes = {entry.name: _shape(entry) for entry in read_models(scored_scenes(root)).values()}
-    sets = {
-        "photos": read_captures(root),
-        "renders": renders,
-    }
     facts: dict[str, Any] = {"environment": environment_facts(None, 1), "seed": SEED}
-    for name, pictures in sets.items():
+    for name, pictures in (("photos", read_captures(root)), ("renders", renders)):
         facts[name] = _summary(list(_fits(pictures, shapes)))
         print(name, {of: _words(one) for of, one in facts[name].items()}, flush=True)
     write_json(RESULTS / "lmo_truth.json", facts)
@@ -209,7 +205,7 @@ def _colours(rgb: NDArray[np.float32], places: Floats) -> NDArray[np.float32]:
     return np.asarray(cv2.remap(rgb, right[None], down[None], cv2.INTER_LINEAR)[0])
 
 
-def _strongest(strength: Any) -> tuple[float, Floats]:
+def _strongest(strength: Callable[[float, Floats], float]) -> tuple[float, Floats]:
     """Returns the scale and the shift (2,) of which an outline lies on the strongest edges."""
     scales, rights, downs = SCALES, SHIFTS_PX, SHIFTS_PX
     steps = np.array([SCALES[1] - SCALES[0], 1.0, 1.0])
