@@ -1,4 +1,4 @@
-"""Other pictures behind the objects of a picture, and pieces of them before these.
+"""Other pictures, or collages, behind the objects of a picture, and pieces of them before these.
 
 What renders show around objects is never as various as the world. Objects that are cut out and laid before
 anything at all teach a detector to look at them alone (Dwibedi et al. 2017, "Cut, Paste and Learn"), and pieces
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
+from sim2cam.models.collages import collage
 from sim2cam.models.overlays import hidden, laid
 from sim2cam.models.pictures import Picture, PictureStore, known_owners
 
@@ -32,15 +33,20 @@ class Backdrops:
     """Pictures that show nothing of what is learned; may be used by several threads.
 
     Args:
-        pictures: without labels.
+        pictures: without labels; None with ``collages`` alone.
         cache_bytes: budget of decoded images.
         amodal: whether boxes are of whole objects, and stay as they are where pieces hide something.
+        collages: whether collages serve too, half of the time where there are pictures.
     """
 
-    def __init__(self, pictures: Dataset, cache_bytes: int, *, amodal: bool) -> None:
-        self._store = PictureStore([pictures.samples], (), cache_bytes)
-        self._count = len(pictures.samples)
+    def __init__(
+        self, pictures: Dataset | None, cache_bytes: int, *, amodal: bool, collages: bool = False
+    ) -> None:
+        samples = () if pictures is None else pictures.samples
+        self._store = PictureStore([samples], (), cache_bytes)
+        self._count = len(samples)
         self._amodal = amodal
+        self._collage_share = (0.5 if samples else 1.0) if collages else 0.0
 
     def fill(self, processes: int) -> None:
         """Decodes them as ``PictureStore.fill`` does."""
@@ -62,15 +68,21 @@ class Backdrops:
         if owners is None:
             return picture
         if rng.random() < BEHIND_SHARE:
-            rgb = laid(picture.rgb, self._window(owners.shape, rng), owners == 0)
+            rgb = laid(picture.rgb, self._other(picture.rgb.shape[:2], rng), owners == 0)
             picture = replace(picture, rgb=rgb)
         if rng.random() < BEFORE_SHARE:
             pieces = _draw_pieces(picture, rng)
-            rgb = laid(picture.rgb, self._window(owners.shape, rng), pieces)
+            rgb = laid(picture.rgb, self._other(picture.rgb.shape[:2], rng), pieces)
             picture = hidden(replace(picture, rgb=rgb), owners, pieces, amodal=self._amodal)
         return picture
 
-    def _window(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
+    def _other(self, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns a collage or a part of a backdrop (height, width, 3)."""
+        if self._collage_share and rng.random() < self._collage_share:
+            return collage(shape, rng)
+        return self._window(shape, rng)
+
+    def _window(self, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns a part of a backdrop (height, width, 3), larger or smaller than it is, mirrored half of the
         time; where it is too small for all of the picture, it goes on as in a mirror.
         """

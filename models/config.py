@@ -124,7 +124,7 @@ Balance = Literal["category", "size", "visible"]
 LATER = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
     "start", "captures", "backdrops", "looks", "balance", "pretrained",
-    "copy_paste", "recolour",
+    "copy_paste", "recolour", "collages",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -165,6 +165,8 @@ class TrainConfig:
             two pictures' (``crowded``), where it is known which pixels show them.
         recolour: whether objects are seen in other shades of their colours, each in its own (``recoloured``),
             where it is known which pixels show them: those of scans are what another camera made of them.
+        collages: whether objects are also seen before collages and behind pieces of them (``collage``), as before
+            backdrops, where it is known which pixels show them.
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
         poses: whether poses are learned too, which takes objects that are all alike.
@@ -206,6 +208,7 @@ class TrainConfig:
     photometric: bool = True
     copy_paste: bool = False
     recolour: bool = False
+    collages: bool = False
     amodal: bool = False
     poses: bool = False
     keypoints: bool = False

@@ -207,7 +207,10 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
         keypoints=keypoints,
         masks=config.masks,
         amodal=config.amodal,
-        cut_outs=config.copy_paste or config.recolour or aids.backdrops is not None,
+        cut_outs=config.copy_paste
+        or config.recolour
+        or config.collages
+        or aids.backdrops is not None,
     )
     if aids.backdrops is not None:
         _check_cut_outs(parts, "laid before backdrops", "without --backdrops")
@@ -215,6 +218,8 @@ def lesson_of(parts: Parts, config: TrainConfig, aids: Aids) -> Lesson:
             raise InputError(aids.backdrops.root, "no images to lay objects before.")
     if config.copy_paste:
         _check_cut_outs(parts, "laid into other pictures", "with copy_paste = false")
+    if config.collages:
+        _check_cut_outs(parts, "laid before collages", "with collages = false")
     if config.recolour:
         _check_cut_outs(parts, "seen in other shades", "with recolour = false")
     if objects:

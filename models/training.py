@@ -562,9 +562,10 @@ def batch_maker(
         backdrops: what objects are also seen before; None without any.
     """
     behind, cache_bytes = None, int(min(config.cache_bytes, CACHED_SHARE * memory_bytes()))
-    if backdrops is not None:
-        behind = Backdrops(backdrops, cache_bytes // BACKDROPS_PART, amodal=tasks.amodal)
-        cache_bytes -= cache_bytes // BACKDROPS_PART
+    if backdrops is not None or config.collages:
+        share = 0 if backdrops is None else cache_bytes // BACKDROPS_PART
+        behind = Backdrops(backdrops, share, amodal=tasks.amodal, collages=config.collages)
+        cache_bytes -= share
     samples = [dataset.samples for dataset, _ in parts]
     return BatchMaker(
         parts,

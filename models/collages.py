@@ -1,0 +1,143 @@
+"""Collages: pictures of nothing that are as full of edges, colours and print as the world is.
+
+Leaves of all sizes that fall on one another ("dead leaves") have statistics of natural pictures (Lee et al. 2001,
+"Occlusion Models for Natural Images"), and networks that have seen nothing else learn to see from them (Baradad et al.
+2021, "Learning to See by Looking at Noise"). Here some leaves are also printed upon.
+"""
+
+from __future__ import annotations
+
+import colorsys
+from math import exp, log
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+_LEAVES = (60, 500)  # of a collage
+_RADII = (0.012, 0.4)  # of leaves, in longer sides of the picture
+_LATER = 2.0  # times as large, at most, are leaves as others that fell before
+_PRINTED_SHARE = 0.3  # of the leaves
+_COLOURS = (3, 12)  # of a collage, from which leaves take theirs
+_GREY_SHARE = 0.3  # of these
+_CORNERS = (3, 7)
+_SHADES = (0.6, 1.3)  # of the light, here and there
+_BLURS_PX = (0.0, 1.5)
+_GLYPHS = "ABCDEFGHKLMNPRSTUVXYZ0123456789"
+
+Colour = tuple[int, int, int]
+Canvas = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+
+
+def collage(shape: tuple[int, int], rng: np.random.Generator) -> Canvas:
+    """Returns a picture (height, width, 3), sRGB.
+
+    Args:
+        shape: height and width, pixels.
+        rng: source of chance.
+    """
+    palette = [_colour(rng) for _ in range(rng.integers(*_COLOURS, endpoint=True))]
+    canvas = np.full((*shape, 3), palette[0], np.uint8)
+    count = round(_log_uniform(rng, _LEAVES))
+    radii = max(shape) * np.exp(rng.uniform(log(_RADII[0]), log(_RADII[1]), count))
+    # large ones would hide all others, so they fall sooner
+    order = np.argsort(-radii * _LATER ** rng.random(count))
+    for radius in radii[order]:
+        middle = rng.uniform(-radius, np.array(shape[::-1]) + radius)
+        front, back = (palette[i] for i in rng.integers(len(palette), size=2))
+        leaf = _leaf(middle, radius, rng)
+        cv2.fillPoly(canvas, [leaf], back, cv2.LINE_AA)
+        if rng.random() < _PRINTED_SHARE:
+            _PRINTS[rng.integers(len(_PRINTS))](canvas, middle, float(radius), front, rng)
+    return _lit(canvas, rng)
+
+
+def _colour(rng: np.random.Generator) -> Colour:
+    saturation = 0.1 * rng.random() if rng.random() < _GREY_SHARE else rng.random()
+    red, green, blue = colorsys.hsv_to_rgb(rng.random(), saturation, rng.random())
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def _leaf(middle: Floats, radius: float, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Returns the corners (n, 2) of a round, a square or a crooked leaf."""
+    squeezed = radius * np.array([1.0, rng.uniform(0.2, 1.0)])
+    turn = rng.uniform(0, 2 * np.pi)
+    kind = rng.integers(3)
+    if kind == 0:
+        angles, reach = np.linspace(0, 2 * np.pi, 24, endpoint=False), np.ones((24, 1))
+    elif kind == 1:
+        angles, reach = np.pi * (np.arange(4) / 2 + 0.25), np.ones((4, 1))
+    else:
+        count = int(rng.integers(*_CORNERS, endpoint=True))
+        angles = 2 * np.pi * (np.arange(count) + rng.random(count)) / count
+        reach = rng.uniform(0.5, 1, (count, 1))
+    corners = squeezed * reach * np.column_stack([np.cos(angles), np.sin(angles)])
+    return np.asarray(np.round(middle + corners @ _turned(turn).T), np.int32)
+
+
+def _letters(
+    canvas: Canvas, middle: Floats, radius: float, ink: Colour, rng: np.random.Generator
+) -> None:
+    """Prints lines of text."""
+    lines = int(rng.integers(1, 5))
+    size = radius / (15 * lines)
+    for line in range(lines):
+        text = "".join(rng.choice(list(_GLYPHS), rng.integers(2, 9)))
+        place = middle + radius * np.array([-0.6, (line + 1) / lines - 0.5])
+        font = int(rng.choice([cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_TRIPLEX]))
+        thick = max(1, round(2 * size))
+        corner = (int(place[0]), int(place[1]))
+        cv2.putText(canvas, text, corner, font, size, ink, thick, cv2.LINE_AA)
+
+
+def _cells(
+    canvas: Canvas, middle: Floats, radius: float, ink: Colour, rng: np.random.Generator
+) -> None:
+    """Prints cells of a turned grid, as of chessboards, markers and codes."""
+    count = int(rng.integers(3, 9))
+    is_dark = np.indices((count, count)).sum(0) % 2 == 0
+    if rng.random() < 0.5:
+        is_dark = rng.random((count, count)) < 0.5
+    side, turned = 1.2 * radius / count, _turned(rng.uniform(0, 2 * np.pi))
+    square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) - count / 2
+    cells = side * (square + np.argwhere(is_dark)[:, None]) @ turned.T + middle
+    cv2.fillPoly(canvas, list(np.round(cells).astype(np.int32)), ink, cv2.LINE_AA)
+
+
+def _strokes(
+    canvas: Canvas, middle: Floats, radius: float, ink: Colour, rng: np.random.Generator
+) -> None:
+    """Draws lines side by side, or a bent one as of a cable."""
+    thick = max(1, round(radius * rng.uniform(0.02, 0.15)))
+    turned = _turned(rng.uniform(0, 2 * np.pi)).T
+    if rng.random() < 0.5:
+        across = np.linspace(-0.7, 0.7, int(rng.integers(2, 9)))
+        ends = np.array([[[-0.7, y], [0.7, y]] for y in across])
+    else:
+        ends = np.cumsum(rng.normal(0, 0.4, (1, 12, 2)), axis=1)
+        ends -= ends.mean(axis=1, keepdims=True)
+    lines = np.round(radius * ends @ turned + middle).astype(np.int32)
+    cv2.polylines(canvas, list(lines), False, ink, thick, cv2.LINE_AA)
+
+
+_PRINTS = (_letters, _cells, _strokes)
+
+
+def _lit(canvas: Canvas, rng: np.random.Generator) -> Canvas:
+    """Returns a picture in light that is brighter here than there, as sharp as chance has it."""
+    height, width = canvas.shape[:2]
+    shades = np.exp(rng.uniform(log(_SHADES[0]), log(_SHADES[1]), (4, 4))).astype(np.float32)
+    light = cv2.resize(shades, (width, height), interpolation=cv2.INTER_CUBIC)
+    shown = cv2.multiply(canvas, cv2.merge([light] * 3), dtype=cv2.CV_8U)
+    sigma = rng.uniform(*_BLURS_PX)
+    return np.asarray(cv2.GaussianBlur(shown, (0, 0), sigma) if sigma > 0.3 else shown)
+
+
+def _turned(angle: float) -> Floats:
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return np.array([[cosine, -sine], [sine, cosine]])
+
+
+def _log_uniform(rng: np.random.Generator, ends: tuple[float, float]) -> float:
+    return exp(rng.uniform(log(ends[0]), log(ends[1])))
