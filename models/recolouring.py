@@ -19,7 +19,7 @@ from sim2cam.models.pictures import Picture, known_owners
 
 RECOLOURED_SHARE = 0.75  # of the objects
 
-_CHROMA = (0.5, 4.0)  # how far colours lie from grey, as a share of how far they lay
+_CHROMA = (0.5, 2.5)  # how far colours lie from grey, as a share of how far they lay
 _GAIN = (0.8, 1.25)  # of each channel
 _GAMMA = (0.7, 1.5)  # power of all values, dark to light
 
