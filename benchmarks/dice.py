@@ -64,6 +64,7 @@ PLAN = Plan(
         Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
         Arm("+ CycleGAN in the time of ours, under-trained", (RANDOMIZED, f"cyclegan-{SAME_TIME}")),
         Arm("+ CycleGAN, 5,000 steps", (RANDOMIZED, "cyclegan-5000")),
+        Arm("real only (5 labelled photos)", (f"{REAL}-5",)),
         Arm("real only (10 labelled photos)", (f"{REAL}-10",)),
         Arm("real only (25 labelled photos)", (f"{REAL}-25",)),
         Arm("real only (50 labelled photos)", (f"{REAL}-50",)),

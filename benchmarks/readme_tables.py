@@ -39,6 +39,7 @@ DICE_ARMS = (
     "+ translated, next seed",
     "+ CycleGAN in the time of ours, under-trained",
     "+ CycleGAN, 5,000 steps",
+    "real only (5 labelled photos)",
     "real only (10 labelled photos)",
     "real only (25 labelled photos)",
     "real only (50 labelled photos)",

@@ -24,7 +24,7 @@ from sim2cam.report.sheet import sample_sheet
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
 WIDTH_PX = 1280
-MOST_BYTES = 95_000
+MOST_BYTES = 72_000
 QUALITIES = range(88, 20, -6)
 PAGE = """# What the shipped recipes make
 
