@@ -53,6 +53,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "| + translated, next seed | not run | not run | not run | — | 0 |",
         "| + CycleGAN in the time of ours, under-trained | not run | not run | not run | — | 0 |",
         "| + CycleGAN, 5,000 steps | not run | not run | not run | — | 0 |",
+        "| real only (5 labelled photos) | not run | not run | not run | — | 0 |",
         "| real only (10 labelled photos) | not run | not run | not run | — | 0 |",
         "| real only (25 labelled photos) | not run | not run | not run | — | 0 |",
         "| real only (50 labelled photos) | not run | not run | not run | — | 0 |",
