@@ -1,8 +1,8 @@
 """Collages: pictures of nothing that are as full of edges, colours and print as the world is.
 
-Leaves of all sizes that fall on one another ("dead leaves") have statistics of natural pictures (Lee et al. 2001,
-"Occlusion Models for Natural Images"), and networks that have seen nothing else learn to see from them (Baradad et al.
-2021, "Learning to See by Looking at Noise"). Here some leaves are also printed upon.
+Leaves that fall on one another ("dead leaves") have much of the statistics of natural pictures (Lee et al. 2001, "Occlusion
+Models for Natural Images"), and networks that have seen nothing else learn to see from them (Baradad et al. 2021,
+"Learning to See by Looking at Noise"). Here sizes and order are others, and some leaves are printed upon.
 """
 
 from __future__ import annotations

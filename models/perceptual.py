@@ -19,6 +19,24 @@ LPIPS_WEIGHTS = {
 """What torchvision calls the weights of each network."""
 
 
+def check_lpips(network: str) -> None:
+    """Refuses to go on without what LPIPS takes; downloads its weights where they are not in the cache of torch.
+
+    Args:
+        network: of ``LPIPS_WEIGHTS``.
+
+    Raises:
+        BackendError: the package ``lpips`` is missing, or the weights are and cannot be downloaded.
+    """
+    try:
+        import lpips  # noqa: F401
+    except ImportError as error:
+        raise BackendError(
+            'LPIPS needs the package lpips. Run: pip install "sim2cam[lpips]", or set lpips_weight = 0.'
+        ) from error
+    downloaded(LPIPS_WEIGHTS[network])
+
+
 def lpips_distances(network: str, device: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Returns what gives the distances (n,), 0 or more, of pictures (n, 3, h, w), 0 to 1, from others (Zhang et
     al., 2018, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", version 0.1).
@@ -30,15 +48,11 @@ def lpips_distances(network: str, device: str) -> Callable[[Tensor, Tensor], Ten
         device: of the network and the pictures.
 
     Raises:
-        BackendError: the package ``lpips`` is missing, or the weights are and cannot be downloaded.
+        BackendError: as ``check_lpips``.
     """
-    try:
-        import lpips
-    except ImportError as error:
-        raise BackendError(
-            'LPIPS needs the package lpips. Run: pip install "sim2cam[lpips]", or set lpips_weight = 0.'
-        ) from error
-    downloaded(LPIPS_WEIGHTS[network])
+    check_lpips(network)
+    import lpips
+
     with warnings.catch_warnings():  # it names weights as torchvision did in 2021
         warnings.filterwarnings("ignore", category=UserWarning, module="torchvision")
         model = lpips.LPIPS(net=network, verbose=False)

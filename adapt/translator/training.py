@@ -101,6 +101,8 @@ def train_translator(
             batch.
         RunawayError: the loss is no longer finite.
     """
+    if config.lpips_weight and jury.lpips is None:
+        raise UsageError("lpips_weight takes distances in the jury. Give them, or set it to 0.")
     pairs = _enough(pairs_of(sim, real)) if paired else None
     if pairs is not None:
         sim, real = pairs.sim, pairs.real
@@ -231,7 +233,8 @@ class ResidualGame:
         """Returns the discriminator's mean verdict of a picture (h, w, 3)."""
         discriminator = self._players.discriminator.eval()  # looking must not change it
         picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(255.0))
-        verdicts = discriminator(picture.to(self._device))
+        # not as it may be compiled, which is for one size
+        verdicts = discriminator.forward(picture.to(self._device))
         found = float(torch.stack([one.mean() for one in verdicts]).mean())
         discriminator.train()
         return found
@@ -295,7 +298,8 @@ def _draw_of(
 
 
 def _identity(card: TranslatorCard) -> dict[str, Any]:
-    decisive = {n: v for n, v in card.config.to_json().items() if n != "cache_bytes"}
+    settings = card.config.to_json().items()
+    decisive = {n: v for n, v in settings if n not in ("cache_bytes", "compile")}
     return {
         # before, there was one scale, and structure was kept on average alone
         "config": decisive

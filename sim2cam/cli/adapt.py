@@ -133,7 +133,9 @@ class AdaptTrain:
         dev = None if self.dev is None else read_captures(self.dev)
         if dev is not None and self.dev is not None:
             check_labels_are_true(dev, self.dev)
-        odd = check_training(sim, real, training, self.out, judges, paired=self.paired, dev=dev)
+        odd = check_training(
+            sim, real, training, self.out, judges, paired=self.paired, dev=dev, device=self.device
+        )
         _warn(console, odd)
         console.say(_memory_words(training, sim, real, self.device))
         perception = self._perception(training, judges, sim)

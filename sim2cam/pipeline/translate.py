@@ -62,12 +62,12 @@ from sim2cam.dataset.writer import (
     write_shard,
 )
 from sim2cam.errors import InputError, OutputError
-from sim2cam.models.perceptual import lpips_distances
+from sim2cam.models.perceptual import check_lpips, lpips_distances
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import Judges, check_judges, load_judges
 from sim2cam.seeds import stream
-from sim2cam.training.device import full_memory_told, use_threads
+from sim2cam.training.device import check_compiles, find_device, full_memory_told, use_threads
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import own_device
 from sim2cam.training.run import remove_run
@@ -146,6 +146,7 @@ def check_training(
     *,
     paired: bool,
     dev: Dataset | None,
+    device: str,
 ) -> tuple[str, ...]:
     """Returns what is odd about the pictures (``concerns``) and the judges, and refuses what ``train_network``
     would; a picture that is mended after that would be another training's.
@@ -156,35 +157,38 @@ def check_training(
         OutputError: the run's folder holds the pictures.
         CheckpointError: a judge's weights are missing or broken.
         UsageError: the judges are not independent of one another.
+        BackendError: what LPIPS takes is missing, or torch cannot compile here, where the training asks for it.
     """
     check_images(sim, real)
     check_judges(judges)
     folders = {sample.rgb.parent.resolve() for sample in (*sim.samples, *real.samples)}
     if run_dir.resolve() in folders:
         raise OutputError(run_dir, "holds pictures that are learned from. Choose another --out.")
+    named = named_alike(sim, real) if paired else (sim, real)
+    if paired and len(named[1].samples) < MIN_CAPTURES:
+        raise InputError(
+            real.root,
+            f"{len(named[1].samples)} captures have the names of renders, but a translator needs at least "
+            f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
+        )
     if dev is not None:
         check_probe(sim, dev)
         check_apart(real.samples, dev)
+    if isinstance(training, TranslatorConfig):
+        _check_extras(training, device)
     odd = concerns(sim, real, paired=paired)
-    if paired:
-        sim, real = named_alike(sim, real)
-        if len(real.samples) < MIN_CAPTURES:
-            raise InputError(
-                real.root,
-                f"{len(real.samples)} captures have the names of renders, but a translator needs at least "
-                f"{MIN_CAPTURES} pairs. Add some, or train without --paired.",
-            )
     choosing = [f"--{name}" for name in (*dict(judges), *(() if dev is None else ("dev",)))]
     if not choosing:
         return odd
     config = training if isinstance(training, TranslatorConfig) else training[1]
     # of pairs at most these; which are refused is known once they are registered
-    why = kept_apart(sim, real, config, judges=len(judges), is_paired=paired).why
+    why = kept_apart(*named, config, judges=len(judges), is_paired=paired).why
     if why is None:
         return odd
     return (*odd, f"{', '.join(choosing)}: no weights are chosen, the last ones ship, as {why}.")
 
 
+@full_memory_told()
 def train_network(
     sim: Dataset,
     real: Dataset,
@@ -208,7 +212,7 @@ def train_network(
         OutputError: the folder is not empty.
         CheckpointError: it holds another training, or a judge's weights are broken.
         UsageError: the judges are not independent of one another.
-        BackendError: what ``lpips_weight`` takes is missing.
+        BackendError: as ``check_training``.
     """
     if is_first() and (run_dir / "transfer.json").exists():  # it may have removed one just now
         raise OutputError(
@@ -218,6 +222,7 @@ def train_network(
     jury = replace(jury_of(certification, own_device(device)), perception=perception)
     how: dict[str, Any] = {"resume": resume, "device": device, "progress": progress}
     if isinstance(training, TranslatorConfig):
+        _check_extras(training, device)
         if training.lpips_weight:
             lpips = lpips_distances(training.lpips_network, own_device(device))
             jury = replace(jury, lpips=lpips)
@@ -226,6 +231,18 @@ def train_network(
         method, config = training
         train_reference(method, sim, real, config, run_dir, jury=jury, **how)
     return read_ending(run_dir)
+
+
+def _check_extras(training: TranslatorConfig, device: str) -> None:
+    """Refuses a training for which something is missing that few have.
+
+    Raises:
+        BackendError: it is.
+    """
+    if training.lpips_weight:
+        check_lpips(training.lpips_network)
+    if training.compile:
+        check_compiles(find_device(device))
 
 
 @full_memory_told()

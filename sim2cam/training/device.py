@@ -127,6 +127,21 @@ def _ticks() -> tuple[int, int]:
     return idle + wait + nice, user + system + sum(others)
 
 
+def check_compiles(device: torch.device) -> None:
+    """Compiles next to nothing, to see whether torch can.
+
+    Raises:
+        BackendError: it cannot, as without a compiler.
+    """
+    try:
+        torch.compile(torch.neg)(torch.ones(8, device=device))
+    except RuntimeError as error:
+        why = str(error).strip().partition("\n")[0]
+        raise BackendError(
+            f"torch cannot compile here ({why}). Install a compiler of C++, or set compile = false."
+        ) from error
+
+
 @contextmanager
 def full_memory_told() -> Iterator[None]:
     """Says what to do when a GPU's memory is full, or the machine's; also a decorator.

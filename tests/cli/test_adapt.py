@@ -14,7 +14,7 @@ from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.cli.console import Console
 from sim2cam.cli.main import main
 from sim2cam.cli.runs import steps_told
-from sim2cam.errors import Sim2CamError
+from sim2cam.errors import BackendError, Sim2CamError
 from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -396,6 +396,41 @@ def test_labelled_captures_of_no_use_are_refused(
     assert main(["adapt", "train", *given, "--workers", "1", *flags]) in (1, 2)
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_first(
+    photos, tmp_path, monkeypatch, capsys
+):
+    """The squared distance stands for LPIPS; what it takes is looked for before an earlier run is removed."""
+    recipe, out = tmp_path / "short.toml", tmp_path / "run"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 2\nbatch = 1\npatch_px = 32\nwidth = 2\nblocks = 1\n'
+        'lpips_weight = 2.0\nlpips_network = "squeeze"\n'
+    )
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags += ["--workers", "1", "--recipe", str(recipe)]
+    asked = []
+
+    def distances(network, device):
+        asked.append((network, device))
+        return lambda one, other: (one - other).square().mean(dim=(1, 2, 3)) + 1.0
+
+    monkeypatch.setattr("sim2cam.pipeline.translate.check_lpips", lambda network: None)
+    monkeypatch.setattr("sim2cam.pipeline.translate.lpips_distances", distances)
+    assert main(["adapt", "train", *flags]) == 0
+    assert asked == [("squeeze", "cpu")]
+    lines = (out / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["scalars"]["lpips"] >= 1.0
+    assert json.loads((out / "weights.json").read_text())["config"]["lpips_weight"] == 2.0
+
+    def missing(network):
+        raise BackendError(f"no {network}")
+
+    before = sorted(path.name for path in out.iterdir())
+    monkeypatch.setattr("sim2cam.pipeline.translate.check_lpips", missing)
+    assert main(["adapt", "train", *flags, "--overwrite"]) == 1
+    assert "no squeeze" in capsys.readouterr().err
+    assert sorted(path.name for path in out.iterdir()) == before
 
 
 def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):

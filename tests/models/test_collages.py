@@ -34,7 +34,7 @@ def test_they_have_the_size_asked_for_and_follow_from_the_generator(shape):
 
 
 def test_they_are_full_of_edges_and_of_colours():
-    """At every place: hardly a tenth of a side is flat; all levels and hues are somewhere."""
+    """At every place: few tenths of a side are flat; all levels and hues are somewhere."""
     many = np.stack([drawn(seed, (240, 320)) for seed in range(40)])
     edges = np.abs(np.diff(many.astype(int), axis=2)).max(axis=-1) > 20
     blocks = edges[:, :, :310].reshape(40, 10, 24, 10, 31).any(axis=(2, 4))

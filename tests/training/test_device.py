@@ -136,6 +136,22 @@ def _resident_mb():
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+def test_that_torch_cannot_compile_is_told(monkeypatch):
+    def compiled(_function):
+        def call(_value):
+            raise RuntimeError("No working C++ compiler found\nin a long trace")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    with pytest.raises(BackendError) as caught:
+        device.check_compiles(torch.device("cpu"))
+    assert str(caught.value) == (
+        "torch cannot compile here (No working C++ compiler found). Install a compiler of C++, or set "
+        "compile = false."
+    )
+
+
 def test_what_threads_freed_goes_back_to_the_system():
     jpeg = encode_jpeg(np.random.default_rng(0).integers(0, 256, (512, 512, 3), np.uint8), 90)
     pictures, before = [], _resident_mb()

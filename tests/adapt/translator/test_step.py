@@ -118,12 +118,13 @@ def test_translations_learn_to_look_as_their_renders_to_a_network(batch, tiny):
 @pytest.mark.slow
 def test_compiled_networks_learn_what_others_do(batch, tiny):
     """With a gradient penalty in the first step, which differentiates twice."""
-    learned = []
+    learned, before = [], torch._dynamo.utils.counters["frames"]["ok"]
     for config in (tiny, replace(tiny, compile=True)):
         players = build_players(config, (), CPU)
         scalars = [update(players, batch, config, step) for step in range(4)]
         learned.append((scalars, players))
     (eager, own), (compiled, other) = learned
+    assert torch._dynamo.utils.counters["frames"]["ok"] > before
     assert "gradient_penalty" in eager[0]
     for one, same in zip(eager, compiled, strict=True):
         assert {n: float(v) for n, v in same.items()} == pytest.approx(

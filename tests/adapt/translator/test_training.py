@@ -13,7 +13,7 @@ from sim2cam.adapt.translator import training
 from sim2cam.adapt.translator.config import LATER
 from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.adapt.translator.training import train_translator
-from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError
+from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError, UsageError
 from sim2cam.images import encode_png, read_rgb, write_bytes
 from sim2cam.training.run import BATCH, CHECKPOINT, METRICS, WEIGHTS
 from sim2cam.training.weights import load_card
@@ -294,6 +294,14 @@ def test_too_few_pairs_are_refused(many_sim, many_pairs, tiny, tmp_path):
         f"{few.root}: 19 pairs, but a translator needs at least 20; 1 more show most of their places "
         "more than 1 px apart, or other things. Bring captures onto their renders, or train without "
         "--paired."
+    )
+
+
+def test_a_training_with_lpips_takes_its_distances(sim, real, tiny, tmp_path):
+    with pytest.raises(UsageError) as error:
+        train_translator(sim, real, replace(tiny, lpips_weight=1.0), tmp_path)
+    assert (
+        str(error.value) == "lpips_weight takes distances in the jury. Give them, or set it to 0."
     )
 
 
