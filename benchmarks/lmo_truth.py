@@ -1,4 +1,4 @@
-"""How well LM-O's true poses fit its photos, and what that leaves to any pose read from a photo.
+"""How well LM-O's true poses fit its photos.
 
     python benchmarks/lmo_truth.py [--work DIR] [--pictures N]
 
@@ -10,7 +10,7 @@ is trained or chosen by it. Renders go to ``--work``, numbers to ``benchmarks/re
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,17 +38,20 @@ from sim2cam.render.assets.reader import read_solids
 from sim2cam.seeds import stream
 
 Floats = NDArray[np.float64]
+Numbers = dict[str, tuple[float, Floats]]
+"""By their names, each with its resamples (draws,)."""
 
 SEED = 7
 WHOLE = 0.97  # share of an object that has to be seen
 FINER = 4  # than pixels are those in which outlines are found
 LEAST_PX = 20  # side of a square as large as the object
 MARGIN_PX = 10  # of the picture around the object
-SCALES = np.linspace(0.92, 1.08, 17)
-SHIFTS_PX = np.arange(-4.0, 5.0)
-HALVINGS = 3  # of the steps of both, around the best ones
+SCALES = np.linspace(0.88, 1.12, 17)
+SHIFTS_PX = np.linspace(-6.0, 6.0, 9)
+HALVINGS = 4  # of the steps of both, around the best ones
 STRONGEST = 60.0  # difference of colour, of 255 levels, from which edges count alike
 WITHIN = 0.1  # of the diameter
+METRICS = ("scale", "right_px", "down_px", "size_px", "at_end", "add_or_s")
 DRAWS = 2000
 
 
@@ -79,6 +82,8 @@ class Fit:
         picture: by its name.
         scale: of the outline about its middle.
         right_px, down_px: of its middle.
+        at_end: whether it lies at an end of what was tried, or beyond.
+        size_px: side of a square as large as the object.
         error: ADD, of symmetric objects ADD-S, of the pose of that outline from the true one, of the diameter.
     """
 
@@ -86,6 +91,8 @@ class Fit:
     scale: float
     right_px: float
     down_px: float
+    at_end: float
+    size_px: float
     error: float
 
 
@@ -140,7 +147,7 @@ def _fit(rgb: NDArray[np.float32], sample: Sample, label: ObjectLabel, shape: Sh
     outline = _outline(shape.triangles_m, pose, camera)
     if outline is None:
         return None
-    places, normals = outline
+    places, normals, size_px = outline
     whole = _seen_by(lens, camera, places)
     size = np.array(rgb.shape[1::-1])
     if whole.min() < MARGIN_PX or (whole > size - 1 - MARGIN_PX).any():
@@ -163,12 +170,15 @@ def _fit(rgb: NDArray[np.float32], sample: Sample, label: ObjectLabel, shape: Sh
     found[:3, 3] = depth_m * np.linalg.solve(camera, np.append(moved, 1.0))
     measure = add if len(shape.entry.symmetries) == 1 else add_s
     error = measure(found, pose, shape.points_m) / shape.entry.diameter_m
-    return Fit(sample.name, scale, float(shift[0]), float(shift[1]), error)
+    at_end = not SCALES[0] < scale < SCALES[-1] or np.abs(shift).max() >= SHIFTS_PX[-1]
+    return Fit(sample.name, scale, float(shift[0]), float(shift[1]), float(at_end), size_px, error)
 
 
-def _outline(triangles_m: Floats, pose: Floats, camera: Floats) -> tuple[Floats, Floats] | None:
-    """Returns places (n, 2) of an outline as a pinhole sees it, a pixel apart, and normals outwards; None of
-    a small one.
+def _outline(
+    triangles_m: Floats, pose: Floats, camera: Floats
+) -> tuple[Floats, Floats, float] | None:
+    """Returns places (n, 2) of an outline as a pinhole sees it, a pixel apart, normals outwards, and the side of
+    a square as large as what is inside, pixels; None of a small one.
     """
     corners = triangles_m.reshape(-1, 3) @ pose[:3, :3].T + pose[:3, 3]
     if corners[:, 2].min() <= 0:
@@ -180,7 +190,8 @@ def _outline(triangles_m: Floats, pose: Floats, camera: Floats) -> tuple[Floats,
     finer = np.diag([FINER, FINER, 1.0]) @ camera  # whose pixel 0 is that of the picture
     finer[:2, 2] -= FINER * low
     mask = (depth_of(triangles_m, pose, finer, width, height) > 0).astype(np.uint8)
-    if np.sqrt(mask.sum()) < LEAST_PX * FINER:
+    size_px = float(np.sqrt(mask.sum())) / FINER
+    if size_px < LEAST_PX:
         return None
     found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     ring = max(found, key=len)[:, 0].astype(np.float64)
@@ -190,7 +201,7 @@ def _outline(triangles_m: Floats, pose: Floats, camera: Floats) -> tuple[Floats,
     if (normals * (ring - ring.mean(axis=0))).sum() < 0:
         normals = -normals
     ring = ring + 0.5 * normals  # from the middle of the outermost pixels to their edge
-    return (ring / FINER + low)[::FINER], normals[::FINER]
+    return (ring / FINER + low)[::FINER], normals[::FINER], size_px
 
 
 def _seen_by(lens: BrownConrady, camera: Floats, places: Floats) -> Floats:
@@ -208,7 +219,7 @@ def _colours(rgb: NDArray[np.float32], places: Floats) -> NDArray[np.float32]:
 def _strongest(strength: Callable[[float, Floats], float]) -> tuple[float, Floats]:
     """Returns the scale and the shift (2,) of which an outline lies on the strongest edges."""
     scales, rights, downs = SCALES, SHIFTS_PX, SHIFTS_PX
-    steps = np.array([SCALES[1] - SCALES[0], 1.0, 1.0])
+    steps = np.array([SCALES[1] - SCALES[0], *2 * [SHIFTS_PX[1] - SHIFTS_PX[0]]])
     for _ in range(1 + HALVINGS):
         tried = [(s, x, y) for s in scales for x in rights for y in downs]
         best = np.array(max(tried, key=lambda one: strength(one[0], np.array(one[1:]))))
@@ -218,37 +229,45 @@ def _strongest(strength: Callable[[float, Floats], float]) -> tuple[float, Float
 
 
 def _summary(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
-    """Returns of each category, and of all, the medians and how often the fitted pose would count as found."""
-    by_category: dict[str, list[Fit]] = defaultdict(list)
-    for category, fit in fits:
-        by_category[category].append(fit)
-    return {
-        name: _numbers(found)
-        for name, found in (("all", [fit for _, fit in fits]), *sorted(by_category.items()))
-    }
-
-
-def _numbers(fits: Sequence[Fit]) -> dict[str, Any]:
-    names = sorted({fit.picture for fit in fits})
-    counts = resampled_counts(len(names), DRAWS, stream(SEED, "pictures"))
+    """Returns of each category the medians, how often a fitted pose counts as found and how often it ends where
+    no more was tried; of all the means of categories. Intervals are over pictures.
+    """
+    names = sorted({fit.picture for _, fit in fits})
     number = {name: place for place, name in enumerate(names)}
-    weights = counts[:, [number[fit.picture] for fit in fits]]  # (draws, fits)
-    values = {
-        "scale": np.array([fit.scale for fit in fits]),
-        "right_px": np.array([fit.right_px for fit in fits]),
-        "down_px": np.array([fit.down_px for fit in fits]),
-    }
-    medians = {
-        name: estimate(float(np.median(one)), _medians(one, weights)).to_json()
-        for name, one in values.items()
-    }
-    is_found = np.array([fit.error <= WITHIN for fit in fits], np.float64)
-    shares = weights @ is_found / weights.sum(axis=1)
+    counts = resampled_counts(len(names), DRAWS, stream(SEED, "pictures"))
+    objects = Counter(category for category, _ in fits)
+    found: dict[str, Numbers] = {}
+    for category in sorted(objects):
+        mine = [fit for name, fit in fits if name == category]
+        found[category] = _numbers(mine, counts[:, [number[fit.picture] for fit in mine]])
+    of_all = {metric: _mean([one[metric] for one in found.values()]) for metric in METRICS}
     return {
-        "objects": len(fits),
-        **medians,
-        "add_or_s": estimate(float(is_found.mean()), shares).to_json(),
+        name: {
+            "objects": objects.get(name, len(fits)),
+            **{metric: estimate(*pair).to_json() for metric, pair in one.items()},
+        }
+        for name, one in {"all": of_all, **found}.items()
     }
+
+
+def _mean(pairs: Sequence[tuple[float, Floats]]) -> tuple[float, Floats]:
+    """Returns the mean of numbers, and of their resamples."""
+    values, resampled = zip(*pairs, strict=True)
+    return float(np.mean(values)), np.mean(resampled, axis=0)
+
+
+def _numbers(fits: Sequence[Fit], weights: NDArray[np.int64]) -> Numbers:
+    """Returns each number of a category with its resamples, of which each fit has a weight (draws, n)."""
+    numbers: Numbers = {}
+    for name in METRICS[:4]:
+        values = np.array([getattr(fit, name) for fit in fits])
+        numbers[name] = float(np.median(values)), _medians(values, weights)
+    for name, values in (
+        ("at_end", np.array([fit.at_end for fit in fits])),
+        ("add_or_s", np.array([float(fit.error <= WITHIN) for fit in fits])),
+    ):
+        numbers[name] = float(values.mean()), weights @ values / np.maximum(weights.sum(axis=1), 1)
+    return numbers
 
 
 def _medians(values: Floats, weights: NDArray[np.int64]) -> Floats:
@@ -262,7 +281,7 @@ def _medians(values: Floats, weights: NDArray[np.int64]) -> Floats:
 def _words(one: Mapping[str, Any]) -> str:
     return (
         f"{one['objects']} objects, scale {one['scale']['value']:.3f}, moved {one['right_px']['value']:.1f} and "
-        f"{one['down_px']['value']:.1f} px, found {one['add_or_s']['value']:.2f}"
+        f"{one['down_px']['value']:.1f} px, found {one['add_or_s']['value']:.2f}, at the end {one['at_end']['value']:.2f}"
     )
 
 

@@ -201,8 +201,8 @@ def lmo_truth_table(results: dict[str, Any] | None) -> str:
     Args:
         results: the content of ``lmo_truth.json``, None when it is not there.
     """
-    heads = ("", "objects", "times as large", "right, px", "down, px", "within 10 %")
-    both = (*heads, *(f"renders: {head}" for head in heads[1:]))
+    heads = ("objects", "side, px", "times as large", "right, px", "down, px", "within 10 %")
+    both = ("", *heads, *(f"renders: {head}" for head in heads))
     if not results:
         return _table(both, [])
     photos, renders = results["photos"], results["renders"]
@@ -216,8 +216,13 @@ def lmo_truth_table(results: dict[str, Any] | None) -> str:
 
 
 def _truth_cells(one: dict[str, Any]) -> tuple[str, ...]:
-    moved = (f"{one[way]['value']:.1f}" for way in ("right_px", "down_px"))
-    return (f"{one['objects']:,}", _score(one["scale"]), *moved, _score(one["add_or_s"]))
+    moved = (
+        f"{value:.1f} ({low:.1f} to {high:.1f})"
+        for way in ("right_px", "down_px")
+        for value, (low, high) in [(one[way]["value"], one[way]["ci95"])]
+    )
+    size = f"{one['size_px']['value']:.0f}"
+    return (f"{one['objects']:,}", size, _score(one["scale"]), *moved, _score(one["add_or_s"]))
 
 
 def render_table(results: dict[str, Any] | None) -> str:
