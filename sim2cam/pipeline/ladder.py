@@ -47,6 +47,7 @@ from sim2cam.pipeline.translate import (
     Certification,
     Training,
     apply_transfer,
+    check_extras,
     fit_plain_transfer,
     read_certificate,
     train_network,
@@ -199,6 +200,8 @@ def prepare_data(
     """
     names = {name for arm in plan.arms for name in arm.data}
     methods = {name: name for name in filter(_is_translation, names)}
+    for name in methods:  # before anything is rendered for it
+        check_extras(_network(name, load_recipe(plan.recipe).adapt), device)
     renders = set(map(_renders_of, names))
     if FIXED in renders and plan.fixed is not None:
         _render(plan, plan.fixed, work / FIXED, workers)

@@ -174,8 +174,7 @@ def check_training(
     if dev is not None:
         check_probe(sim, dev)
         check_apart(real.samples, dev)
-    if isinstance(training, TranslatorConfig):
-        _check_extras(training, device)
+    check_extras(training, device)
     odd = concerns(sim, real, paired=paired)
     choosing = [f"--{name}" for name in (*dict(judges), *(() if dev is None else ("dev",)))]
     if not choosing:
@@ -221,8 +220,8 @@ def train_network(
     check_judges(certification.judges)
     jury = replace(jury_of(certification, own_device(device)), perception=perception)
     how: dict[str, Any] = {"resume": resume, "device": device, "progress": progress}
+    check_extras(training, device)
     if isinstance(training, TranslatorConfig):
-        _check_extras(training, device)
         if training.lpips_weight:
             lpips = lpips_distances(training.lpips_network, own_device(device))
             jury = replace(jury, lpips=lpips)
@@ -233,12 +232,14 @@ def train_network(
     return read_ending(run_dir)
 
 
-def _check_extras(training: TranslatorConfig, device: str) -> None:
-    """Refuses a training for which something is missing that few have.
+def check_extras(training: Training | None, device: str) -> None:
+    """Refuses a training for which something is missing that few have; of none, nothing is.
 
     Raises:
-        BackendError: it is.
+        BackendError: the package or the weights of LPIPS are missing, or torch cannot compile here.
     """
+    if not isinstance(training, TranslatorConfig):
+        return
     if training.lpips_weight:
         check_lpips(training.lpips_network)
     if training.compile:

@@ -15,7 +15,7 @@ from sim2cam.dataset.captures import CaptureSets, read_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Keypoint, ObjectLabel
 from sim2cam.dataset.writer import write_json
-from sim2cam.errors import InputError, OutputError
+from sim2cam.errors import BackendError, InputError, OutputError
 from sim2cam.measure.detection import Detection
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.labelling import labelled
@@ -182,6 +182,22 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
     with pytest.raises(OutputError):
         list(run_pieces(PLAN, captures, work, tmp_path, workers=1, minutes=9, device="cuda:1"))
     assert places == [(n, "cuda:1") for n in ("train_network", "apply_transfer", "train_detector")]
+
+
+def test_what_a_translator_lacks_is_told_before_anything_is_rendered(
+    captures, tmp_path, monkeypatch
+):
+    def missing(network):
+        raise BackendError(f"no {network}")
+
+    monkeypatch.setattr("sim2cam.pipeline.translate.check_lpips", missing)
+    monkeypatch.setattr(ladder, "_render", lambda *_: pytest.fail("something is rendered"))
+    recipe = tmp_path / "lpips.toml"
+    recipe.write_text(TINY.replace("steps = 2", "steps = 2\nlpips_weight = 1.0"))
+    arm = Arm("+ translated", ("randomized", "translated"))
+    plan = replace(PLAN, arms=(arm,), recipe=str(recipe))
+    with pytest.raises(BackendError, match="no vgg"):
+        ladder.prepare_data(plan, captures, tmp_path / "work", workers=1)
 
 
 def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
