@@ -220,8 +220,9 @@ def train_network(
     check_judges(certification.judges)
     jury = replace(jury_of(certification, own_device(device)), perception=perception)
     how: dict[str, Any] = {"resume": resume, "device": device, "progress": progress}
-    check_extras(training, device)
     if isinstance(training, TranslatorConfig):
+        if training.compile:
+            check_compiles(find_device(device))
         if training.lpips_weight:
             lpips = lpips_distances(training.lpips_network, own_device(device))
             jury = replace(jury, lpips=lpips)
