@@ -24,6 +24,7 @@ from sim2cam.training.onnx import Outputs, write_onnx
 
 _HALVINGS = 4  # of a picture, for close-ups; ``PAD_TO_PX`` allows five
 MOST = 100  # detections that the graph returns, however unsure
+_OUTPUTS = "boxes", "scores", "labels"
 _LEAST_PX, _MOST_PX = 64, 8192
 _EXAMPLES_PX = (192, 264), (333, 250)
 """How much, high and wide, of photos that a graph has to see as its network does: of noise a trained network
@@ -160,7 +161,7 @@ def export_detector(detector: LoadedDetector, path: Path) -> tuple[str, ...]:
         {"rgb": example},
         {"rgb": other},
         {"rgb": dict(enumerate(shapes, 1))},
-        ("boxes", "scores", "labels"),
+        _OUTPUTS,
         {"card": detector.card.to_json()},
         compare=_compare_detections,
     )
@@ -201,8 +202,8 @@ def _compare_detections(ours: Outputs, theirs: Outputs) -> str:
 
 def _lost(ours: Outputs, theirs: Outputs) -> float:
     """Returns the share of our scores whose detections have no like among theirs."""
-    boxes, scores, labels = ours
-    other_boxes, other_scores, other_labels = theirs
+    boxes, scores, labels = (ours[name] for name in _OUTPUTS)
+    other_boxes, other_scores, other_labels = (theirs[name] for name in _OUTPUTS)
     side = (boxes[:, 2:] - boxes[:, :2]).max(1).clip(min=1.0)
     is_near = np.abs(boxes[:, None] - other_boxes).max(2) <= _NEAR * side[:, None]
     is_as_sure = np.abs(scores[:, None] - other_scores) <= _NEAR * scores[:, None] + _ROUNDING

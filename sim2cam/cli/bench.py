@@ -13,7 +13,6 @@ import tyro
 from sim2cam.cli.console import Console
 from sim2cam.cli.options import Refine, Sessions, Talk, category_pairs, check_numbers
 from sim2cam.cli.tables import (
-    SHAPE_METRICS,
     comparison_tables,
     detectable_words,
     over_words,
@@ -26,6 +25,7 @@ from sim2cam.cli.tables import (
     unlabelled_words,
 )
 from sim2cam.errors import UsageError
+from sim2cam.measure.metrics import SHAPE_METRICS
 
 if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset

@@ -10,9 +10,9 @@ from sim2cam.adapt.adversarial import read_metrics as read_translator_metrics
 from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.samples import PICTURES, middle, samples_files, strip
 from sim2cam.adapt.selection import Ending
-from sim2cam.cli.tables import POSE_METRICS
 from sim2cam.dataset.sample import Dataset, Origin
 from sim2cam.images import read_rgb
+from sim2cam.measure.metrics import POSE_METRICS
 from sim2cam.measure.slices import Slice
 from sim2cam.measure.verdicts import count_category_errors
 from sim2cam.models.training import read_metrics as read_detector_metrics

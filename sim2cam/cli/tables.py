@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sim2cam.measure.metrics import BOX_METRICS, POSE_METRICS, SEGMENT_METRICS, SHAPE_METRICS
+
 if TYPE_CHECKING:
     from sim2cam.measure.bootstrap import Estimate
     from sim2cam.measure.poses import PoseScore
@@ -14,14 +16,6 @@ if TYPE_CHECKING:
     from sim2cam.pipeline.bench import UnlabelledResult
     from sim2cam.pipeline.compare import Comparison, Comparisons
     from sim2cam.pipeline.trust import Trust
-
-BOX_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
-SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
-SEGMENT_METRICS = {"miou": "mIoU"}
-POSE_METRICS = {
-    "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
-    "add_or_s": "ADD(-S)",
-}  # fmt: skip
 
 
 def score_table(scores: dict[str, Any], metrics: Mapping[str, str] = BOX_METRICS) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,18 +25,14 @@ from sim2cam.measure.detection import (
 )
 from sim2cam.measure.keypoints import match_keypoints
 from sim2cam.measure.masks import Masks, match_masks
+from sim2cam.measure.metrics import BOX_METRICS, POSE_METRICS, SEGMENT_METRICS, SHAPE_METRICS
 from sim2cam.measure.poses import PoseRun, judge_poses
-from sim2cam.measure.segments import MIOU, SegmentRun, check_counted
+from sim2cam.measure.segments import SegmentRun, check_counted
 from sim2cam.measure.units import over_runs
 from sim2cam.pipeline.bench import has_keypoints, labelled_masks
 from sim2cam.pipeline.pose_file import POSES, read_pose_run
 from sim2cam.pipeline.poses import read_task, sought_in
 from sim2cam.seeds import stream
-
-BOX_METRICS = ("ap", "ap50", "ap75", "agnostic_ap50")
-SHAPE_METRICS = ("ap", "ap50", "ap75")
-SEGMENT_METRICS = (MIOU,)
-POSE_METRICS = ("ar", "ar_vsd", "ar_mssd", "ar_mspd", "add_or_s")
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ class Comparisons:
 class _Sides(NamedTuple):
     """The runs of one kind to be compared, and by what."""
 
-    metrics: Sequence[str]
+    metrics: Collection[str]
     first: Sequence[Run]
     second: Sequence[Run]
 
@@ -153,7 +149,7 @@ def compare_predictions(
     runs = (*first, *second)
     shared = shared_captures(captures, runs)
 
-    def sides(metrics: Sequence[str], match: Callable[[Found], Run]) -> _Sides:
+    def sides(metrics: Collection[str], match: Callable[[Found], Run]) -> _Sides:
         return _Sides(metrics, [match(one) for one in first], [match(one) for one in second])
 
     kinds = {"boxes": sides(BOX_METRICS, lambda one: MatchedRun(shared, one.detections))}

@@ -7,6 +7,7 @@ from pathlib import Path
 from sim2cam.dataset.sample import Origin
 from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.detection import DetectionScore
+from sim2cam.measure.metrics import BOX_METRICS
 from sim2cam.measure.verdicts import SURE_SCORE
 from sim2cam.report.charts import Range, RangeChart, line_chart, range_chart
 from sim2cam.report.examples import Shown, show_example
@@ -40,7 +41,7 @@ def write_report(report: RunReport, out: Path) -> Path:
         report=report,
         captures=CAPTURE_WORDS[report.captures_origin],
         capture_words=CAPTURE_WORDS,
-        metrics=("ap", "ap50", "ap75", "agnostic_ap50"),
+        metrics=BOX_METRICS,
         overall=_overall(report),
         by_category=_by_category(report),
         rows=tuple(_picture_row(row, report.captures_origin) for row in report.pictures),

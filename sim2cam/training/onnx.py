@@ -22,17 +22,17 @@ TOLERANCE = 2e-3
 """Largest difference of an output between torch and onnxruntime, over 1 and its largest value."""
 
 Inputs = Mapping[str, Tensor]
-Outputs = Sequence[NDArray[Any]]
+Outputs = Mapping[str, NDArray[Any]]
 Compare = Callable[[Outputs, Outputs], str]
 
 
 def compare_values(ours: Outputs, theirs: Outputs) -> str:
     """Returns how outputs differ by more than ``TOLERANCE``, in words; empty where none does."""
-    for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+    for name, one in ours.items():
         largest = max(1.0, float(np.abs(one).max(initial=0.0)))
-        difference = float(np.abs(one.astype(np.float64) - other).max(initial=0.0)) / largest
+        difference = float(np.abs(one.astype(np.float64) - theirs[name]).max(initial=0.0)) / largest
         if not difference <= TOLERANCE:
-            return f"output {number} by {difference:.2g}"
+            return f"{name} by {difference:.2g}"
     return ""
 
 
@@ -89,7 +89,7 @@ def write_onnx(
     onnx.helper.set_model_props(model, {name: json.dumps(value) for name, value in facts.items()})
     content = model.SerializeToString()
     for example in (inputs, others):
-        if difference := compare(*_outputs(content, network, example)):
+        if difference := compare(*_outputs(content, network, example, outputs)):
             raise Sim2CamError(
                 f"the ONNX model computes something else than the network: {difference}. "
                 "Nothing was written. Try another version of onnxruntime."
@@ -98,12 +98,15 @@ def write_onnx(
 
 
 @torch.inference_mode()
-def _outputs(content: bytes, network: nn.Module, inputs: Inputs) -> tuple[Outputs, Outputs]:
+def _outputs(
+    content: bytes, network: nn.Module, inputs: Inputs, names: Sequence[str]
+) -> tuple[Outputs, Outputs]:
     """Returns what the network makes of inputs, and what onnxruntime does."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    found = session.run(None, {name: value.numpy() for name, value in inputs.items()})
+    found = session.run(list(names), {name: value.numpy() for name, value in inputs.items()})
     wanted = network(*inputs.values())
     wanted = (wanted,) if isinstance(wanted, Tensor) else wanted
-    return [value.numpy() for value in wanted], found
+    ours = {name: value.numpy() for name, value in zip(names, wanted, strict=True)}
+    return ours, dict(zip(names, found, strict=True))

@@ -111,7 +111,11 @@ FOUND = [
 )
 def test_detections_are_compared_whatever_their_order_by_how_sure_they_are(fault, lost):
     wanted = f"{lost} of the scores are of other detections" if lost else ""
-    assert export._compare_detections(FOUND, fault(*FOUND)) == wanted
+    ours, theirs = (
+        dict(zip(("boxes", "scores", "labels"), found, strict=True))
+        for found in (FOUND, fault(*FOUND))
+    )
+    assert export._compare_detections(ours, theirs) == wanted
 
 
 def test_a_box_goes_where_it_is_a_surer_ones():
@@ -128,7 +132,7 @@ def test_what_computes_something_else_is_not_written(tmp_path):
 
     with pytest.raises(
         Sim2CamError,
-        match=r"the ONNX model computes something else than the network: output 0 by 0.83. Nothing was",
+        match=r"the ONNX model computes something else than the network: y by 0.83. Nothing was",
     ):
         write_onnx(
             tmp_path / "w.onnx",
@@ -136,7 +140,7 @@ def test_what_computes_something_else_is_not_written(tmp_path):
             {"x": torch.ones(2)},
             {"x": torch.ones(2)},
             {},
-            "y",
+            ("y",),
             {},
         )
     assert not any(tmp_path.iterdir())

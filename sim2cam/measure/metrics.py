@@ -1,0 +1,12 @@
+"""Metrics by the names that results give them, each with what people call it, in the order of tables."""
+
+from __future__ import annotations
+
+BOX_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
+SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
+"""Of keypoints and of masks."""
+SEGMENT_METRICS = {"miou": "mIoU"}
+POSE_METRICS = {
+    "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
+    "add_or_s": "ADD(-S)",
+}  # fmt: skip
