@@ -20,6 +20,7 @@ class Decoded(NamedTuple):
         scores: (n,) the surest first.
         categories: class indices (n,).
         heat: probability of there being an object (n,).
+        probabilities: of the categories (n, c).
         keypoints: places, spreads and how sure it is that each is seen (n, k, 4), pixels; None without
             keypoints.
         surfaces: of every cell of their close-ups, the logit of its showing the object, which point, and how
@@ -30,6 +31,7 @@ class Decoded(NamedTuple):
     scores: Tensor
     categories: Tensor
     heat: Tensor
+    probabilities: Tensor
     keypoints: Tensor | None
     surfaces: Tensor | None = None
 
@@ -51,7 +53,8 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
         scaling: slopes and offsets of logits, for each category (c, 2); scores stay when None.
     """
     heat = maps.heat[0].float().sigmoid()  # (h, w)
-    probability, category = maps.classes[0].float().softmax(0).max(0)  # (h, w) each
+    probabilities = maps.classes[0].float().softmax(0)  # (c, h, w)
+    probability, category = probabilities.max(0)  # (h, w) each
     scores = (heat * probability).sqrt()
     least = SCORE_FLOOR if score_floor is None else min(SCORE_FLOOR, score_floor)
     is_found = is_peak(heat) & (scores >= least)
@@ -70,8 +73,8 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
     boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
     chosen = category.flatten()[where]
     keypoints = _points(maps.keypoints, chosen, where, log_sides, centre)
-    hot = heat.flatten()[where]
-    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), keypoints)
+    hot, shares = heat.flatten()[where], probabilities.flatten(1)[:, where].T
+    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), shares.cpu(), keypoints)
 
 
 def _points(

@@ -31,13 +31,13 @@ from sim2cam.models.novelty import Familiar, Strangeness, distance, doubt, take_
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
 from sim2cam.models.seen import Prediction, Surface, widened, without_duplicates
-from sim2cam.models.selection import category_probabilities
 from sim2cam.models.tiles import maps_of
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
 
 Floats = NDArray[np.float64]
 
+_SURE_HEAT = 0.5  # probability of there being an object, whatever it is
 _LEAST_SPREAD = 0.01  # of a point of a surface, over the reach: less is not to be believed
 
 
@@ -214,8 +214,16 @@ def _look(
         strangeness,
         tuple(_surface(card, glance, i) for glance, i in found) if card.objects else None,
         category_masks(first.maps, card.categories, size, first.scale) if card.masks else None,
-        category_probabilities(first.maps),
+        _votes(card, found),
     )
+
+
+def _votes(card: DetectorCard, found: Sequence[tuple[_Glance, int]]) -> Floats:
+    """Returns the probabilities (n, c) of the categories of what surely is an object."""
+    sure = [
+        glance.said.probabilities[i] for glance, i in found if glance.said.heat[i] >= _SURE_HEAT
+    ]
+    return np.array(sure, np.float64).reshape(len(sure), len(card.categories))
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +323,7 @@ def _recognized(detector: LoadedDetector, said: Decoded, shares: Tensor) -> Deco
     scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
     if scaling is not None:
         scores = calibrated(scores, scaling[category])
-    return said._replace(scores=scores, categories=category)
+    return said._replace(scores=scores, categories=category, probabilities=shares)
 
 
 def _surface(card: DetectorCard, glance: _Glance, number: int) -> Surface:

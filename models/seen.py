@@ -100,8 +100,8 @@ class Prediction:
         strangeness: what that was told from.
         surfaces: what is seen of that of each detection; None without poses.
         segments: the pixels that show each category, by its name; None without masks.
-        votes: probabilities (n, c) of categories where objects surely are, before close-ups are read; None
-            of models of torchvision.
+        votes: probabilities (n, c) of the categories of what surely is an object; None of models of
+            torchvision.
     """
 
     detections: tuple[Detection, ...]

@@ -90,13 +90,14 @@ class Says(torch.nn.Module):
 
 def test_decode_inverts_what_targets_say():
     objects = [(10, 20, 53, 60, 1, 4.0), (100, 31, 141, 77, 0, 2.0)]
-    boxes, scores, categories, heat, *more = decode(drawn_maps(objects), 0.5)
+    boxes, scores, categories, heat, probabilities, *more = decode(drawn_maps(objects), 0.5)
     assert more == [None, None]
     assert heat.numpy() == pytest.approx(
         [1 / (1 + np.exp(-logit)) for logit in (4.0, 2.0)], abs=1e-4
     )
     assert boxes.numpy() == pytest.approx(np.array([o[:4] for o in objects]), abs=1e-4)
     assert categories.tolist() == [1, 0]
+    assert probabilities.numpy() == pytest.approx(np.array([[0, 1], [1, 0]]), abs=1e-4)
     assert scores.numpy() == pytest.approx(np.sqrt(heat.numpy()), abs=1e-4)
 
 
@@ -287,7 +288,10 @@ def test_a_category_is_the_mean_of_what_all_views_say(config, shares):
     maps = drawn_maps([(20, 20, 60, 60, 1, 6.0), (100, 30, 140, 78, 1, 4.0)])
     rgb = np.random.default_rng(0).integers(0, 256, (160, 200, 3)).astype(np.uint8)
     said = LoadedDetector(Says(maps, reads), replace(CARD, config=config))
-    found = predict(said, rgb, score_floor=0.0)
+    prediction = look(said, rgb, score_floor=0.0)
+    found = prediction.detections
+    means = [np.mean(np.array(shares) ** power) for power in (1, 2)]
+    assert np.sort(prediction.votes[:, 0]) == pytest.approx(sorted(means), rel=1e-5)
     for detection, heat, power in zip(
         sorted(found, key=lambda one: one.box_xyxy), (6.0, 4.0), (1, 2), strict=True
     ):
