@@ -18,7 +18,7 @@ from sim2cam.report.charts import CurveChart, Range, RangeChart, curve_chart, ra
 from sim2cam.report.page import write_page
 
 METRICS = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
-"""AP50 first: boxes of people are looser than masks, which costs the others more."""
+"""In the order of pages: what arms are mostly compared by comes first."""
 _GREY = 7  # the colour of differences that are not shown
 
 

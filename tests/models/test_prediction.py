@@ -101,6 +101,19 @@ def test_decode_inverts_what_targets_say():
     assert scores.numpy() == pytest.approx(np.sqrt(heat.numpy()), abs=1e-4)
 
 
+def test_what_surely_is_an_object_votes_whatever_it_is():
+    heat = torch.full((1, 8, 8), -9.0)
+    heat[0, 2, 2], heat[0, 2, 3] = 3.0, 2.0  # a peak and its neighbour
+    heat[0, 6, 6], heat[0, 0, 7] = 0.1, -0.1  # just sure enough, and not
+    classes = torch.zeros(1, 3, 8, 8)
+    classes[0, :, 2, 2] = torch.tensor([2.0, 1.0, 0.0])
+    said = Says(Maps(heat, torch.full((1, 4, 8, 8), -3.0), classes))
+    card = replace(CARD, categories=("1", "2", "3"))
+    found = look(LoadedDetector(said, card), np.zeros((32, 32, 3), np.uint8)).votes
+    expected = np.exp([2.0, 1.0, 0.0]) / np.exp([2.0, 1.0, 0.0]).sum()
+    assert found == pytest.approx(np.array([expected, [1 / 3] * 3]), rel=1e-5)
+
+
 def test_only_peaks_are_found_and_duplicates_are_dropped():
     box = (40.0, 40.0, 80.0, 80.0)
     maps = drawn_maps([(*box, 0, 4.0)])
