@@ -1,11 +1,12 @@
 """BOP's Linemod-Occluded from its meshes alone: boxes and poses of a detector that has seen no photo.
 
-    python benchmarks/lmo.py [--work DIR] [--pictures N] [--device cuda] [--workers N]
+    python benchmarks/lmo.py [--work DIR] [--device cuda] [--workers N]
 
-It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, ``bench --poses``, once more
-with ``--refine``, and ``compare`` for what that is worth. Objects are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
-photos, which choose nothing, are found in ``$SIM2CAM_REAL/lmo``. Data and training go to ``--work`` and are
-resumed; where ``--work`` holds weights, as of a training on another machine, they are scored. The scores go to
+It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, both once more for a training that
+goes on from there, ``bench --poses``, once more with ``--refine``, and ``compare`` for what that is worth. Objects
+are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
+photos, which choose nothing, are found in ``$SIM2CAM_REAL/lmo``. Data and trainings go to ``--work`` and are
+resumed; a training whose weights are there, as of another machine, is not done again. The scores go to
 ``benchmarks/results/lmo.json``, and the weights to those that ship.
 """
 
@@ -16,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,47 +32,66 @@ from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.training.weights import card_path, load_card
 
-SEED, BACKDROP_SEED = 1, 2
-"""Of the pictures, and of those behind their objects."""
+HERE = Path(__file__).parent
+OTHERS = ("cards", "cubes", "dice-rooms", "fasteners", "groceries", "twisty")
 
-BACKDROPS = dict.fromkeys(
-    ("cards", "cubes", "dice-rooms", "fasteners", "groceries", "twisty"), 64
-) | {str(Path(__file__).with_name("heap.toml")): 192}
-"""Recipes whose renders these are, and how many of each."""
+
+@dataclass(frozen=True)
+class Renders:
+    """Pictures of one recipe."""
+
+    recipe: str
+    count: int
+    seed: int
+
+
+def _behind(count: int) -> tuple[Renders, ...]:
+    """Returns the pictures behind objects: of each other recipe so many, and of heaps three times as many."""
+    others = tuple(Renders(recipe, count, seed=2) for recipe in OTHERS)
+    return (*others, Renders(str(HERE / "heap.toml"), 3 * count, seed=2))
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is learned, from what, and before what."""
+
+    name: str
+    recipe: str
+    data: tuple[Renders, ...]
+    behind: tuple[Renders, ...]
+
+
+TRAININGS = (
+    Training("first", "lmo", (Renders("lmo", 2880, seed=1),), _behind(64)),
+    Training(
+        "second",
+        str(HERE / "collages.toml"),
+        (Renders("lmo", 1600, seed=21), Renders(str(HERE / "crowds.toml"), 784, seed=1)),
+        _behind(32),
+    ),
+)
+"""Each goes on from the weights of the one before."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How much is made, and where."""
+    """Where it is made, and by what."""
 
     work: Path = Path("runs/lmo")
-    """Data set, training and poses."""
-    pictures: int = 2880
-    """Rendered."""
+    """Data sets, trainings and poses."""
     device: str = "cpu"
-    """Of the training, cpu or cuda."""
+    """Of the trainings, cpu or cuda."""
     workers: int = 2
-    """Processes of the rendering and, beside a GPU, of the training; without one its threads."""
+    """Processes of the rendering and, beside a GPU, of the trainings; without one their threads."""
 
 
 def main(arguments: Arguments) -> None:
     """Renders, trains, scores and writes."""
     work, workers = arguments.work, str(arguments.workers)
-    data, run = work / "sim", work / "run"
-    weights = run / "weights.safetensors"
-    behind = {recipe: work / "backdrops" / Path(recipe).stem for recipe in BACKDROPS}
-    if not weights.is_file():
-        made = [("lmo", data, arguments.pictures, SEED)]
-        made += [(recipe, behind[recipe], n, BACKDROP_SEED) for recipe, n in BACKDROPS.items()]
-        for recipe, folder, count, seed in made:
-            _command(
-                "render", recipe, "--out", folder, "--count", count, "--seed", seed,
-                "--workers", workers, "--resume",
-            )  # fmt: skip
-        _command(
-            "train", "lmo", "--data", data, "--backdrops", *behind.values(), "--out", run,
-            "--device", arguments.device, "--workers", workers, "--resume",
-        )  # fmt: skip
+    trained: list[Path] = []
+    for training in TRAININGS:
+        trained.append(_trained(training, trained[-1:], arguments))
+    weights = trained[-1]
     real = real_folder("lmo")
     files = {"poses": (), "refined": ("--refine", real / "models")}
     told = {
@@ -78,13 +99,10 @@ def main(arguments: Arguments) -> None:
     }
     both = (work / f"{name}.csv" for name in ("refined", "poses"))
     difference = _command("compare", *both, "--captures", real, "--json", "-q")
-    card = load_card(weights)
     facts = {
         "environment": environment_facts(None, arguments.workers),
-        "pictures": sum(part["images"] for part in card["data"]),
-        "backdrops": card["backdrops"]["images"],
+        "trainings": list(map(_learned, trained)),
         "weights_bytes": weights.stat().st_size + card_path(weights).stat().st_size,
-        "training": card["config"],
         "scores": told["poses"],
         "refined": told["refined"]["poses"],
         "difference": json.loads(difference),
@@ -95,6 +113,43 @@ def main(arguments: Arguments) -> None:
     shutil.copyfile(card_path(weights), card_path(shipped))
     for name, scores in told.items():
         print(f"{name}: {_summary(scores)}")
+
+
+def _trained(training: Training, before: Sequence[Path], arguments: Arguments) -> Path:
+    """Returns the weights of a training, which is done where they are missing.
+
+    Args:
+        training: what is learned.
+        before: the weights it goes on from; none for the first.
+        arguments: where, and by what.
+    """
+    folder, workers = arguments.work / training.name, str(arguments.workers)
+    weights = folder / "run" / "weights.safetensors"
+    if weights.is_file():
+        return weights
+    made = {one: folder / Path(one.recipe).stem for one in (*training.data, *training.behind)}
+    for one, out in made.items():
+        _command(
+            "render", one.recipe, "--out", out, "--count", one.count, "--seed", one.seed,
+            "--workers", workers, "--resume",
+        )  # fmt: skip
+    start = ("--from", *before) if before else ()
+    _command(
+        "train", training.recipe, "--data", *(made[one] for one in training.data), "--backdrops",
+        *(made[one] for one in training.behind), *start, "--out", weights.parent,
+        "--device", arguments.device, "--workers", workers, "--resume",
+    )  # fmt: skip
+    return weights
+
+
+def _learned(weights: Path) -> dict[str, Any]:
+    """Returns what a training learned from, and how."""
+    card = load_card(weights)
+    return {
+        "pictures": sum(part["images"] for part in card["data"]),
+        "backdrops": card["backdrops"]["images"],
+        "config": card["config"],
+    }
 
 
 def _bench(weights: Path, poses: Path, workers: str, *how: object) -> dict[str, Any]:

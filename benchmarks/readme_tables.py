@@ -186,13 +186,20 @@ def lmo_table(results: dict[str, Any] | None) -> str:
     refining = f"What refining adds, over all instances alike: {'; '.join(gains)} (Holm)."
     facts = (
         f"Boxes of all: AP {_score(scores['ap'])}, AP75 {_score(scores['ap75'])}. "
-        f"{results['pictures']:,} renders, {results['backdrops']:,} others behind their objects, "
-        f"{results['training']['steps']:,} steps of "
-        f"`{results['training']['architecture']}`, weights of {results['weights_bytes'] / 1e6:.1f} MB."
+        f"Trained {', then '.join(map(_training, results['trainings']))}: weights of "
+        f"{results['weights_bytes'] / 1e6:.1f} MB."
     )
     ours = ("ours", "LM-O, box found by itself", f"AP, box: {scores['ap']['value']:.3f}")
     published = _table(("beside it", "measured on", "figure"), (ours, *PUBLISHED))
     return "\n\n".join([objects, refining, facts, published])
+
+
+def _training(learned: dict[str, Any]) -> str:
+    config = learned["config"]
+    return (
+        f"on {learned['pictures']:,} renders, {learned['backdrops']:,} others behind their objects, for "
+        f"{config['steps']:,} steps of `{config['architecture']}`"
+    )
 
 
 def lmo_truth_table(results: dict[str, Any] | None) -> str:

@@ -101,10 +101,11 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
                   "instances": {"ape": 1187, "cat": 3}},
     }  # fmt: skip
     gain = {"difference": {"value": 0.06, "ci95": [-0.01, 0.1251], "p_holm": 0.25}}
-    facts = {"pictures": 2000, "backdrops": 80,
+    config = {"steps": 5000, "architecture": "small"}
+    facts = {"trainings": [{"pictures": 2000, "backdrops": 80, "config": config},
+                           {"pictures": 9, "backdrops": 8, "config": config | {"steps": 7}}],
              "weights_bytes": 1.26e6, "scores": scores, "refined": scores["poses"],
-             "difference": dict.fromkeys(poses, gain),
-             "training": {"steps": 5000, "architecture": "small"}}  # fmt: skip
+             "difference": dict.fromkeys(poses, gain)}  # fmt: skip
     (tmp_path / "lmo.json").write_text(json.dumps(facts))
     text = made("docs/results.md", tmp_path)
     cells = " | ".join(["0.500 (0.450–0.551)"] * 7)
@@ -115,8 +116,8 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
     ):
         assert row in text
     assert (
-        "2,000 renders, 80 others behind their objects, 5,000 steps of `small`, weights of 1.3 MB."
-        in text
+        "Trained on 2,000 renders, 80 others behind their objects, for 5,000 steps of `small`, then on 9 renders, "
+        "8 others behind their objects, for 7 steps of `small`: weights of 1.3 MB." in text
     )
     assert "alike: AR of MSSD 0.060 (-0.010 to 0.125), p = 0.250; AR of MSPD 0.060" in text
     assert "| ours | LM-O, box found by itself | AP, box: 0.500 |" in text
