@@ -2,8 +2,8 @@
 
     python benchmarks/lmo.py [--work DIR] [--device cuda] [--workers N]
 
-It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, both once more for a training that
-goes on from there, ``bench --poses``, once more with ``--refine``, and ``compare`` for what that is worth. Objects
+It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, both once more for two trainings that
+go on from there, ``bench --poses``, once more with ``--refine``, and ``compare`` for what that is worth. Objects
 are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
 photos, which choose nothing, are found in ``$SIM2CAM_REAL/lmo``. Data and trainings go to ``--work`` and are
 resumed; a training whose weights are there, as of another machine, is not done again. The scores go to
@@ -59,16 +59,20 @@ class Training:
     recipe: str
     data: tuple[Renders, ...]
     behind: tuple[Renders, ...]
+    changes: tuple[str, ...] = ()
+    """Arguments by which it differs from the recipe."""
 
+
+COLLAGES = str(HERE / "collages.toml")
+APART_AND_CROWDED = (
+    Renders("lmo", 1600, seed=21),
+    Renders(str(HERE / "crowds.toml"), 784, seed=1),
+)
 
 TRAININGS = (
     Training("first", "lmo", (Renders("lmo", 2880, seed=1),), _behind(64)),
-    Training(
-        "second",
-        str(HERE / "collages.toml"),
-        (Renders("lmo", 1600, seed=21), Renders(str(HERE / "crowds.toml"), 784, seed=1)),
-        _behind(32),
-    ),
+    Training("second", COLLAGES, APART_AND_CROWDED, _behind(32)),
+    Training("third", COLLAGES, APART_AND_CROWDED, _behind(32), ("--steps", "2000", "--seed", "1")),
 )
 """Each goes on from the weights of the one before."""
 
@@ -123,11 +127,14 @@ def _trained(training: Training, before: Sequence[Path], arguments: Arguments) -
         before: the weights it goes on from; none for the first.
         arguments: where, and by what.
     """
-    folder, workers = arguments.work / training.name, str(arguments.workers)
-    weights = folder / "run" / "weights.safetensors"
+    workers = str(arguments.workers)
+    weights = arguments.work / training.name / "run" / "weights.safetensors"
     if weights.is_file():
         return weights
-    made = {one: folder / Path(one.recipe).stem for one in (*training.data, *training.behind)}
+    made = {
+        one: arguments.work / f"{Path(one.recipe).stem}-{one.count}-{one.seed}"
+        for one in (*training.data, *training.behind)
+    }
     for one, out in made.items():
         _command(
             "render", one.recipe, "--out", out, "--count", one.count, "--seed", one.seed,
@@ -136,7 +143,7 @@ def _trained(training: Training, before: Sequence[Path], arguments: Arguments) -
     start = ("--from", *before) if before else ()
     _command(
         "train", training.recipe, "--data", *(made[one] for one in training.data), "--backdrops",
-        *(made[one] for one in training.behind), *start, "--out", weights.parent,
+        *(made[one] for one in training.behind), *start, *training.changes, "--out", weights.parent,
         "--device", arguments.device, "--workers", workers, "--resume",
     )  # fmt: skip
     return weights
