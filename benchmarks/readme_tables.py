@@ -153,6 +153,21 @@ def novelty_table(results: dict[str, Any] | None) -> str:
     )
 
 
+def lmo_means_table(results: dict[str, Any] | None) -> str:
+    """Returns how well LM-O is read, over all objects, as a Markdown table.
+
+    Args:
+        results: the content of ``lmo.json``, None when it is not there.
+    """
+    rows = []
+    if results:
+        scores = results["scores"]
+        means = {"as found": scores["poses"]["mean"], "outlines fitted": results["refined"]["mean"]}
+        boxes = [_score(scores[key]) for key in ("ap", "ap50")]
+        rows = [(n, *boxes, *(_score(found[m]) for m in POSES)) for n, found in means.items()]
+    return _table(("poses", "AP, box", "AP50, box", *POSES.values()), rows)
+
+
 def lmo_table(results: dict[str, Any] | None) -> str:
     """Returns how well LM-O is read, over all and by object, as a Markdown table.
 
@@ -770,6 +785,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
     "README.md": {
         "dice": ("dice.json", dice_table),
         "shipped": ("shipped.json", shipped_table),
+        "lmo-means": ("lmo.json", lmo_means_table),
         "render": ("render.json", render_table),
     },
     "docs/results.md": {

@@ -66,7 +66,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
 
 
 def test_without_results_nothing_was_run(tmp_path):
-    assert made("README.md", tmp_path).count("not run") == 48 + 6 + 6
+    assert made("README.md", tmp_path).count("not run") == 48 + 6 + 6 + 1
     assert made("docs/results.md", tmp_path).count("not run") == (
         len(tables.TABLES["docs/results.md"]) + 1 + 5  # hidden cameras have two tables, drift rows
     )
@@ -100,15 +100,18 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         "poses": {"mean": poses, "objects": {"ape": poses, "cat": poses},
                   "instances": {"ape": 1187, "cat": 3}},
     }  # fmt: skip
+    better = dict.fromkeys(poses, {"value": 0.6, "ci95": [0.55, 0.651]})
+    refined = {"mean": better, "objects": {"ape": better, "cat": better}}
     gain = {"difference": {"value": 0.06, "ci95": [-0.01, 0.1251], "p_holm": 0.25}}
     config = {"steps": 5000, "architecture": "small"}
     facts = {"trainings": [{"pictures": 2000, "backdrops": 80, "config": config},
                            {"pictures": 9, "backdrops": 8, "config": config | {"steps": 7}}],
-             "weights_bytes": 1.26e6, "scores": scores, "refined": scores["poses"],
+             "weights_bytes": 1.26e6, "scores": scores, "refined": refined,
              "difference": dict.fromkeys(poses, gain)}  # fmt: skip
     (tmp_path / "lmo.json").write_text(json.dumps(facts))
     text = made("docs/results.md", tmp_path)
-    cells = " | ".join(["0.500 (0.450–0.551)"] * 7)
+    cell, after = "0.500 (0.450–0.551)", "0.600 (0.550–0.651)"
+    cells = " | ".join([cell] * 4 + [after] * 3)
     for row in (
         f"| all | 1,190 | {cells} |",
         f"| ape | 1,187 | {cells} |",
@@ -121,6 +124,9 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
     )
     assert "alike: AR of MSSD 0.060 (-0.010 to 0.125), p = 0.250; AR of MSPD 0.060" in text
     assert "| ours | LM-O, box found by itself | AP, box: 0.500 |" in text
+    readme = made("README.md", tmp_path)
+    assert f"| as found | {' | '.join([cell] * 5)} |" in readme
+    assert f"| outlines fitted | {' | '.join([cell] * 2 + [after] * 3)} |" in readme
 
 
 def test_a_readme_without_markers_is_refused(tmp_path):
