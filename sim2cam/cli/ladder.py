@@ -123,13 +123,15 @@ class Ladder:
         from sim2cam.dataset.captures import CaptureSets, split_captures
         from sim2cam.dataset.matching import Matching
 
-        matched = Matching(recipe.categories, category_pairs(self.map), self.ignore).of
+        renamed, amodal = category_pairs(self.map), recipe.train.amodal
+        matching = Matching(recipe.categories, renamed, self.ignore, amodal)
         found = split_captures(self.captures, labelled=True, sessions=self.sessions)
         return CaptureSets(
             found.style,
-            matched(found.test),
-            found.dev and matched(found.dev),
-            found.train and matched(found.train),
+            matching.of(found.test),
+            found.dev and matching.of(found.dev),
+            found.train and matching.of(found.train),
+            matching,
         )
 
     def _plan(self, recipe: Recipe, fixed: str | None, known: Sequence[Rung]) -> Plan:
@@ -168,7 +170,8 @@ def _ladder_table(facts: Mapping[str, Any]) -> str:
     for one in facts["comparisons"]:
         low, high = one["ci95"]
         verdict = "" if one["p_holm"] < SIGNIFICANCE else "  no difference shown"
-        verdict = "  the same on every resample" if one["detectable"] is None else verdict
+        if one["detectable"] is None and not one["value"]:
+            verdict = "  the same on every resample"
         lines.append(
             f"{one['first']:<{width}}  {one['metric'].upper():<4}  {one['value']:+.3f} "
             f"({low:+.3f} to {high:+.3f}) to {one['second']}, p (Holm) {one['p_holm']:.4f}{verdict}"

@@ -16,6 +16,7 @@ from sim2cam.dataset.formats.video import is_video, read_video
 from sim2cam.dataset.formats.voc import is_voc, read_voc
 from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
 from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
+from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import SELF_LABELLED, Dataset, Origin, Sample
 from sim2cam.dataset.sessions import with_sessions
@@ -55,12 +56,15 @@ class CaptureSets:
         dev: labelled, neither trained on nor scored: what a detector is tuned on; None without.
         train: labelled, for trainings on photos, which are not tuned and may hold those of ``style``
             and ``dev``; None without, or where it was not asked for.
+        matching: how their labels became those that are held against detectors; None where they are
+            the captures' own.
     """
 
     style: Dataset
     test: Dataset
     dev: Dataset | None = None
     train: Dataset | None = None
+    matching: Matching | None = None
 
 
 def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:

@@ -15,6 +15,7 @@ from sim2cam.dataset.formats.predictions import (
     SELECTION,
     Found,
     file_digests,
+    matching_to_json,
     predictions_to_json,
 )
 from sim2cam.dataset.matching import Matching
@@ -317,7 +318,7 @@ def write_bench(
             asdict(e) for e in count_category_errors(result.captures, result.predictions)
         ],
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
-        MATCHING: None if result.matching is None else asdict(result.matching),
+        MATCHING: matching_to_json(result.matching),
         PIXELS: None if result.pixels is None else result.pixels.to_json(),
         DIGESTS: file_digests(result.captures),
         DETECTIONS: predictions_to_json(result.predictions),

@@ -24,7 +24,14 @@ from sim2cam.adapt.choice import Choice
 from sim2cam.adapt.reference.config import ReferenceMethod
 from sim2cam.adapt.store import METHODS, PlainMethod
 from sim2cam.dataset.captures import CaptureSets
-from sim2cam.dataset.formats.predictions import DIGESTS, ROWS, check_digests, file_digests
+from sim2cam.dataset.formats.predictions import (
+    DIGESTS,
+    MATCHING,
+    ROWS,
+    check_digests,
+    file_digests,
+    matching_to_json,
+)
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
@@ -249,6 +256,7 @@ def run_piece(piece: Piece) -> Path:
         "magnification": detector.card.magnification,
         "box_margin": detector.card.box_margin,
         DIGESTS: file_digests(piece.captures.test),
+        MATCHING: matching_to_json(piece.captures.matching),
         ROWS: {image: [_short(d) for d in each[:MOST_FOUND]] for image, each in found.items()},
     }
     write_json(piece.result, facts, in_lines=False)

@@ -90,6 +90,7 @@ def score_ladder(
     if baseline not in runs:
         raise InputError(results, f"no predictions of the arm '{baseline}' yet. Run it first.")
     photos = len(captures.train.samples) if captures.train else 0
+    fewest = min(len(one.seeds) for one in runs.values())
     return {
         "protocol": {
             "steps": plan.config.steps,
@@ -98,7 +99,7 @@ def score_ladder(
             "pictures": plan.pictures,
             "seeds": list(plan.seeds),
             "test_images": len(test.samples),
-            "intervals": f"95 %, bootstrap over {over_runs(units_of(test.samples), len(plan.seeds))}",
+            "intervals": f"95 %, bootstrap over {over_runs(units_of(test.samples), fewest)}",
         },
         "arms": [_arm_scores(one) for one in runs.values()],
         "comparisons": [c for metric in COMPARED for c in _comparisons(runs, baseline, metric)],

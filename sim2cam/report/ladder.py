@@ -51,7 +51,7 @@ class Comparison:
         difference: first minus second.
         p_holm: of there being no difference, holding for all comparisons by the metric together.
         detectable: the smallest difference that so many images show in four of five repetitions;
-            None where the arms score the same on every resample.
+            None where the difference is the same on every resample.
     """
 
     first: str
@@ -65,6 +65,11 @@ class Comparison:
     def shown(self) -> bool:
         """Whether there is a difference, as far as the images can tell."""
         return self.p_holm < SIGNIFICANCE
+
+    @property
+    def same(self) -> bool:
+        """Whether the arms score the same on every resample."""
+        return self.detectable is None and not self.difference.value
 
 
 @dataclass(frozen=True)

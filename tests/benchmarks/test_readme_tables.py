@@ -14,6 +14,7 @@ tables = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tables)
 
 SCORE = {"value": 0.5, "ci95": [0.45, 0.551]}
+BETTER = {"value": 0.6, "ci95": [0.55, 0.651]}
 ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE}
 
 
@@ -100,7 +101,7 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
         "poses": {"mean": poses, "objects": {"ape": poses, "cat": poses},
                   "instances": {"ape": 1187, "cat": 3}},
     }  # fmt: skip
-    better = dict.fromkeys(poses, {"value": 0.6, "ci95": [0.55, 0.651]})
+    better = dict.fromkeys(poses, BETTER)
     refined = {"mean": better, "objects": {"ape": better, "cat": better}}
     gain = {"difference": {"value": 0.06, "ci95": [-0.01, 0.1251], "p_holm": 0.25}}
     config = {"steps": 5000, "architecture": "small"}

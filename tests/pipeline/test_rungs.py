@@ -79,6 +79,33 @@ def ladder(recipe, photos, out, *flags):
     )
 
 
+def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
+    recipe.write_text(RECIPE + "amodal = true\n")
+    for path in photos.glob("*.json"):
+        tables = json.loads(path.read_text())
+        calls = {"1": "one", "6": "strange"}
+        for category in tables["categories"]:
+            category["name"] = calls.get(category["name"], category["name"])
+        (tmp_path / path.name).write_text(json.dumps(tables))
+    for place in photos.iterdir():
+        if place.suffix != ".json":
+            (tmp_path / place.name).symlink_to(place)
+    out = tmp_path / "run"
+    flags = ("--arms", "randomized", "--map", "one=1", "--ignore", "--json")
+    assert ladder(recipe, tmp_path, out, *flags) == 0
+    (arm,) = json.loads(capsys.readouterr().out)["arms"]
+    (path,) = (out / "predictions").iterdir()
+    facts = json.loads(gzip.decompress(path.read_bytes()))
+    assert facts["matching"] == {
+        "categories": list("123456"), "renamed": {"one": "1"}, "ignores_others": True, "amodal": True,
+    }  # fmt: skip
+    assert main(["bench", str(path), "--captures", str(tmp_path / "test.json"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ap50"]["value"] == arm["seeds"][0]["ap50"]
+    labelled = read_captures(tmp_path / "test.json").samples
+    assert 0 < told["objects"] < sum(len(sample.objects) for sample in labelled)
+
+
 def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
     first = ("--arms", "randomized,real-5", "--sessions", "folder", "--minutes", "0")

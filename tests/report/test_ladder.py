@@ -105,6 +105,13 @@ def test_what_the_command_adds(tmp_path, read_page):
     assert re.search(r"more − randomized\s+AP50\s+unknown .* the same on every resample", text)
 
 
+def test_a_difference_that_never_varies_is_one(tmp_path, read_page):
+    always = pair("more", "randomized", 1.0, 0.01) | {"detectable": None}
+    ladder = read_ladder(written(tmp_path, CONTENT | {"comparisons": [always]}))
+    text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
+    assert re.search(r"more − randomized\s+AP50\s+unknown .* more is better", text)
+
+
 def test_what_arms_are_worth_is_shown_without_the_curve_too(tmp_path, read_page):
     content = CONTENT | {"equivalents": {"worth": EQUIVALENTS["worth"]}}
     ladder = read_ladder(written(tmp_path, content))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +98,11 @@ def predictions_from_json(values: Any) -> Predictions:
     return _OURS.validate_python(values)
 
 
+def matching_to_json(matching: Matching | None) -> dict[str, Any] | None:
+    """Returns how labels were held against detections as JSON values; None where they are the captures' own."""
+    return None if matching is None else asdict(matching)
+
+
 def detections_of_rows(found: Mapping[str, Sequence[Sequence[Any]]]) -> Predictions:
     """Returns detections, of which a ladder writes the category, the box and the score alone."""
     return {
@@ -183,7 +188,8 @@ def _unfolded(path: Path, values: dict[str, Any]) -> dict[str, Any]:
         found = detections_of_rows(_ROWS.validate_python(values[ROWS]))
     except ValidationError as error:
         raise InputError(path, f"{ROWS}.{first_problem(error)}. Make it anew.") from error
-    return {DETECTIONS: predictions_to_json(found), DIGESTS: values.get(DIGESTS, {})}
+    told = {key: values[key] for key in (DIGESTS, MATCHING) if key in values}
+    return {DETECTIONS: predictions_to_json(found), **told}
 
 
 def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int | None) -> Found:

@@ -23,7 +23,7 @@ def unpack(archive: Path, folder: Path) -> None:
     """Fills a folder with what a zip archive holds.
 
     Raises:
-        InputError: it is broken or encrypted, or holds links, names that lead elsewhere, two files of
+        InputError: it is broken, empty or encrypted, or holds links, names that lead elsewhere, two files of
             one name, or more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes.
         OutputError: the folder cannot be written.
     """
@@ -45,6 +45,8 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _check(archive: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    if all(entry.is_dir() for entry in entries):
+        raise InputError(archive, "holds no file. Fetch it again.")
     if len(entries) > MOST_FILES:
         raise InputError(archive, f"holds {len(entries)} files, more than {MOST_FILES}.")
     size = sum(entry.file_size for entry in entries)

@@ -22,6 +22,7 @@ from sim2cam.pipeline.fetch.tf_records import read_examples
 PHOTOS = {"train": 200, "test": 50}
 OBJECTS = {"train": 1487, "test": 308}
 
+_RECORDS, _LICENCE = "tfrecords/{}.record", "LICENSE"
 _DEV_OF_A_DAY = 20
 
 
@@ -40,6 +41,9 @@ def arrange_dice(unpacked: Path, folder: Path) -> None:
         OutputError: the folder cannot be written.
     """
     (repository, *_) = (path for path in [*sorted(unpacked.iterdir()), unpacked] if path.is_dir())
+    for needed in (*(_RECORDS.format(part) for part in PHOTOS), _LICENCE):
+        if not (repository / needed).is_file():
+            raise InputError(repository / needed, "is not in the archive. It is of another commit.")
     staged = unpacked / "staged"
     for part in PHOTOS:
         _stage(repository, part, staged)
@@ -62,12 +66,12 @@ def arrange_dice(unpacked: Path, folder: Path) -> None:
     style = [sample for sample in read["train"].samples if sample not in dev]
     write_json(folder / "dev.json", _coco(dev))
     write_json(folder / "style.json", _coco(style))
-    (repository / "LICENSE").rename(folder / "LICENSE")
+    (repository / _LICENCE).rename(folder / _LICENCE)
 
 
 def _stage(repository: Path, part: str, staged: Path) -> None:
     """Writes the photos of a part and their labels as YOLO has them."""
-    records = repository / f"tfrecords/{part}.record"
+    records = repository / _RECORDS.format(part)
     for example in read_examples(records):
         name = example.get("image/filename", b"").decode(errors="replace")
         photo = example.get("image/encoded")

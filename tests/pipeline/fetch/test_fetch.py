@@ -26,6 +26,7 @@ from sim2cam.pipeline.fetch.sets import DATA_SETS, DataSet
 from sim2cam.pipeline.fetch.tf_records import masked_crc, read_examples
 
 DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
+OTHER = "is not in the archive. It is of another commit."
 TARGETS = "lmo/test_targets_bop19.json"
 
 
@@ -358,6 +359,21 @@ def test_another_number_of_photos_is_refused(server, tmp_path):
     with pytest.raises(InputError, match=r"IMG_20191208_111228\.jpg"):
         fetch(served(server, repository({"train": one, "test": one})), tmp_path)
     assert not (tmp_path / "dice").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({}, "zip: holds no file. Fetch it again."),
+        ({"dice/LICENSE": "", "dice/tfrecords/train.record": ""}, f"test.record: {OTHER}"),
+        ({f"dice/tfrecords/{part}.record": "" for part in ("train", "test")}, f"LICENSE: {OTHER}"),
+    ],
+)
+def test_an_archive_that_lacks_something_is_refused_and_not_kept(server, tmp_path, files, problem):
+    with pytest.raises(InputError) as caught:
+        fetch(served(server, packed(files)), tmp_path)
+    assert str(caught.value).endswith(problem)
+    assert not list(tmp_path.rglob("*.zip"))  # or it would be found again
 
 
 @pytest.mark.parametrize("name", ["in/IMG_1.jpg", "IMG_1.png", ""])
