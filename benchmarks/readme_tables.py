@@ -110,6 +110,19 @@ def shipped_table(results: dict[str, Any] | None) -> str:
     return _table(("scored on", *SCORES.values(), "photos"), rows)
 
 
+def elsewhere_table(results: dict[str, Any] | None) -> str:
+    """Returns the scores of the weights for dice where they were not trained, as a Markdown table.
+
+    Args:
+        results: the content of ``elsewhere.json``, None when it is not there.
+    """
+    rows = [
+        (one["name"], one["images"], f"{one['objects']:,}", *(_score(one[key]) for key in SCORES), _score(one["unlike"]))
+        for one in (results or {}).get("places", [])
+    ]  # fmt: skip
+    return _table(("pictures", "how many", "dice", *SCORES.values(), "unlike"), rows)
+
+
 def translations_table(results: dict[str, Any] | None) -> str:
     """Returns what transfers make of renders of dice as a Markdown table.
 
@@ -798,6 +811,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "lmo": ("lmo.json", lmo_table),
         "lmo_truth": ("lmo_truth.json", lmo_truth_table),
         "novelty": ("novelty.json", novelty_table),
+        "elsewhere": ("elsewhere.json", elsewhere_table),
         "translations": ("translations.json", translations_table),
         "predict": ("predict.json", predict_table),
         "train": ("train.json", train_table),

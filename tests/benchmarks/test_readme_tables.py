@@ -94,6 +94,15 @@ def test_photos_of_another_day_are_held_against_the_baseline(tmp_path):
     assert f"| fitted | {cell} | — | {cell} | 0.010 (-0.020 to 0.040), p = 0.250 |" in lines
 
 
+def test_where_else_dice_are_found_has_a_row(tmp_path):
+    place = {"name": "heaps", "images": 60, "objects": 1234, "ap": SCORE, "ap50": BETTER,
+             "agnostic_ap50": SCORE, "unlike": SCORE}  # fmt: skip
+    (tmp_path / "elsewhere.json").write_text(json.dumps({"places": [place]}))
+    cell, better = "0.500 (0.450–0.551)", "0.600 (0.550–0.651)"
+    row = f"| heaps | 60 | 1,234 | {cell} | {better} | {cell} | {cell} |"
+    assert row in made("docs/results.md", tmp_path)
+
+
 def test_each_object_of_lmo_has_a_row(tmp_path):
     poses = dict.fromkeys(("ar_mssd", "ar_mspd", "add_or_s"), SCORE)
     scores = {

@@ -1,0 +1,94 @@
+"""The detector of dice that ships, where it was not trained: other rooms, lenses, sensors, heaps, another renderer.
+
+    python benchmarks/elsewhere.py [--work DIR] [--pictures N] [--workers N]
+
+Renders go to ``--work``, from a seed of their own; those of the recipe that it was trained on are what the others
+are held against. The stand-in camera's pictures are path traced. Scores go to ``benchmarks/results/elsewhere.json``.
+Nothing was or is chosen by them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import tyro
+from scoring_log import RESULTS
+
+from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.sample import Dataset
+from sim2cam.dataset.writer import write_json
+from sim2cam.models.prediction import load_detector
+from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
+from sim2cam.pipeline.environment import environment_facts
+from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.training.device import use_threads
+
+SEED = 900
+RECIPES = {
+    "as trained": "dice",
+    "materials, windows, worn dice": "dice-rooms",
+    "faults of cheap cameras": "dice-camera",
+    "fisheye lenses": "dice-fisheye",
+    "heaps from the side": str(Path(__file__).parent / "heaps.toml"),
+}
+STANDIN = "stand-in camera, path traced"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How much is looked at, and where renders go."""
+
+    work: Path = Path("runs/elsewhere")
+    """Renders; they are completed there."""
+    pictures: int = 60
+    """Of each recipe."""
+    workers: int = 2
+    """Processes of the rendering."""
+
+
+def main(arguments: Arguments) -> None:
+    """Renders, scores, writes and prints."""
+    use_threads(1)
+    detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
+    rows = []
+    for name, pictures in _places(arguments):
+        found = bench(detector, pictures)
+        unlike = found.trust.to_json()["unlike"]
+        rows.append({"name": name, **found.score.to_json(), "unlike": unlike})
+        scores = {key: round(rows[-1][key]["value"], 3) for key in ("ap", "ap50", "agnostic_ap50")}
+        print(name, scores, flush=True)
+    facts = {
+        "environment": environment_facts(None, arguments.workers),
+        "seed": SEED,
+        "places": rows,
+    }
+    write_json(RESULTS / "elsewhere.json", facts)
+
+
+def _places(arguments: Arguments) -> Iterator[tuple[str, Dataset]]:
+    """Yields labelled pictures by what they are of."""
+    for name, recipe in RECIPES.items():
+        yield (
+            name,
+            generate(
+                load_recipe(recipe),
+                arguments.work / Path(recipe).stem,
+                count=arguments.pictures,
+                seed=SEED,
+                workers=arguments.workers,
+                resume=True,
+                overwrite=False,
+                progress=lambda _done, _total: None,
+            ),
+        )
+    yield STANDIN, read_captures(SHIPPED / "standin" / "test.json", origin="stand-in")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
