@@ -53,8 +53,9 @@ def mugs_and_bricks(tmp_path):
 
 
 def parted(labels):
-    """Returns the folder of a COCO file, with others beside it of its parts, some of them for two uses."""
+    """Returns the folder of a COCO file, with files of its parts instead, some photos for two uses."""
     tables = json.loads(labels.read_text())
+    labels.unlink()
     parts = {"style": (0, 12), "dev": (12, 16), "train": (0, 16), "test": (16, 24)}
     for name, (first, past) in parts.items():
         shown = tables["images"][first:past]
@@ -62,7 +63,6 @@ def parted(labels):
         told = [one for one in tables["annotations"] if one["image_id"] in ids]
         part = tables | {"images": shown, "annotations": told}
         (labels.parent / f"{name}.json").write_text(json.dumps(part))
-    labels.unlink()
     return labels.parent
 
 
