@@ -171,7 +171,8 @@ def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def splits() -> CaptureSets:
     """Returns the splits of the real dice."""
     names = ("style", "test", "dev", "train")
-    return CaptureSets(*(read_captures(real_folder("dice") / f"{name}.json") for name in names))
+    style, test, dev, train = (read_captures(real_folder("dice") / f"{n}.json") for n in names)
+    return CaptureSets(style, test, dev, train)
 
 
 if __name__ == "__main__":
