@@ -3,8 +3,8 @@
     python benchmarks/elsewhere.py [--work DIR] [--pictures N] [--workers N]
 
 Renders go to ``--work``, from a seed of their own; those of the recipe that it was trained on are what the others
-are held against. Boxes are as tight as renderers draw them, all else is as it ships. The stand-in camera's pictures are path traced. Scores go to ``benchmarks/results/elsewhere.json``.
-Nothing was or is chosen by them.
+are held against. The stand-in camera's pictures are path traced. Boxes are as tight as renderers draw them, all
+else is as it ships. Scores go to ``benchmarks/results/elsewhere.json``. Nothing was or is chosen by them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from contextlib import contextmanager
 from dataclasses import replace
@@ -47,6 +48,21 @@ def bare_weights(tmp_path_factory):
     card = replace(shipped.card, scaling=None, novelty=None, sizes_px=None)
     save_detector(path, shipped.network.state_dict(), card)
     return path
+
+
+@pytest.fixture(scope="session")
+def write_parts():
+    """Writes parts of a COCO file's tables into a folder: by their names, the first image and the one past the last."""
+
+    def write(tables, folder, parts):
+        for name, (first, past) in parts.items():
+            shown = tables["images"][first:past]
+            ids = {image["id"] for image in shown}
+            labels = [one for one in tables["annotations"] if one["image_id"] in ids]
+            part = tables | {"images": shown, "annotations": labels}
+            (folder / f"{name}.json").write_text(json.dumps(part))
+
+    return write
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from nbclient import NotebookClient
 from sim2cam.cli.main import main
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
+PARTS = {"style": (0, 12), "dev": (12, 16), "train": (0, 16), "test": (16, 24)}
+"""Of images, some of which have two uses."""
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
@@ -52,27 +54,17 @@ def mugs_and_bricks(tmp_path):
     return meshes, labels
 
 
-def parted(labels):
-    """Returns the folder of a COCO file, with files of its parts instead, some photos for two uses."""
-    tables = json.loads(labels.read_text())
-    labels.unlink()
-    parts = {"style": (0, 12), "dev": (12, 16), "train": (0, 16), "test": (16, 24)}
-    for name, (first, past) in parts.items():
-        shown = tables["images"][first:past]
-        ids = {image["id"] for image in shown}
-        told = [one for one in tables["annotations"] if one["image_id"] in ids]
-        part = tables | {"images": shown, "annotations": told}
-        (labels.parent / f"{name}.json").write_text(json.dumps(part))
-    return labels.parent
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("arranged", "learned"), [(Path, 12), (parted, 16)])
+@pytest.mark.parametrize(("parts", "learned"), [(None, 12), (PARTS, 16)])
 def test_photos_of_ones_own_objects_take_the_place_of_dice(
-    mugs_and_bricks, tmp_path, arranged, learned
+    mugs_and_bricks, write_parts, tmp_path, parts, learned
 ):
     meshes, labels = mugs_and_bricks
-    labels = arranged(labels)
+    if parts:
+        tables = json.loads(labels.read_text())
+        labels.unlink()
+        labels = labels.parent
+        write_parts(tables, labels, parts)
     notebook = nbformat.read(FOLDER / "own_photos.ipynb", as_version=4)
     (yours,) = (c for c in notebook.cells if "yours" in c.metadata.get("tags", ()))
     for name in ("CAPTURES", "MESHES", "RENAMED"):

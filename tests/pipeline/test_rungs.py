@@ -46,18 +46,12 @@ clipped_share = 1
 
 
 @pytest.fixture(scope="module")
-def photos(coco, tmp_path_factory):
+def photos(coco, write_parts, tmp_path_factory):
     """Captures of 20 photos to learn from, of which 4 are for development, and 4 others to test."""
     folder = tmp_path_factory.mktemp("photos")
     tables = json.loads(coco.read_text())
     parts = {"train": (0, 20), "style": (0, 20), "dev": (0, 4), "test": (20, 24)}
-    for name, (first, past) in parts.items():
-        shown = tables["images"][first:past]
-        ids = {image["id"] for image in shown}
-        labels = [a for a in tables["annotations"] if a["image_id"] in ids]
-        (folder / f"{name}.json").write_text(
-            json.dumps(tables | {"images": shown, "annotations": labels})
-        )
+    write_parts(tables, folder, parts)
     for place in coco.parent.iterdir():
         if place != coco:
             (folder / place.name).symlink_to(place)
