@@ -123,7 +123,7 @@ class Train:
         before = None if start is None else card_from_json(start, load_card(start))
         sets, dev = self._matched(sets, dev, before)
         _tell_unshown(sets, console)
-        learned, pictures, source = self._trusted_pictures(sets, dev, config.seed)
+        learned, pictures, source = self._trusted_pictures(sets, dev)
         parts = tuple(zip(learned, shares, strict=True))
         if before is not None and before.box_margin and dev is None:
             console.say(
@@ -171,18 +171,17 @@ class Train:
         return sets, dev
 
     def _trusted_pictures(
-        self, sets: Sequence[Dataset], dev: Dataset | None, seed: int
+        self, sets: Sequence[Dataset], dev: Dataset | None
     ) -> tuple[Sequence[Dataset], Dataset | None, Source]:
         """Returns what is trained on, the pictures that tell when to trust what comes of it, and what
         these are.
         """
         from sim2cam.dataset.algebra import set_aside
         from sim2cam.models.novelty import LEAST_PICTURES
-        from sim2cam.seeds import stream
 
         if dev is not None and len(dev.samples) >= LEAST_PICTURES:
             return sets, dev, "development captures"
-        kept, aside = set_aside(sets, self.held_out, stream(seed, "held out"))
+        kept, aside = set_aside(sets, self.held_out)
         if len(aside.samples) >= LEAST_PICTURES:
             return kept, aside, "held-out pictures"
         self.talk.console().say(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, count, islice
@@ -45,26 +46,23 @@ def split(
     return found
 
 
-def set_aside(
-    datasets: Sequence[Dataset], share: float, rng: np.random.Generator
-) -> tuple[tuple[Dataset, ...], Dataset]:
+def set_aside(datasets: Sequence[Dataset], share: float) -> tuple[tuple[Dataset, ...], Dataset]:
     """Returns the data sets without a share of their scenes, and these scenes as one data set.
 
     A scene goes with its translations, so nothing of it stays behind. Of every data set a scene stays, were it
-    the only one. Pictures that a detector labelled stay: nothing can be told from them.
+    the only one. Pictures that a detector labelled stay: nothing can be told from them. The names of its
+    pictures decide whether a scene goes: no training learns what an earlier one on the same data did not.
 
     Args:
         datasets: whole, at least one.
         share: of all scenes, 0 or more and below 1; rounded down to whole scenes.
-        rng: decides which scenes.
 
     Raises:
         UsageError: there is no data set.
     """
     scenes = _scenes(datasets)
-    total = len(set(scenes))  # they are numbered from 0
-    order = rng.permutation(total).tolist()
-    drawn = set(order[: int(share * total)])
+    order = _by_name(datasets, scenes)
+    drawn = set(order[: int(share * len(order))])
     owned = iter(scenes)
     for dataset in datasets:
         own = set(islice(owned, len(dataset.samples)))
@@ -81,6 +79,16 @@ def set_aside(
         for dataset in datasets
     )
     return kept, replace(whole, samples=tuple(compress(whole.samples, is_aside)))
+
+
+def _by_name(datasets: Sequence[Dataset], scenes: Sequence[int]) -> list[int]:
+    """Returns the scenes in an order as good as drawn, by the hashes of their pictures' names."""
+    names = (sample.name for dataset in datasets for sample in dataset.samples)
+    least: dict[int, bytes] = {}
+    for scene, name in zip(scenes, names, strict=True):
+        key = hashlib.sha256(name.encode()).digest()
+        least[scene] = min(key, least.get(scene, key))
+    return sorted(least, key=lambda scene: (least[scene], scene))
 
 
 def whole_boxes(dataset: Dataset) -> Dataset:

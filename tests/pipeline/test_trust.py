@@ -40,7 +40,7 @@ def weights(sim, bare_weights, tmp_path_factory):
     shipped = load_detector(bare_weights)
     path = tmp_path_factory.mktemp("trusted") / "weights.safetensors"
     config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # dice of 8 px are not found
-    parts, held = set_aside([sim], 0.85, np.random.default_rng(0))
+    parts, held = set_aside([sim], 0.85)
     trained = ((parts[0], 1.0),)
     card = replace(
         shipped.card,
@@ -81,6 +81,14 @@ def test_held_out_scenes_are_not_trained_on_and_set_the_limit(train, tmp_path):
     assert card.novelty.pictures == 20
     assert card.novelty.measured_on == "held-out pictures"
     assert card.novelty.tile_px == card.config["crop_px"]
+
+
+def test_trainings_with_other_seeds_hold_out_the_same_scenes(train, tmp_path):
+    first = train(tmp_path / "first", "--held-out", "0.85", "--seed", "1")
+    flags = ["--seed", "2", "--from", tmp_path / "first/weights.safetensors"]
+    later = train(tmp_path / "later", "--held-out", "0.85", *flags)
+    assert len(first.pictures) == 4
+    assert first.pictures == later.pictures
 
 
 def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, capsys):
