@@ -47,7 +47,7 @@ class SizeFit:
         return (
             f"{self.smaller:.0%} of {self.objects} objects are smaller than those trained on, nine "
             f"tenths of which have longer sides of {low:.0f} to {high:.0f} px as the network sees them. "
-            "Let labelled captures choose the magnification (train --dev), or train on objects of such "
+            "Let labelled captures choose the magnification (tune), or train on objects of such "
             "sizes."
         )
 

@@ -62,10 +62,12 @@ def tune_weights(path: Path, dev: Dataset, *, device: str = "cpu") -> AnyDetecto
 def _tried(detector: AnyDetector, magnification: float, dev: Dataset) -> tuple[AnyDetector, float]:
     """Returns the detector that magnifies so much, with the margin of what it then finds, and its AP50.
 
-    The images are looked at once: the boxes found without a margin are widened by it.
+    The images are looked at once: the boxes found without a margin are widened by it. Confidences are those before
+    they are calibrated, so that a detector may be tuned again.
     """
-    card = replace(detector.card, magnification=magnification, box_margin=0.0)
-    found = predict_dataset(replace(detector, card=card), dev)
+    card = replace(detector.card, magnification=magnification)
+    plain = replace(card, box_margin=0.0, scaling=None)
+    found = predict_dataset(replace(detector, card=plain), dev)
     margin = measured_margin(found, dev)
     wide = {
         sample.name: _widened(found[sample.name], margin, (sample.width, sample.height))

@@ -30,6 +30,7 @@ from sim2cam.cli.predict import Label, Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.cli.train import Train
+from sim2cam.cli.tune import Tune
 from sim2cam.errors import RepairWarning, Sim2CamError, UsageError
 from sim2cam.training.launch import process_count
 
@@ -61,6 +62,7 @@ _Command = (
     | Annotated[Drift, tyro.conf.subcommand("drift")]
     | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
     | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Ladder, tyro.conf.subcommand("ladder")]

@@ -42,6 +42,6 @@ def margin_warning(dataset: LabelledImages, found: Predictions) -> str | None:
     longer = 1 / (1 + 2 * margin) - 1
     return (
         f"sides of found boxes are {abs(longer):.0%} {'longer' if longer > 0 else 'shorter'} than those of the "
-        "labels, in the median, from which AP and AP75 suffer. Where that is how people draw boxes, train --dev "
-        "measures it on labelled captures."
+        "labels, in the median, from which AP and AP75 suffer. Where that is how people draw boxes, tune measures "
+        "it on labelled captures."
     )

@@ -98,16 +98,25 @@ def learned_warning(captures: Dataset, card: DetectorCard) -> str | None:
     Raises:
         InputError: a capture cannot be read.
     """
+    learned = learned_of(captures, card)
+    if learned is None:
+        return None
+    return (
+        f"the detector was trained on these captures, or some of them, as {learned}: the scores tell "
+        "nothing of other pictures. Score it on captures that it has not learned from."
+    )
+
+
+def learned_of(captures: Dataset, card: DetectorCard) -> str | None:
+    """Returns the name of a capture that was trained on; None where nothing tells of one.
+
+    Raises:
+        InputError: a capture cannot be read.
+    """
     if not card.pictures:
         return None
     known = set(card.pictures)
-    learned = [s.name for s in captures.samples if digest_of_sample(s) in known]
-    if not learned:
-        return None
-    return (
-        f"the detector was trained on these captures, or some of them, as {learned[0]}: the scores tell "
-        "nothing of other pictures. Score it on captures that it has not learned from."
-    )
+    return next((s.name for s in captures.samples if digest_of_sample(s) in known), None)
 
 
 def novelty_by_name(seen: Mapping[str, Prediction]) -> dict[str, float]:

@@ -37,7 +37,7 @@ def test_boxes_of_another_habit_are_told(factor, words):
     told = margin_warning(dataset, found(dataset, factor))
     assert told == (
         f"sides of found boxes are {words} than those of the labels, in the median, from which AP and AP75 "
-        "suffer. Where that is how people draw boxes, train --dev measures it on labelled captures."
+        "suffer. Where that is how people draw boxes, tune measures it on labelled captures."
     )
     assert told in oddities(dataset, found(dataset, factor))
 

@@ -1,0 +1,123 @@
+"""`sim2cam tune`: what captures choose and tell of a detector, without training it."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from sim2cam import images
+from sim2cam.cli.main import main
+from sim2cam.dataset.captures import read_captures
+from sim2cam.models import tuning
+from sim2cam.models.confidence import Scaling
+from sim2cam.models.prediction import load_detector, save_detector
+
+
+@pytest.fixture(scope="module")
+def weights(bare_weights, tmp_path_factory):
+    """The weights that ship, tuned and calibrated by other captures than those of these tests."""
+    detector = load_detector(bare_weights)
+    offsets = dict.fromkeys(detector.card.categories, -3.0)
+    path = tmp_path_factory.mktemp("tuned") / "weights.safetensors"
+    card = replace(detector.card, scaling=Scaling(0.5, offsets), box_margin=0.3, magnification=1.5)
+    save_detector(path, detector.network.state_dict(), card)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch):
+    """Dice of 8 pixels are found where pictures are enlarged four times."""
+    monkeypatch.setattr(tuning, "MAGNIFICATIONS", (1.0, 4.0))
+
+
+def tune(weights, captures, out, *more):
+    words = ["tune", weights, captures, *more, "--out", out, "--workers", 1]
+    return main(list(map(str, words)))
+
+
+def test_captures_choose_what_they_can_and_the_network_stays(weights, coco, tmp_path, capsys):
+    assert tune(weights, coco, tmp_path / "out", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    before, after = load_detector(weights), load_detector(tmp_path / "out/weights.safetensors")
+    assert told["weights"] == str(tmp_path / "out/weights.safetensors")
+    assert told["magnification"] == after.card.magnification == 4.0
+    assert told["box_margin"] == after.card.box_margin
+    assert abs(after.card.box_margin) < 0.1  # labels of renders are as tight as masks
+    assert after.card.scaling not in (None, before.card.scaling)
+    assert (before.card.metrics != {}, after.card.metrics) == (True, {})
+    learned, kept = before.network.state_dict(), after.network.state_dict()
+    assert learned.keys() == kept.keys()
+    assert all(learned[name].equal(kept[name]) for name in kept)
+    assert tune(tmp_path / "out/weights.safetensors", coco, tmp_path / "again") == 0
+    assert load_detector(tmp_path / "again/weights.safetensors").card == after.card
+
+
+@pytest.fixture
+def changed(coco, tmp_path):
+    """A function that copies the captures, and the tables of their file as something changes them."""
+
+    def copy(name, change):
+        folder = tmp_path / name
+        shutil.copytree(coco.parent, folder)
+        tables = json.loads(coco.read_text())
+        change(tables, folder)
+        return folder / coco.name
+
+    return copy
+
+
+def test_few_captures_leave_confidences_as_they_were(
+    weights, changed, write_parts, tmp_path, capsys
+):
+    few = changed("few", lambda tables, to: write_parts(tables, to, {"train": (0, 18)}))
+    assert tune(weights, few, tmp_path / "out") == 0
+    card = load_detector(tmp_path / "out/weights.safetensors").card
+    assert card.magnification == 4.0
+    assert card.scaling == load_detector(weights).card.scaling
+    assert "18 pictures are fewer than 19: how far confidences" in capsys.readouterr().err
+
+
+def test_several_captures_are_one(weights, changed, coco, write_parts, tmp_path):
+    parts = {"first": (0, 11), "second": (11, 24)}
+    first = changed("parts", lambda tables, to: write_parts(tables, to, parts)).with_name(
+        "first.json"
+    )
+    assert tune(weights, first, tmp_path / "out", first.with_name("second.json")) == 0
+    assert tune(weights, coco, tmp_path / "whole") == 0
+    cards = (load_detector(tmp_path / n / "weights.safetensors").card for n in ("out", "whole"))
+    assert len(set(map(repr, cards))) == 1
+
+
+def _renamed(tables, folder):
+    tables["categories"][0]["name"] = "one"
+    (folder / "train.json").write_text(json.dumps(tables))
+
+
+def _labelled_by_itself(tables, folder):
+    tables["images"][0]["origin"] = "self-labelled"
+    (folder / "train.json").write_text(json.dumps(tables))
+
+
+def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path, capsys):
+    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.SUFFIXES)
+    detector = load_detector(weights)
+    learned = images.digest_of(read_captures(coco).samples[0].rgb)
+    knows = tmp_path / "knows.safetensors"
+    card = replace(detector.card, pictures=(learned,))
+    save_detector(knows, detector.network.state_dict(), card)
+    cases = [
+        ((weights, photos), 1, "has no labels to score against"),
+        ((knows, coco), 1, "was trained on image "),
+        ((weights, changed("other", _renamed)), 1, "category 'one' is not one of those told apart"),
+        ((weights, changed("told", _labelled_by_itself)), 1, "a detector labelled image "),
+        ((weights, coco, "--map", "1=one"), 2, "--map 1=one: "),
+        (("dyce", coco), 2, "no weights 'dyce' ship"),
+    ]
+    for (detector, captures, *flags), code, message in cases:
+        out = tmp_path / "out"
+        assert tune(detector, captures, out, *flags) == code, message
+        assert message in capsys.readouterr().err
+        assert not out.exists()
+    assert tune(weights, coco, coco.parent) == 1
+    assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
