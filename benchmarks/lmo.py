@@ -3,8 +3,8 @@
     python benchmarks/lmo.py [--work DIR] [--device cuda] [--workers N]
 
 It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, both once more for two trainings that
-go on from there, ``bench --poses``, once more with ``--refine``, and ``compare`` for what that is worth. Objects
-are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
+go on from there, ``tune`` by renders that no training saw, ``bench --poses``, once more with ``--refine``, and ``compare``
+for what that is worth. Objects are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
 photos, which choose nothing, are found in ``$SIM2CAM_REAL/lmo``. Data and trainings go to ``--work`` and are
 resumed; a training whose weights are there, as of another machine, is not done again. The scores go to
 ``benchmarks/results/lmo.json``, and the weights to those that ship.
@@ -75,6 +75,8 @@ TRAININGS = (
     Training("third", COLLAGES, APART_AND_CROWDED, _behind(32), ("--steps", "2000", "--seed", "1")),
 )
 """Each goes on from the weights of the one before."""
+UNSEEN = (Renders("lmo", 100, seed=31), Renders(str(HERE / "crowds.toml"), 50, seed=31))
+"""By which the last weights are tuned."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def main(arguments: Arguments) -> None:
     trained: list[Path] = []
     for training in TRAININGS:
         trained.append(_trained(training, trained[-1:], arguments))
-    weights = trained[-1]
+    weights, tuned = _tuned(trained[-1], arguments)
     real = real_folder("lmo")
     files = {"poses": (), "refined": ("--refine", real / "models")}
     told = {
@@ -106,6 +108,7 @@ def main(arguments: Arguments) -> None:
     facts = {
         "environment": environment_facts(None, arguments.workers),
         "trainings": list(map(_learned, trained)),
+        "tuned": tuned,
         "weights_bytes": weights.stat().st_size + card_path(weights).stat().st_size,
         "scores": told["poses"],
         "refined": told["refined"]["poses"],
@@ -127,26 +130,40 @@ def _trained(training: Training, before: Sequence[Path], arguments: Arguments) -
         before: the weights it goes on from; none for the first.
         arguments: where, and by what.
     """
-    workers = str(arguments.workers)
     weights = arguments.work / training.name / "run" / "weights.safetensors"
     if weights.is_file():
         return weights
-    made = {
-        one: arguments.work / f"{Path(one.recipe).stem}-{one.count}-{one.seed}"
-        for one in (*training.data, *training.behind)
-    }
-    for one, out in made.items():
-        _command(
-            "render", one.recipe, "--out", out, "--count", one.count, "--seed", one.seed,
-            "--workers", workers, "--resume",
-        )  # fmt: skip
+    data, behind = (_rendered(which, arguments) for which in (training.data, training.behind))
     start = ("--from", *before) if before else ()
     _command(
-        "train", training.recipe, "--data", *(made[one] for one in training.data), "--backdrops",
-        *(made[one] for one in training.behind), *start, *training.changes, "--out", weights.parent,
-        "--device", arguments.device, "--workers", workers, "--resume",
+        "train", training.recipe, "--data", *data, "--backdrops", *behind, *start, *training.changes,
+        "--out", weights.parent, "--device", arguments.device, "--workers", arguments.workers, "--resume",
     )  # fmt: skip
     return weights
+
+
+def _tuned(weights: Path, arguments: Arguments) -> tuple[Path, dict[str, Any]]:
+    """Returns tuned weights, and what ``tune`` says of them."""
+    out = arguments.work / "tuned"
+    shutil.rmtree(out, ignore_errors=True)
+    told = _command(
+        "tune", weights, *_rendered(UNSEEN, arguments), "--out", out, "--workers", arguments.workers,
+        "--json",
+    )  # fmt: skip
+    facts: dict[str, Any] = json.loads(told)
+    return Path(facts.pop("weights")), facts
+
+
+def _rendered(which: Sequence[Renders], arguments: Arguments) -> list[Path]:
+    """Returns the folders of pictures, which are rendered where they are missing."""
+    made = []
+    for one in which:
+        made.append(arguments.work / f"{Path(one.recipe).stem}-{one.count}-{one.seed}")
+        _command(
+            "render", one.recipe, "--out", made[-1], "--count", one.count, "--seed", one.seed,
+            "--workers", arguments.workers, "--resume",
+        )  # fmt: skip
+    return made
 
 
 def _learned(weights: Path) -> dict[str, Any]:
