@@ -1,4 +1,4 @@
-"""The detector of dice that ships, where it was not trained: other rooms, lenses, sensors, heaps, another renderer.
+"""The detector of dice that ships, elsewhere than its recipe draws: rooms, lenses, sensors, heaps, another renderer.
 
     python benchmarks/elsewhere.py [--work DIR] [--pictures N] [--workers N]
 

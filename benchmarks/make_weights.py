@@ -4,8 +4,8 @@
 
 The data are those of the ladder's arm "+ transfer" (``benchmarks/dice.py``), made in the same folder.
 What the training then finds in the style photos is learned in a second one, beside the renders
-(``docs/decisions/0056-learning-from-own-labels.md``). The
-development photos choose magnification and box margin, and tell when not to trust it; their scores go
+(``docs/decisions/0056-learning-from-own-labels.md``), and what that finds in a third, beside these and dice seen from the side
+(``docs/decisions/0079-dice-from-the-side.md``). The development photos choose magnification and box margin, and tell when not to trust it; their scores go
 into the card.
 """
 
@@ -24,20 +24,26 @@ from scoring_log import real_folder
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Dataset
+from sim2cam.models.config import TrainConfig
 from sim2cam.models.labelling import labelled
 from sim2cam.models.lesson import Aids
 from sim2cam.models.parts import Parts
-from sim2cam.models.prediction import own_detector, save_detector
+from sim2cam.models.prediction import AnyDetector, load_detector, own_detector, save_detector
 from sim2cam.models.training import WEIGHTS, TrainProgress, train_detector
 from sim2cam.models.trust import training_crops, with_trust
 from sim2cam.models.tuning import tuned
 from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
+from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.ladder import RANDOMIZED, Arm, prepare_data
+from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.training.device import use_threads
 
 CONFIG = replace(PLAN.config, steps=10_000)
 SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # of the crops
 OWN_STEPS, OWN_SHARE = 1_000, 3.0  # of the second training, and of its crops of photos
+OBLIQUE, OBLIQUE_COUNT, OBLIQUE_SEED = Path(__file__).parent / "oblique.toml", 1_600, 11
+"""Recipe, number and seed of the renders from the side; a third each of the crops are of these, of others, of photos."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +61,15 @@ def main(arguments: Arguments) -> None:
     parts = parts_of(SHARES, arguments.work, arguments.threads)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
-    first = train_detector(parts, CONFIG, run, resume=True, progress=tell)
+    train_detector(parts, CONFIG, run, resume=True, progress=tell)
+    own, oblique = run.with_name("shipped-own"), run.with_name("shipped-oblique")
     dev = read_captures(real_folder("dice") / "dev.json")
-    sure = with_trust(tuned(first, dev), dev, "development captures")
-    parts = (*parts, (labelled(sure, splits().style), OWN_SHARE))
-    config, own = replace(CONFIG, steps=OWN_STEPS), run.with_name("shipped-own")
-    second = train_detector(
-        parts, config, own, aids=Aids(start=run / WEIGHTS), resume=True, progress=tell
-    )
-    trained = own_detector(second, "features")
+    go_on((*parts, (found_by(run, dev), OWN_SHARE)), replace(CONFIG, steps=OWN_STEPS), run, own)
+    renders = read_dataset(arguments.work / RANDOMIZED)
+    parts = tuple((one, 1.0) for one in (renders, seen_aside(arguments), found_by(own, dev)))
+    config = replace(load_recipe(str(OBLIQUE)).train, cache_bytes=CONFIG.cache_bytes)
+    last = go_on(parts, config, own, oblique)
+    trained = own_detector(last, "features")
     trained = replace(trained, familiar=training_crops(trained, parts, config))
     detector = with_trust(tuned(trained, dev), dev, "development captures")
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
@@ -71,6 +77,26 @@ def main(arguments: Arguments) -> None:
     card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
     save_detector(path, detector.network.state_dict(), card, detector.familiar)
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
+
+
+def found_by(run: Path, dev: Dataset) -> Dataset:
+    """Returns the style photos with what a training finds in them as their labels."""
+    trained = load_detector(run / WEIGHTS)
+    return labelled(with_trust(tuned(trained, dev), dev, "development captures"), splits().style)
+
+
+def go_on(parts: Parts, config: TrainConfig, before: Path, run: Path) -> AnyDetector:
+    """Returns the detector of a training that begins with the weights of another."""
+    aids = Aids(start=before / WEIGHTS)
+    return train_detector(parts, config, run, aids=aids, resume=True, progress=tell)
+
+
+def seen_aside(arguments: Arguments) -> Dataset:
+    """Returns renders of dice seen from the side, made where they are missing."""
+    return generate(
+        load_recipe(str(OBLIQUE)), arguments.work / "oblique", count=OBLIQUE_COUNT, seed=OBLIQUE_SEED,
+        workers=arguments.threads, resume=True, overwrite=False, progress=lambda _done, _total: None,
+    )  # fmt: skip
 
 
 def parts_of(shares: dict[str, float], work: Path, threads: int) -> Parts:
