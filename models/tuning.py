@@ -10,7 +10,7 @@ import numpy as np
 
 from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset
-from sim2cam.measure.detection import Detection, evaluate
+from sim2cam.measure.detection import Detection, count_objects, evaluate
 from sim2cam.measure.margin import measured_margin
 from sim2cam.models.prediction import AnyDetector, load_detector, predict_dataset, save_detector
 from sim2cam.models.seen import widened
@@ -25,7 +25,7 @@ def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
     The margin is what brings the median side of found boxes to that of the labels, because people
     draw boxes looser than masks are; it is measured at each magnification, as what a detector finds of an
     object depends on its size. The magnification is the one with the best AP50 of ``MAGNIFICATIONS``, over
-    that of the training.
+    that of the training. Where too few objects are found to measure a margin, both stay as they are.
 
     Args:
         detector: what its card says of both is replaced.
@@ -36,9 +36,10 @@ def tuned(detector: AnyDetector, dev: Dataset) -> AnyDetector:
     """
     trained = detector.card.trained_magnification
     labelled = with_boxes(dev, amodal=detector.card.is_amodal)
+    count_objects(labelled)  # which refuses images without labels
     tried = [_tried(detector, trained * more, labelled) for more in MAGNIFICATIONS]
-    best, _ = max(tried, key=lambda one: one[1])
-    return best
+    measured = [one for one in tried if one is not None]
+    return max(measured, key=lambda one: one[1])[0] if measured else detector
 
 
 def tune_weights(path: Path, dev: Dataset, *, device: str = "cpu") -> AnyDetector:
@@ -59,8 +60,11 @@ def tune_weights(path: Path, dev: Dataset, *, device: str = "cpu") -> AnyDetecto
     return detector
 
 
-def _tried(detector: AnyDetector, magnification: float, dev: Dataset) -> tuple[AnyDetector, float]:
-    """Returns the detector that magnifies so much, with the margin of what it then finds, and its AP50.
+def _tried(
+    detector: AnyDetector, magnification: float, dev: Dataset
+) -> tuple[AnyDetector, float] | None:
+    """Returns the detector that magnifies so much, with the margin of what it then finds, and its AP50; None where
+    that is too little for a margin.
 
     The images are looked at once: the boxes found without a margin are widened by it. Confidences are those before
     they are calibrated, so that a detector may be tuned again.
@@ -69,6 +73,8 @@ def _tried(detector: AnyDetector, magnification: float, dev: Dataset) -> tuple[A
     plain = replace(card, box_margin=0.0, scaling=None)
     found = predict_dataset(replace(detector, card=plain), dev)
     margin = measured_margin(found, dev)
+    if margin is None:
+        return None
     wide = {
         sample.name: _widened(found[sample.name], margin, (sample.width, sample.height))
         for sample in dev.samples

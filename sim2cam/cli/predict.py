@@ -191,7 +191,7 @@ class Label:
         if detector.card.scaling is None:
             self.talk.console().say(
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
-                "Tune it with labelled captures, train it with --held-out, or raise --score."
+                "Tune it with 19 labelled captures or more, train it with --held-out, or raise --score."
             )
         tell_unread(self.talk.console(), self.captures)
         captures = read_captures(self.captures.resolve()).take(self.limit)

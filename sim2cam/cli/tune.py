@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from sim2cam.cli.options import Talk, category_pairs, check_empty, check_numbers
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from sim2cam.dataset.sample import Dataset
+    from sim2cam.models.card import DetectorCard
 
 
 @dataclass(frozen=True)
 class Tune:
     """Fit a detector to labelled captures without training it.
 
-    They choose how large it looks at pictures, measure how much looser than masks people draw boxes, and tell how far
-    confidences are to be trusted and which pictures are unlike. Its network stays as it is.
+    They choose how large it looks at pictures, measure how much looser than masks people draw boxes, and, from 19
+    pictures on, tell how far confidences are to be trusted and which pictures are unlike. What they are too few to tell
+    stays as it was, and so does the network.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
@@ -40,33 +45,25 @@ class Tune:
 
     def execute(self) -> None:
         """Tunes, and writes the weights."""
-        from sim2cam.dataset.algebra import merge
-        from sim2cam.dataset.captures import check_labels_are_true, check_readable, read_captures
         from sim2cam.models.novelty import LEAST_PICTURES
         from sim2cam.models.prediction import load_detector, save_detector
         from sim2cam.models.training import WEIGHTS
         from sim2cam.models.trust import with_trust
-        from sim2cam.models.tuning import tuned
-        from sim2cam.pipeline.bench import match_captures
+        from sim2cam.models.tuning import MAGNIFICATIONS, tuned
         from sim2cam.pipeline.judges import weights_file
         from sim2cam.pipeline.trust import learned_of
         from sim2cam.training.device import use_threads
 
         check_numbers(workers=self.workers)
+        renamed = category_pairs(self.map)
+        if not self.captures:
+            raise UsageError("no captures are named. Name them right after the weights.")
         check_empty(self.out)
         use_threads(self.workers)
         detector = load_detector(weights_file(self.weights), device=self.device)
-        read = {path: read_captures(path) for path in self.captures}
-        for path, one in read.items():
-            check_labels_are_true(one, path)
-        _, captures = match_captures(
-            detector,
-            merge(list(read.values())),
-            renamed=category_pairs(self.map),
-            ignore_unmatched=self.ignore,
-        )
-        check_readable(captures)
-        learned = learned_of(captures, detector.card)
+        before = detector.card
+        captures = self._matched(before, renamed)
+        learned = learned_of(captures, before)
         if learned is not None:
             raise InputError(
                 captures.root,
@@ -74,24 +71,55 @@ class Tune:
                 "Name captures that it has not learned from.",
             )
         console = self.talk.console()
-        console.say(f"looking at {len(captures.samples)} pictures at three sizes")
+        count = len(captures.samples)
+        console.say(f"pictures to be looked at, each at {len(MAGNIFICATIONS)} sizes: {count}")
         fitted = tuned(detector, captures)
-        if len(captures.samples) >= LEAST_PICTURES:
+        if fitted is detector:
+            console.say("too few objects are found: magnification and box margin are as they were.")
+        if count >= LEAST_PICTURES:
             fitted = with_trust(fitted, captures, "development captures")
         else:
             console.say(
-                f"{len(captures.samples)} pictures are fewer than {LEAST_PICTURES}: how far confidences are to be trusted, "
-                "and which pictures are unlike, is as it was."
+                f"{count} pictures are fewer than {LEAST_PICTURES}: how far confidences are to be trusted, and which "
+                "pictures are unlike, is as it was measured before."
             )
-        card = replace(fitted.card, metrics={})  # of what it was before
-        path = self.out / WEIGHTS
-        save_detector(path, fitted.network.state_dict(), card, fitted.familiar)
-        before = detector.card
-        self.talk.tell(
-            f"{path}: pictures are enlarged {card.magnification:.3g} times (before {before.magnification:.3g}), "
-            f"boxes widened by {card.box_margin:.1%} of a side on each side (before {before.box_margin:.1%})",
-            weights=str(path),
-            magnification=card.magnification,
-            box_margin=card.box_margin,
-            pictures=len(captures.samples),
+        card = fitted.card
+        if card.scaling is None:
+            console.say("too little is found to calibrate confidences: they are as they were.")
+        if card.novelty is None:
+            console.say("which pictures are unlike is not known of these weights.")
+        kept = replace(
+            card,
+            metrics={},  # of what it was before
+            scaling=card.scaling or before.scaling,
+            novelty=card.novelty or before.novelty,
         )
+        path = self.out / WEIGHTS
+        save_detector(path, fitted.network.state_dict(), kept, fitted.familiar)
+        self.talk.tell(
+            f"{path}: pictures are enlarged {kept.magnification:.3g} times (before {before.magnification:.3g}), "
+            f"boxes widened by {kept.box_margin:.1%} of a side on each side (before {before.box_margin:.1%})",
+            weights=str(path),
+            magnification=kept.magnification,
+            box_margin=kept.box_margin,
+            calibrated=count >= LEAST_PICTURES and card.scaling is not None,
+            pictures=count,
+        )
+
+    def _matched(self, card: DetectorCard, renamed: dict[str, str]) -> Dataset:
+        """Returns the captures with the detector's categories, as one data set."""
+        from sim2cam.dataset.algebra import merge
+        from sim2cam.dataset.captures import check_labels_are_true, check_readable, read_captures
+        from sim2cam.dataset.matching import Matching
+        from sim2cam.measure.detection import count_objects
+
+        paths = dict.fromkeys(path.resolve() for path in self.captures)
+        read = [read_captures(path) for path in paths]
+        for path, one in zip(paths, read, strict=True):
+            check_labels_are_true(one, path)
+        how = Matching(card.categories, renamed, self.ignore, card.is_amodal).among(read)
+        matched = [matching.of(one) for matching, one in zip(how, read, strict=True)]
+        for one in matched:
+            count_objects(one)
+            check_readable(one)
+        return merge(matched)

@@ -51,11 +51,12 @@ def set_aside(datasets: Sequence[Dataset], share: float) -> tuple[tuple[Dataset,
 
     A scene goes with its translations, so nothing of it stays behind. Of every data set a scene stays, were it
     the only one. Pictures that a detector labelled stay: nothing can be told from them. The names of its
-    pictures decide whether a scene goes: no training learns what an earlier one on the same data did not.
+    pictures decide whether a scene goes, so that of the same data sets the same ones go before every training, whether
+    labelled pictures of that kind are added or not.
 
     Args:
         datasets: whole, at least one.
-        share: of all scenes, 0 or more and below 1; rounded down to whole scenes.
+        share: of the scenes, 0 or more and below 1; rounded down to whole scenes.
 
     Raises:
         UsageError: there is no data set.
@@ -82,12 +83,15 @@ def set_aside(datasets: Sequence[Dataset], share: float) -> tuple[tuple[Dataset,
 
 
 def _by_name(datasets: Sequence[Dataset], scenes: Sequence[int]) -> list[int]:
-    """Returns the scenes in an order as good as drawn, by the hashes of their pictures' names."""
-    names = (sample.name for dataset in datasets for sample in dataset.samples)
+    """Returns the scenes of pictures that no detector labelled, in an order as good as drawn: by the hashes of their
+    pictures' names.
+    """
+    samples = (sample for dataset in datasets for sample in dataset.samples)
     least: dict[int, bytes] = {}
-    for scene, name in zip(scenes, names, strict=True):
-        key = hashlib.sha256(name.encode()).digest()
-        least[scene] = min(key, least.get(scene, key))
+    for scene, sample in zip(scenes, samples, strict=True):
+        if sample.origin != SELF_LABELLED:
+            key = hashlib.sha256(sample.name.encode()).digest()
+            least[scene] = min(key, least.get(scene, key))
     return sorted(least, key=lambda scene: (least[scene], scene))
 
 

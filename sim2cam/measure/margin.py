@@ -14,10 +14,10 @@ _USUAL = 0.05
 """Margin up to which boxes overlap by 0.83 or more, so that AP75 tells how well objects are found."""
 
 
-def measured_margin(found: Predictions, dataset: LabelledImages) -> float:
+def measured_margin(found: Predictions, dataset: LabelledImages) -> float | None:
     """Returns by which share of its side a found box must reach further, in the median, on each.
 
-    It is 0 when fewer than ``MIN_PAIRS`` objects were found.
+    It is None where fewer than ``MIN_PAIRS`` objects were found.
     """
     shares: list[float] = []
     for sample in dataset.samples:
@@ -31,13 +31,13 @@ def measured_margin(found: Predictions, dataset: LabelledImages) -> float:
         drawn_sides = (drawn[:, 2:] - drawn[:, :2])[same]
         true_sides = (truth[:, 2:] - truth[:, :2])[best[same]]
         shares.extend(((true_sides / drawn_sides - 1) / 2).ravel())
-    return round(float(np.median(shares)), 3) if len(shares) >= 2 * MIN_PAIRS else 0.0
+    return round(float(np.median(shares)), 3) if len(shares) >= 2 * MIN_PAIRS else None
 
 
 def margin_warning(dataset: LabelledImages, found: Predictions) -> str | None:
     """Returns that boxes are drawn by another habit than those of the labels, in words; None where they are not."""
     margin = measured_margin(found, dataset)
-    if abs(margin) <= _USUAL:
+    if margin is None or abs(margin) <= _USUAL:
         return None
     longer = 1 / (1 + 2 * margin) - 1
     return (

@@ -148,6 +148,8 @@ def test_what_a_detector_labelled_is_not_set_aside(many):
     (first, second), aside = set_aside([many, told], 0.5)
     assert aside.samples
     assert {s.origin for s in aside.samples} == {"sim"}
+    alone = set_aside([many], 0.5)[1].samples
+    assert [s.name for s in aside.samples] == [f"{many.root.name}-1-{s.name}" for s in alone]
     assert second == told
     assert len(first.samples) + len(aside.samples) == len(many.samples)
 

@@ -44,16 +44,16 @@ def test_the_margin_brings_found_sides_to_the_labelled_ones(make_dataset, share)
 
 def test_unsure_distant_and_few_detections_say_nothing_of_the_margin(make_dataset):
     dataset = make_dataset()
-    assert measured_margin(inset(dataset, 0.1, score=0.2), dataset) == 0
+    assert measured_margin(inset(dataset, 0.1, score=0.2), dataset) is None
     shifted = {
         name: tuple(
             Detection(d.category, tuple(side + 100 for side in d.box_xyxy), d.score) for d in found
         )
         for name, found in inset(dataset, 0.1).items()
     }
-    assert measured_margin(shifted, dataset) == 0
+    assert measured_margin(shifted, dataset) is None
     few = Dataset(dataset.root, CATEGORIES, dataset.samples[: MIN_PAIRS // 2 - 1])
-    assert measured_margin(inset(few, 0.1), few) == 0
+    assert measured_margin(inset(few, 0.1), few) is None
 
 
 def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
@@ -90,6 +90,12 @@ def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, mon
     assert tried == [0.5, 0.625, 0.75]
     around = replace(UNTUNED.card, config={"scale_range": (0.5, 1.2)})
     assert around.trained_magnification == 1.0
+
+
+def test_where_nothing_is_found_all_stays_as_it_is(make_dataset, monkeypatch):
+    monkeypatch.setattr(tuning, "predict_dataset", lambda _, images: inset(images, 0.1, score=0.2))
+    before = replace(UNTUNED, card=replace(UNTUNED.card, magnification=1.5, box_margin=0.1))
+    assert tuned(before, make_dataset()) is before
 
 
 def test_images_without_labels_cannot_tune(make_dataset, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
-from sim2cam.models import tuning
+from sim2cam.models import trust, tuning
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.prediction import load_detector, save_detector
 
@@ -78,6 +78,19 @@ def test_few_captures_leave_confidences_as_they_were(
     assert "18 pictures are fewer than 19: how far confidences" in capsys.readouterr().err
 
 
+def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tuning, "measured_margin", lambda *_: None)
+    monkeypatch.setattr(trust, "fitted_scaling", lambda *_: None)
+    assert tune(weights, coco, tmp_path / "out", "--json") == 0
+    told = capsys.readouterr()
+    assert not json.loads(told.out)["calibrated"]
+    assert "too few objects are found: magnification and box margin are as they were." in told.err
+    assert "too little is found to calibrate confidences: they are as they were." in told.err
+    assert "which pictures are unlike is not known of these weights." in told.err
+    card = load_detector(tmp_path / "out/weights.safetensors").card
+    assert card == replace(load_detector(weights).card, metrics={})
+
+
 def test_several_captures_are_one(weights, changed, coco, write_parts, tmp_path):
     parts = {"first": (0, 11), "second": (11, 24)}
     first = changed("parts", lambda tables, to: write_parts(tables, to, parts)).with_name(
@@ -110,9 +123,11 @@ def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path
         ((weights, photos), 1, "has no labels to score against"),
         ((knows, coco), 1, "was trained on image "),
         ((weights, changed("other", _renamed)), 1, "category 'one' is not one of those told apart"),
+        ((weights, coco, photos), 1, f"{photos}: image "),
         ((weights, changed("told", _labelled_by_itself)), 1, "a detector labelled image "),
         ((weights, coco, "--map", "1=one"), 2, "--map 1=one: "),
         (("dyce", coco), 2, "no weights 'dyce' ship"),
+        ((weights, "--map", "1=1"), 2, "no captures are named. Name them right after the weights."),
     ]
     for (detector, captures, *flags), code, message in cases:
         out = tmp_path / "out"
