@@ -64,7 +64,7 @@ def test_an_exported_detector_takes_means_of_many_pixels(tmp_path):
 
 
 def standin_photo():
-    return read_rgb(min((SHIPPED / "standin" / "test").iterdir()))[:200, :230]
+    return read_rgb(SHIPPED / "standin" / "test" / "049-a00e467d.jpg")[:200, :230]
 
 
 def finds_the_same(path, detector, rgb):
@@ -74,9 +74,7 @@ def finds_the_same(path, detector, rgb):
     sure = [one for one in predict(detector, rgb, scale=scale) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
-    wanted = [
-        one for one, share in zip(sure, near, strict=True) if share < 0.3
-    ]  # no second box of one
+    wanted = [one for one, share in zip(sure, near, strict=True) if share < 0.5]  # no borderline
     assert wanted
     for one in wanted:
         overlap = pairwise_iou(np.array([one.box_xyxy]), boxes.astype(np.float64))[0]
