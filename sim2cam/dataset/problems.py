@@ -1,0 +1,62 @@
+"""Flawed annotations: collected while a dataset is read, then refused together or left out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sim2cam.errors import InputError, RepairWarning
+
+_SHOWN = 10
+
+
+class Problems:
+    """Collect the flawed annotations of a dataset, so that one error names them all.
+
+    Args:
+        path: file or folder of the dataset.
+        skip: leave flawed annotations out with a warning instead of raising an error.
+    """
+
+    def __init__(self, path: Path, *, skip: bool = False) -> None:
+        self._path, self._skip = path, skip
+        self._errors: list[InputError] = []
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Collect an InputError that is raised inside, and go on after the block."""
+        try:
+            yield
+        except InputError as error:
+            self._errors.append(error)
+
+    def finish(self) -> None:
+        """Report what was collected.
+
+        Raises:
+            InputError: with the first problems and their number, unless flawed annotations are skipped.
+        """
+        if not self._errors:
+            return
+        count, shown = len(self._errors), [self._line(error) for error in self._errors[:_SHOWN]]
+        more = f"\n  … and {count - _SHOWN} more" if count > _SHOWN else ""
+        if self._skip:
+            noun = "annotation is" if count == 1 else "annotations are"
+            listing = "".join(f"\n  {line}" for line in shown)
+            message = f"{self._path}: {count} flawed {noun} left out:{listing}{more}"
+            warnings.warn(message, RepairWarning, stacklevel=2)
+            return
+        cure = "Correct the file, or leave flawed annotations out with --skip-invalid."
+        if count == 1:
+            error = self._errors[0]
+            raise InputError(error.path, f"{error.args[1]} {cure}") from error
+        listing = "".join(f"\n  {line}" for line in shown)
+        raise InputError(
+            self._path, f"{count} annotations are flawed:{listing}{more}\n{cure}"
+        ) from self._errors[0]
+
+    def _line(self, error: InputError) -> str:
+        """Return an error in one line; the dataset's own file is not named again."""
+        return str(error.args[1]) if error.path == self._path else str(error)
