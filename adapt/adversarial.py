@@ -39,6 +39,7 @@ from sim2cam.adapt.translation import Jury
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, RunawayError
+from sim2cam.files import write_whole
 from sim2cam.training.checkpoint import (
     Checkpoint,
     kept,
@@ -48,7 +49,6 @@ from sim2cam.training.checkpoint import (
 from sim2cam.training.launch import is_first
 from sim2cam.training.processes import mean_over_all
 from sim2cam.training.run import BATCH, CHECKPOINT, Record, open_run, read_record
-from sim2cam.training.weights import write_whole
 
 MIN_CAPTURES = 20
 LINE_STEPS = 10

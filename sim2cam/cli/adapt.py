@@ -12,8 +12,16 @@ import tyro
 
 from sim2cam.cli.console import Console
 from sim2cam.cli.options import Folder, Talk, check_numbers
-from sim2cam.cli.runs import clear_run, given, steps_told, take_threads, tell_unread
+from sim2cam.cli.runs import (
+    given,
+    remove_damaged_shards,
+    run_folder,
+    steps_told,
+    take_threads,
+    tell_unread,
+)
 from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.files import locked
 from sim2cam.training.launch import is_first, process_count
 
 if TYPE_CHECKING:
@@ -23,7 +31,6 @@ if TYPE_CHECKING:
     from sim2cam.adapt.translator.perception import Perception
     from sim2cam.dataset.sample import Dataset
     from sim2cam.pipeline.translate import Training
-    from sim2cam.training.board import Board
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,6 @@ class AdaptTrain:
         method = self.method or options.method
         self._check_for(method)
         changes = given(steps=self.steps, seed=self.seed)
-        board = Board(self.out) if self.tensorboard else None
         judges = _judges(self.task, self.judge)
         training: Training
         if method == "translator":
@@ -124,10 +130,11 @@ class AdaptTrain:
             training = (method, replace(options.reference, **changes))
         else:
             choosing = [*dict(judges), *(["dev"] if self.dev else [])]
-            _check_fit(method, choosing, board, changes)
+            _check_fit(method, choosing, changes, tensorboard=self.tensorboard)
             plain = cast("PlainMethod", method)
             _warn(console, concerns(sim, real))
-            fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
+            with locked(self.out):
+                fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
         dev = None if self.dev is None else read_captures(self.dev)
@@ -139,21 +146,22 @@ class AdaptTrain:
         _warn(console, odd)
         console.say(_memory_words(training, sim, real, self.device))
         perception = self._perception(training, judges, sim)
-        clear_run(self.out, self.folder)
-        ending = train_network(
-            sim,
-            real,
-            training,
-            self.out,
-            certification=Certification(options.certificate, judges, dev),
-            resume=self.folder.resume,
-            device=self.device,
-            progress=steps_told(console, method, board),
-            paired=self.paired,
-            perception=perception,
-        )
-        if is_first():
-            write_training_page(self.out, ending, real)
+        with run_folder(self.out, self.folder):
+            board = Board(self.out) if self.tensorboard else None
+            ending = train_network(
+                sim,
+                real,
+                training,
+                self.out,
+                certification=Certification(options.certificate, judges, dev),
+                resume=self.folder.resume,
+                device=self.device,
+                progress=steps_told(console, method, board),
+                paired=self.paired,
+                perception=perception,
+            )
+            if is_first():
+                write_training_page(self.out, ending, real)
         self._tell(method, ending)
 
     def _check_for(self, method: str) -> None:
@@ -239,6 +247,8 @@ class AdaptApply:
     are the same with any number."""
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
+    verify: bool = False
+    """With --resume, compare the hashes of all finished files, not only sizes and times."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
 
@@ -257,6 +267,8 @@ class AdaptApply:
         _note_frames(self.talk.console(), sim)
         sim = sim.take(self.limit)
         limits = load_recipe(self.recipe).adapt.certificate
+        if self.verify:
+            remove_damaged_shards(self.out, self.folder, self.talk)
         certificate = apply_transfer(
             self.translator,
             sim,
@@ -299,8 +311,9 @@ class AdaptApply:
 def _check_fit(
     method: str,
     choosing: Sequence[str],
-    board: Board | None,
     given: Mapping[str, int],
+    *,
+    tensorboard: bool,
 ) -> None:
     """Refuses what a transfer without a network has no use for.
 
@@ -314,7 +327,7 @@ def _check_fit(
         raise UsageError(
             f"--{flag}: {method} is fitted, so there are no weights to choose from. {cure}"
         )
-    if board is not None:
+    if tensorboard:
         raise UsageError(
             f"--tensorboard: {method} is fitted, so there are no curves. Leave it out."
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from sim2cam.cli.options import Talk
+from sim2cam.cli.options import Overwrite, Talk, check_new
 from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Assets:
     """The picture, a PNG; without it NAME-assets.png beside the folder."""
     unit: Literal["m", "cm", "mm", "in"] | None = None
     """Of the numbers of files that do not say themselves; guessed without it."""
+    overwrite: Overwrite = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -36,8 +37,11 @@ class Assets:
         from sim2cam.report.sheet import asset_sheet
 
         folder = self.folder.resolve()
+        picture = self.out or folder.with_name(f"{folder.name}-assets.png")
+        names = asset_names(folder)
+        check_new(picture, overwrite=self.overwrite, inputs=[folder / name for name in names])
         console = self.talk.console()
-        found = list(import_assets(folder, asset_names(folder), self.unit))
+        found = list(import_assets(folder, names, self.unit))
         if self.talk.json:
             console.result({"assets": [asdict(one) for one in found]})
         else:
@@ -49,7 +53,6 @@ class Assets:
             console.say(f"{name}: a file of this kind cannot be read. Convert it to GLB.")
         usable = [one.facts for one in found if one.facts is not None]
         if usable:
-            picture = self.out or folder.with_name(f"{folder.name}-assets.png")
             images.write_bytes(picture, images.encode_png(asset_sheet(usable)))
             console.say(f"picture: {picture}")
         if len(usable) < len(found):

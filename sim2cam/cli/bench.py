@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Refine, Sessions, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import (
+    Overwrite,
+    Refine,
+    Sessions,
+    Talk,
+    category_pairs,
+    check_new,
+    check_numbers,
+)
 from sim2cam.cli.tables import (
     comparison_tables,
     detectable_words,
@@ -69,6 +77,7 @@ class Bench:
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Threads."""
+    overwrite: Overwrite = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -76,9 +85,9 @@ class Bench:
         check_numbers(workers=self.workers, limit=self.limit)
         if self.out is not None and self.out.suffix != ".json":  # or it could not be scored again
             raise UsageError(f"--out {self.out} must be a file that ends in .json.")
-        for path in () if self.out is None else (self.out, self.out.with_suffix(".html")):
-            if path.exists():
-                raise UsageError(f"--out: {path} is there already. Name another file.")
+        if self.out is not None:
+            files = self.out, self.out.with_suffix(".html")
+            check_new(*files, overwrite=self.overwrite, inputs=[self.weights, self.captures])
         if self.weights.suffix in (*_DETECTIONS, ".csv") and (self.map or self.ignore):
             raise UsageError("--map and --ignore are for weights; what was found names categories.")
         self._check_poses()
@@ -96,8 +105,9 @@ class Bench:
             return
         if self.weights.suffix in (*_DETECTIONS, ".csv"):
             raise UsageError("--poses is for weights; what was found is there already.")
-        if self.poses.suffix != ".csv" or self.poses.exists():
-            raise UsageError(f"--poses {self.poses} must be a new file that ends in .csv.")
+        if self.poses.suffix != ".csv":
+            raise UsageError(f"--poses {self.poses} must be a file that ends in .csv.")
+        check_new(self.poses, overwrite=self.overwrite)
 
     def _score_file(self) -> None:
         from sim2cam.pipeline.pose_file import write_pose_bench

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.cli.options import Overwrite, Talk, check_new, check_numbers
 from sim2cam.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class Calibrate:
     """A detector that is asked of the photos too, so that drift can tell when it answers otherwise."""
     seed: int = 0
     """Decides which photos are resampled and which cameras are tried."""
-    overwrite: bool = False
-    """Replace the file that is there."""
+    overwrite: Overwrite = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -48,8 +47,8 @@ class Calibrate:
         from sim2cam.seeds import stream
 
         check_numbers(seed=self.seed)
-        if self.out is not None and self.out.exists() and not self.overwrite:
-            raise UsageError(f"{self.out} is there already. Name another file, or use --overwrite.")
+        if self.out is not None:
+            check_new(self.out, overwrite=self.overwrite, inputs=[self.captures])
         board = None if self.board is None else _board(self.board)
         console = self.talk.console()
         rng = stream(self.seed, "calibrate")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import tyro
 
 from sim2cam.cli.changes import change_of
-from sim2cam.cli.options import Folder, Talk, check_numbers
+from sim2cam.cli.options import Folder, Overwrite, Talk, check_new, check_numbers
+from sim2cam.cli.runs import remove_damaged_shards
 from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Render:
     """Processes; the bytes are the same with any number."""
     dry_run: bool = False
     """Only say how long it would take and how large it would be, from four trial pictures."""
+    verify: bool = False
+    """With --resume, compare the hashes of all finished files, not only sizes and times."""
     folder: Folder = field(default_factory=Folder)
     talk: Talk = field(default_factory=Talk)
 
@@ -93,6 +96,8 @@ class Render:
                 f"{plan['shards']} shards, about {plan['seconds']:.0f} s and {plan['gigabytes']:.3f} GB"
             )
             return
+        if self.verify:
+            remove_damaged_shards(out, self.folder, self.talk)
         if not self.pictures:
             self._settle(recipe, change, out, count)
             return
@@ -114,6 +119,23 @@ class Render:
         console.say(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
         if self.talk.json:
             console.result({"pictures": len(dataset.samples), "objects": objects})
+        self._check_complete(out)
+
+    def _check_complete(self, out: Path) -> None:
+        """Fail where scenes could not be made.
+
+        Raises:
+            Sim2CamError: with their number.
+        """
+        from sim2cam.dataset.shards import read_quarantined
+
+        failed = read_quarantined(out)
+        if failed:
+            scenes = "1 scene" if len(failed) == 1 else f"{len(failed)} scenes"
+            raise Sim2CamError(
+                f"{out}: all is done but {scenes}, which could not be made. Change the recipe, or use the "
+                "data set without."
+            )
 
     def _check_out(self) -> tuple[Path, int]:
         """Returns where how many pictures go.
@@ -144,6 +166,7 @@ class Render:
             change=change,
         )
         self.talk.tell(f"{out}: {settled} scenes, for --scenes", scenes=settled)
+        self._check_complete(out)
 
     def _check_preview(self) -> None:
         """Refuses what 16 small stills cannot show.
@@ -168,6 +191,7 @@ class Render:
         from sim2cam.report.sheet import sample_sheet
 
         picture = self.out or Path(f"{recipe.name}-preview.png")
+        check_new(picture, overwrite=self.folder.overwrite, inputs=[Path(self.recipe)])
         with tempfile.TemporaryDirectory() as folder:
             samples = preview(recipe, Path(folder) / "d", seed=self.seed, change=change)
             images.write_bytes(picture, images.encode_png(sample_sheet(samples)))
@@ -213,6 +237,7 @@ class Inspect:
     """The page; without it NAME-inspect.html beside the data."""
     limit: int | None = 200
     """Most samples on the page."""
+    overwrite: Overwrite = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -222,8 +247,9 @@ class Inspect:
 
         check_numbers(limit=self.limit)
         data = self.data.resolve()
-        beside = data.with_name(f"{data.stem}-inspect.html")
-        page = write_inspect_page(read_captures(data), self.out or beside, limit=self.limit)
+        out = self.out or data.with_name(f"{data.stem}-inspect.html")
+        check_new(out, overwrite=self.overwrite, inputs=[data])
+        page = write_inspect_page(read_captures(data), out, limit=self.limit)
         self.talk.tell(f"page: {page}", page=str(page))
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sim2cam.cli.options import Talk, check_numbers
-from sim2cam.errors import OutputError
+from sim2cam.files import locked, prepare_folder
+
+if TYPE_CHECKING:
+    from sim2cam.dataset.captures import CaptureSets
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,20 @@ class Demo:
 
     def execute(self) -> None:
         """Runs the demo and prints times, scores and where the page is."""
-        from sim2cam.cli.pages import write_demo_page
-        from sim2cam.cli.tables import score_table
-        from sim2cam.pipeline.demo import demo_captures, run_demo
-        from sim2cam.render.rasterizer import rasterizer
+        from sim2cam.pipeline.demo import PARTS, demo_captures
 
         check_numbers(seed=self.seed, workers=self.workers)
         sets = demo_captures(self.captures)  # a wrong path must not cost the last run
-        _clear(self.out, self.overwrite)
+        with locked(self.out):
+            prepare_folder(self.out, PARTS, "a demo", resume=False, overwrite=self.overwrite)
+            self._run(sets)
+
+    def _run(self, sets: CaptureSets) -> None:
+        from sim2cam.cli.pages import write_demo_page
+        from sim2cam.cli.tables import score_table
+        from sim2cam.pipeline.demo import run_demo
+        from sim2cam.render.rasterizer import rasterizer
+
         console = self.talk.console()
         console.say(f"renderer: {rasterizer().name}")
         result = run_demo(
@@ -62,22 +72,3 @@ class Demo:
         for note in result.notes:
             console.say(f"note: {note}")
         console.say(f"page: {page}")
-
-
-def _clear(out: Path, overwrite: bool) -> None:
-    """Removes an earlier demo; a folder that holds anything else is refused."""
-    import shutil
-
-    if not out.is_dir() or not any(out.iterdir()):
-        return
-    if not overwrite:
-        raise OutputError(
-            out, "is not empty. Add --overwrite to start anew, or choose another --out."
-        )
-    parts = {"sim", "plain", "adapted", "translator", "detector", "demo.json", "report.html"}
-    strangers = sorted(p.name for p in out.iterdir() if p.name.removesuffix(".part") not in parts)
-    if strangers:
-        raise OutputError(
-            out, f"holds '{strangers[0]}', which is no part of a demo. Choose another --out."
-        )
-    shutil.rmtree(out)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Folder, Talk, check_numbers
+from sim2cam.cli.options import Folder, Overwrite, Talk, check_new, check_numbers
 from sim2cam.errors import UsageError, did_you_mean
+from sim2cam.files import locked, prepare_folder
 
 if TYPE_CHECKING:
     from sim2cam.dataset.sample import Dataset
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sim2cam.report.values import Curves, Rgb
 
 _SHOWN = 6
+_FIT_PARTS = ("study.log*", "*-fitted.toml", "fit.json", "fit.html")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class DomainShow:
     """Comma-separated groups whose ends are shown in pictures; all, or none."""
     out: Path | None = None
     """The page; without it NAME-domain.html here."""
+    overwrite: Overwrite = False
     seed: int = 0
     """Decides every draw."""
     talk: Talk = field(default_factory=Talk)
@@ -52,9 +55,10 @@ class DomainShow:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
         check_numbers(seed=self.seed)
         recipe = load_recipe(self.recipe)
+        out = self.out or Path(f"{recipe.name}-domain.html")
+        check_new(out, overwrite=self.overwrite, inputs=[Path(self.recipe)])
         factors = survey(recipe.domain, self.seed, count=self.count, views=1)
         pictures = self._pictures(recipe, factors)
-        out = self.out or Path(f"{recipe.name}-domain.html")
         page = write_domain_page(recipe.name, self.count, factors, pictures, out)
         self.talk.tell(f"page: {page}", page=str(page))
 
@@ -116,11 +120,8 @@ class DomainFit:
     def execute(self) -> None:
         """Fits, and writes what came of it."""
         from sim2cam.dataset.captures import read_captures
-        from sim2cam.dataset.writer import write_json
-        from sim2cam.pipeline.fit import FitOptions, fit_recipe, ladder_after, write_recipe
+        from sim2cam.pipeline.fit import FitOptions
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.pipeline.search import prepare_trials
-        from sim2cam.report.fit import write_fit_page
 
         check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
         if self.trials < 1:
@@ -129,7 +130,21 @@ class DomainFit:
         captures = read_captures(self.captures).take(self.limit)
         names = tuple(name for name in self.factors.split(",") if name)
         options = FitOptions(self.trials, self.count, self.seed, names, self.weights, self.workers)
-        prepare_trials(self.out, resume=self.folder.resume, overwrite=self.folder.overwrite)
+        with locked(self.out):
+            prepare_folder(
+                self.out,
+                _FIT_PARTS,
+                "a fit",
+                resume=self.folder.resume,
+                overwrite=self.folder.overwrite,
+            )
+            self._fit(recipe, captures, options)
+
+    def _fit(self, recipe: Recipe, captures: Dataset, options: fitting.FitOptions) -> None:
+        from sim2cam.dataset.writer import write_json
+        from sim2cam.pipeline.fit import fit_recipe, ladder_after, write_recipe
+        from sim2cam.report.fit import write_fit_page
+
         console = self.talk.console()
         console.say("renders tell first which factors looks tell; then ranges are tried")
         fit = fit_recipe(recipe, captures, self.out, options, console.progress("trials"))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.cli.options import Overwrite, Talk, check_new, check_numbers
 from sim2cam.errors import UsageError
 
 
@@ -33,6 +33,7 @@ class Export:
     """Only pictures for which this holds of the table samples (see catalog), as "objects > 3"."""
     seed: int = 0
     """Decides which scenes go into which part."""
+    overwrite: Overwrite = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -58,7 +59,7 @@ class Export:
             from sim2cam.pipeline.shapes import recorded_shapes
 
             shapes = recorded_shapes()
-        lacks = export(parts, self.out, self.format, shapes)
+        lacks = export(parts, self.out, self.format, shapes, overwrite=self.overwrite)
         counts = {name: len(part.samples) for name, part in parts.items()}
         self._tell_lacks(lacks)
         told = ", ".join(f"{name} {count} pictures" for name, count in counts.items())
@@ -83,6 +84,7 @@ class Export:
             raise UsageError("--format onnx takes one network, and neither --split nor --where.")
         use_threads(1)
         source = weights_file(self.data[0])
+        check_new(self.out, overwrite=self.overwrite, inputs=[source, source.with_suffix(".json")])
         if source.is_dir():
             export_translator(load_transfer(source), self.out)
             lacks: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ import tyro
 
 from sim2cam.cli.options import Folder, Sessions, Talk, category_pairs, check_numbers
 from sim2cam.errors import UsageError
+from sim2cam.files import locked
 
 if TYPE_CHECKING:
     from sim2cam.dataset.captures import CaptureSets
@@ -89,21 +90,22 @@ class Ladder:
         notes = ladder_notes(captures, arms=sum(r.key in asked and not r.lacks for r in known))
         for note in notes:
             console.say(note)
-        open_ladder(
-            plan, captures, self.out, resume=self.folder.resume, overwrite=self.folder.overwrite
-        )
-        missing = run_rungs(
-            plan, known, asked, captures, self.out,
-            workers=self.workers, minutes=self.minutes, device=self.device,
-            progress=console.progress("trainings"),
-        )  # fmt: skip
-        if (self.out / CHOICE).is_file():
-            notes = (*notes, read_choice(self.out / CHOICE).words())
-            console.say(notes[-1])
-        facts = ladder_facts(plan, missing, captures, self.out, notes, workers=self.workers)
-        write_json(self.out / RESULT, facts)
-        title = f"What each part of the pipeline is worth: {recipe.name}"
-        page = write_ladder_page(read_ladder(self.out / RESULT), self.out / PAGE, title=title)
+        with locked(self.out):
+            open_ladder(
+                plan, captures, self.out, resume=self.folder.resume, overwrite=self.folder.overwrite
+            )
+            missing = run_rungs(
+                plan, known, asked, captures, self.out,
+                workers=self.workers, minutes=self.minutes, device=self.device,
+                progress=console.progress("trainings"),
+            )  # fmt: skip
+            if (self.out / CHOICE).is_file():
+                notes = (*notes, read_choice(self.out / CHOICE).words())
+                console.say(notes[-1])
+            facts = ladder_facts(plan, missing, captures, self.out, notes, workers=self.workers)
+            write_json(self.out / RESULT, facts)
+            title = f"What each part of the pipeline is worth: {recipe.name}"
+            page = write_ladder_page(read_ladder(self.out / RESULT), self.out / PAGE, title=title)
         if self.talk.json:
             console.result(facts)
         else:

@@ -126,12 +126,15 @@ def _interrupts_kept() -> Iterator[None]:
     """Raises KeyboardInterrupt when asked to end, also in place of the error that it became on its way.
 
     C code that calls Python, as ctypes does for each argument of OpenGL's functions, may report
-    whatever that raised as an error of its own. Clusters and containers ask by SIGTERM.
+    whatever that raised as an error of its own. Clusters and containers ask by SIGTERM, a terminal that
+    is closed by SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():  # others may set no handler
         yield
         return
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    if hasattr(signal, "SIGHUP"):  # a closed terminal; Windows has none, and nohup ignores it
+        usual[signal.SIGHUP] = signal.SIG_DFL
     ours = {
         number: handler for number, handler in usual.items() if signal.getsignal(number) is handler
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,8 @@ Sessions = Annotated[
         "them, or as a table with a column image says. From ten sessions on, intervals are over sessions.",
     ),
 ]
+
+Overwrite = Annotated[bool, tyro.conf.arg(help="Replace files that exist.")]
 
 Refine = Annotated[
     Path | None,
@@ -78,14 +81,32 @@ def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) 
         raise UsageError(f"--limit must be 1 or more, not {limit}")
 
 
-def check_empty(folder: Path) -> None:
-    """Refuses a folder for results that holds something, so that nothing of it is replaced.
+def check_new(*paths: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
+    """Refuse output files that exist, unless they may be replaced; an input never may.
+
+    Raises:
+        OutputError: naming the file.
+    """
+    read = {path.resolve() for path in inputs}
+    for path in paths:
+        if path.resolve() in read:
+            raise OutputError(path, "is an input of this command. Choose another --out.")
+        if path.is_dir():
+            raise OutputError(path, "is a folder, not a file. Choose another --out.")
+        if path.exists() and not overwrite:
+            raise OutputError(path, "exists. Choose another --out, or add --overwrite.")
+
+
+def check_empty(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder for results that holds something, unless files of equal names may be replaced.
 
     Raises:
         OutputError: it is not empty, or is a file.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OutputError(folder, "is not an empty folder. Choose another --out.")
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(folder, "is a file, not a folder. Choose another --out.")
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise OutputError(folder, "is not empty. Choose another --out, or add --overwrite.")
 
 
 def category_pairs(texts: tuple[str, ...]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from sim2cam.cli.options import Refine, Talk, check_empty, check_numbers
+from sim2cam.cli.options import Overwrite, Refine, Talk, check_empty, check_numbers
 from sim2cam.cli.runs import tell_unread
 from sim2cam.errors import InputError, UsageError
 
@@ -60,6 +60,7 @@ class Predict:
     """Leave out what is found in pictures that are unlike those trained on."""
     limit: int | None = None
     """Stop after so many pictures."""
+    overwrite: Overwrite = False
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
@@ -77,7 +78,7 @@ class Predict:
         if not 0 <= self.score <= 1:
             raise UsageError(f"--score must be 0 to 1, not {self.score}")
         if self.out is not None:
-            check_empty(self.out)
+            check_empty(self.out, overwrite=self.overwrite)
         detector = self._detector()
         shapes = self._shapes(detector)
         console = self.talk.console()
@@ -167,6 +168,7 @@ class Label:
     """What the detector is less sure of is no label, 0.1 to 1."""
     limit: int | None = None
     """Label only so many captures."""
+    overwrite: Overwrite = False
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
@@ -176,7 +178,7 @@ class Label:
     def execute(self) -> None:
         """Labels, and writes the labels."""
         from sim2cam.dataset.captures import check_readable, read_captures
-        from sim2cam.dataset.formats.export import export
+        from sim2cam.dataset.formats.export import check_out, export
         from sim2cam.models.labelling import UNSURE, labelled
         from sim2cam.models.prediction import load_detector
         from sim2cam.pipeline.judges import weights_file
@@ -185,7 +187,7 @@ class Label:
         check_numbers(workers=self.workers, limit=self.limit)
         if not UNSURE <= self.score <= 1:
             raise UsageError(f"--score must be {UNSURE} to 1, not {self.score}")
-        check_empty(self.out)
+        check_out(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
         detector = load_detector(weights_file(self.weights), device=self.device)
         if detector.card.scaling is None:
@@ -198,7 +200,7 @@ class Label:
         check_readable(captures)
         progress = self.talk.console().progress("labelling")
         found = labelled(detector, captures, sure=self.score, progress=progress)
-        export({"train": found}, self.out, "coco", None)
+        export({"train": found}, self.out, "coco", None, overwrite=self.overwrite)
         labels = [label for sample in found.samples for label in sample.objects or ()]
         unsure = sum(label.is_crowd for label in labels)
         sure = len(labels) - unsure

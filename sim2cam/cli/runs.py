@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Folder
+from sim2cam.cli.options import Folder, Talk
+from sim2cam.errors import UsageError
 from sim2cam.training.launch import is_first, processes_here
 
 if TYPE_CHECKING:
     from sim2cam.training.board import Board
 
 
-def clear_run(run_dir: Path, folder: Folder) -> None:
-    """Empties a run folder where that was asked for; one that holds anything else is refused."""
-    from sim2cam.training.run import remove_run
+@contextmanager
+def run_folder(run_dir: Path, folder: Folder) -> Iterator[None]:
+    """Hold the lock of a run folder, emptied where that was asked for.
 
-    if folder.overwrite and is_first():  # the others look at it once they are ``joined``
-        remove_run(run_dir)
+    Of several processes the first does; the others use the folder once they are ``joined``.
+
+    Raises:
+        OutputError: the folder is in use, or holds anything but a training.
+    """
+    from sim2cam.files import locked
+    from sim2cam.training.run import check_run, remove_run
+
+    if not is_first():
+        yield
+        return
+    with locked(run_dir):
+        remove_run(run_dir) if folder.overwrite else check_run(run_dir)
+        yield
+
+
+def remove_damaged_shards(root: Path, folder: Folder, talk: Talk) -> None:
+    """Remove shards whose files have other hashes than recorded, so that they are made anew.
+
+    Raises:
+        UsageError: the run is not resumed.
+        OutputError: the folder is in use, or cannot be written.
+    """
+    from sim2cam.dataset.shards import remove_damaged
+    from sim2cam.files import locked
+
+    if not folder.resume:
+        raise UsageError("--verify compares what an earlier run finished. Add --resume.")
+    with locked(root):
+        count = remove_damaged(root)
+    talk.console().say(f"{root}: {count} damaged shards are made anew")
 
 
 def tell_unread(console: Console, *paths: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Talk
+from sim2cam.cli.options import Overwrite, Talk, check_new
 from sim2cam.errors import Sim2CamError
 
 if TYPE_CHECKING:
@@ -52,12 +52,16 @@ class ScenesRun:
     """The page of scenes that moved; without it DIR-moved.html beside the folder."""
     renew: bool = False
     """Keep what is seen now of the scenes that moved."""
+    overwrite: Overwrite = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
         """Prints a table; writes a page and fails if a scene moved."""
         from sim2cam.pipeline.regression import Outcome, run_cases
 
+        folder = self.folder.resolve()
+        out = self.out or folder.with_name(f"{folder.name}-moved.html")
+        check_new(out, overwrite=self.overwrite)
         console = self.talk.console()
         moved, broken, total = [], {}, 0
         for found in run_cases(self.folder, renew=self.renew):
@@ -72,7 +76,7 @@ class ScenesRun:
             told = {one.name: list(one.moved) for one in moved}
             console.result({"scenes": total, "moved": told, "broken": broken})
         if moved:
-            console.say(f"page: {self._write_page(moved, total)}")
+            console.say(f"page: {_write_page(moved, total, out)}")
         problems = []
         if broken:
             problems.append(f"{len(broken)} of {total} scenes cannot be rendered again.")
@@ -81,14 +85,12 @@ class ScenesRun:
         if problems:
             raise Sim2CamError(f"{self.folder}: {' '.join(problems)}")
 
-    def _write_page(self, moved: list[Outcome], checked: int) -> Path:
-        from sim2cam.report.regression import MovedScene, write_regression_page
 
-        shown = [MovedScene(o.name, o.moved, o.expected, o.found, o.note) for o in moved]
-        folder = self.folder.resolve()
-        return write_regression_page(
-            shown, checked, self.out or folder.with_name(f"{folder.name}-moved.html")
-        )
+def _write_page(moved: list[Outcome], checked: int, out: Path) -> Path:
+    from sim2cam.report.regression import MovedScene, write_regression_page
+
+    shown = [MovedScene(o.name, o.moved, o.expected, o.found, o.note) for o in moved]
+    return write_regression_page(shown, checked, out)
 
 
 def _words(found: Outcome | Broken) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from sim2cam.cli.options import Folder, Talk, category_pairs, check_numbers
-from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
+from sim2cam.cli.runs import given, run_folder, steps_told, take_threads
 from sim2cam.errors import UsageError
 from sim2cam.training.launch import is_first
 
@@ -130,23 +130,24 @@ class Train:
                 f"boxes of --from are widened by {before.box_margin:.1%} of a side on each side, as people drew them. "
                 "Those that are learned now are not: name labelled captures with --dev to measure it anew."
             )
-        board = Board(self.out) if self.tensorboard else None
-        clear_run(self.out, self.folder)
-        train_detector(
-            parts,
-            config,
-            self.out,
-            aids=Aids(start, captures, merge(backdrops) if backdrops else None, dev),
-            resume=self.folder.resume,
-            device=self.device,
-            progress=steps_told(console, "detector", board),
-        )
-        if not is_first():
-            return
-        if dev is not None:
-            tune_weights(self.out / WEIGHTS, dev, device=self.device)
-        if pictures is not None:
-            measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
+        with run_folder(self.out, self.folder):
+            board = Board(self.out) if self.tensorboard else None
+            train_detector(
+                parts,
+                config,
+                self.out,
+                aids=Aids(start, captures, merge(backdrops) if backdrops else None, dev),
+                resume=self.folder.resume,
+                device=self.device,
+                progress=steps_told(console, "detector", board),
+            )
+            if not is_first():
+                return
+            weights = self.out / WEIGHTS
+            if dev is not None:
+                tune_weights(weights, dev, device=self.device)
+            if pictures is not None:
+                measure_trust(weights, parts, config, pictures, source, device=self.device)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
 
     def _matched(

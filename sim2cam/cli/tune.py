@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Talk, category_pairs, check_empty, check_numbers
+from sim2cam.cli.options import Overwrite, Talk, category_pairs, check_empty, check_numbers
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Tune:
     """For categories whose names differ."""
     ignore: bool = False
     """Leave out objects of categories that the detector does not know."""
+    overwrite: Overwrite = False
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
@@ -58,7 +59,7 @@ class Tune:
         renamed = category_pairs(self.map)
         if not self.captures:
             raise UsageError("no captures are named. Name them right after the weights.")
-        check_empty(self.out)
+        check_empty(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
         detector = load_detector(weights_file(self.weights), device=self.device)
         before = detector.card

@@ -30,16 +30,17 @@ from sim2cam.dataset.reader import (
     read_lines,
 )
 from sim2cam.dataset.sample import ObjectLabel, Sample
+from sim2cam.dataset.shards import read_quarantined
 from sim2cam.dataset.writer import (
     ENVIRONMENT,
     HEADER,
     REJECTED,
     SHARDS,
-    TEMPORARY_SUFFIX,
     WANTED,
     digest_of,
 )
 from sim2cam.errors import InputError
+from sim2cam.files import TEMPORARY_SUFFIX
 from sim2cam.geometry.boxes import Box, box_of_mask, keeps_off_edge
 
 _AGAIN = "Run its command again with --resume."
@@ -90,8 +91,10 @@ def check_dataset(root: Path) -> CheckReport:
     """
     header = read_header(root)
     raw_samples, rejected = read_lines(root), read_lines(root, REJECTED)
+    quarantined = read_quarantined(root)
+    lacking = len(rejected) + sum(scene.samples for scene in quarantined)
     problems = [
-        *_list_problems(raw_samples, _wanted(root) - len(rejected)),
+        *_list_problems(raw_samples, _wanted(root) - lacking),
         *_scene_problems(raw_samples, header),
     ]
     parents = None
@@ -116,7 +119,10 @@ def check_dataset(root: Path) -> CheckReport:
     for raw in rejected:
         problems.extend(Problem(_name(raw), what) for what in _file_problems(raw))
     left = [*root.glob(f"*{TEMPORARY_SUFFIX}"), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]
-    warnings = tuple(f"{path} was left behind by a run that was killed" for path in sorted(left))
+    warnings = (
+        *(f"{path} was left behind by a run that was killed" for path in sorted(left)),
+        *(f"quarantined: {scene.reason}" for scene in quarantined),
+    )
     return CheckReport(len(raw_samples), objects, tuple(problems), warnings)
 
 

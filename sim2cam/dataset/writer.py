@@ -5,8 +5,9 @@ A folder holds ``dataset.json`` (what decides the bytes), ``environment.json`` (
 ``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/``, ``right/`` where there are two
 eyes, and a folder for each channel. Where pictures were translated, ``certificates.jsonl`` says what
 was measured of each, and ``rejected.jsonl`` and ``rejected/`` hold those that are no samples of the
-set because of it; ``certificate.json`` and ``.html`` sum it up. A shard is written under a temporary name and renamed when
-whole; that rename is the only commit.
+set because of it; ``certificate.json`` and ``.html`` sum it up. ``quarantined.jsonl`` names scenes that
+could not be made. A shard is written under a temporary name, flushed to the disk and renamed when whole;
+that rename is the only commit.
 """
 
 from __future__ import annotations
@@ -17,35 +18,35 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from sim2cam import images
+from sim2cam import files, images
 from sim2cam.dataset import tracks
 from sim2cam.dataset.channels import ChannelName, encode
 from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.dataset.sample import ObjectLabel, Origin
 from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import OutputError
+from sim2cam.files import TEMPORARY_SUFFIX, temporary_path
 from sim2cam.geometry.masks import RunLengths
 
 FORMAT_VERSION = 1
 SAMPLES_PER_SHARD = 16
-TEMPORARY_SUFFIX = ".part"
 HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
 SHARDS = "shards"
 REJECTED: Final = "rejected"  # folder, and lines, of pictures that are no samples
+QUARANTINED: Final = "quarantined"  # lines of scenes that could not be made
 CARD = "card.md"
 CERTIFICATE = "certificate.json"
 CERTIFICATE_PAGE = "certificate.html"
 WANTED = "samples_wanted"
 
-_PARTS = (HEADER, ENVIRONMENT, CARD, CERTIFICATE, CERTIFICATE_PAGE, SHARDS)
+_PARTS = (HEADER, ENVIRONMENT, CARD, CERTIFICATE, CERTIFICATE_PAGE, SHARDS, "*.log", "*.lock")
 
 
 @dataclass(frozen=True)
@@ -90,22 +91,14 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
     Raises:
         OutputError: the folder is not empty, or holds another data set, or cannot be written.
     """
-    target = root / HEADER
-    if root.exists() and not root.is_dir():
-        raise OutputError(root, "is a file, not a folder. Choose another --out.")
-    with images.writing(root):
-        if root.is_dir() and any(root.iterdir()):
-            if not (resume or overwrite):
-                raise OutputError(
-                    root, "is not empty. Add --resume to go on or --overwrite to start anew."
-                )
-            _refuse_strangers(root)
-            if overwrite:
-                _remove_dataset(root)
-            elif target.is_file():
-                _refuse_other(root, _read_header(target), plain(header))
-        for part in [*_temporaries(root), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]:
-            _remove(part)
+    target, wanted = root / HEADER, plain(header)
+    parts = _PARTS if target.is_file() else [f"{part}*{TEMPORARY_SUFFIX}" for part in _PARTS]
+    files.prepare_folder(root, parts, "a data set", resume=resume, overwrite=overwrite)
+    with files.writing(root):
+        if target.is_file():
+            _refuse_other(root, _with_categories(_read_header(target), wanted), wanted)
+        for part in (root / SHARDS).glob(f"*{TEMPORARY_SUFFIX}"):
+            files.remove(part)
     write_json(target, header)
 
 
@@ -129,8 +122,9 @@ def write_shard(
     samples: Iterable[NewSample],
     scenes: Sequence[Mapping[str, Any]] = (),
     certificates: Sequence[Mapping[str, Any]] = (),
+    quarantined: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Writes one shard whole.
+    """Write one shard whole; it survives a crash of the machine once this returns.
 
     Args:
         root: the data set.
@@ -138,19 +132,22 @@ def write_shard(
         samples: taken one at a time, so that they need not fit into memory.
         scenes: what is recorded of each scene; complete once ``samples`` is used up.
         certificates: what was measured of each translated picture; likewise.
+        quarantined: scenes that could not be made, and why; likewise.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
     final = shard_folder(root, number)
-    part = final.with_name(final.name + TEMPORARY_SUFFIX)
-    replaced = final.with_name(f"{final.name}.replaced{TEMPORARY_SUFFIX}")
+    part, replaced = temporary_path(final), temporary_path(final)
+    records = {"scenes": scenes, "certificates": certificates, QUARANTINED: quarantined}
     try:
-        _fill_shard(part, samples, {"scenes": scenes, "certificates": certificates})
-        with images.writing(final):
+        _fill_shard(part, samples, records)
+        with files.writing(final):
+            files.sync_tree(part)
             if final.exists():
                 final.rename(replaced)
             part.rename(final)
+            files.sync_folder(final.parent)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -160,12 +157,6 @@ def write_shard(
 def shard_folder(root: Path, number: int) -> Path:
     """Returns the folder of a whole shard."""
     return root / SHARDS / f"{number:06d}"
-
-
-def shard_size(root: Path, number: int) -> int:
-    """Returns how many samples, with rejected ones, a whole shard holds, 0 when it is not there."""
-    files = (shard_folder(root, number) / f"{name}.jsonl" for name in ("samples", REJECTED))
-    return sum(len(path.read_text().splitlines()) for path in files if path.is_file())
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -> None:
@@ -179,20 +170,11 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
-    part = path.with_name(path.name + TEMPORARY_SUFFIX)
     form: dict[str, Any] = {"indent": 1} if in_lines else {"separators": (",", ":")}
     data = (json.dumps(plain(value), sort_keys=True, **form) + "\n").encode()
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)  # the same values are the same bytes
-    try:
-        with images.writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(data)
-            part.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    files.write_whole(path, data)
 
 
 def _fill_shard(
@@ -210,21 +192,22 @@ def _fill_shard(
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
     folder = REJECTED if sample.is_rejected else "rgb"
-    files = {f"{folder}/{name}{images.suffix_of(sample.picture)}": sample.picture}
+    contents = {f"{folder}/{name}{images.suffix_of(sample.picture)}": sample.picture}
     if sample.right is not None:
-        files[f"right/{name}{images.suffix_of(sample.right)}"] = sample.right
+        contents[f"right/{name}{images.suffix_of(sample.right)}"] = sample.right
     for channel, values in sample.channels.items():
-        files[f"{channel}/{name}.png"] = encode(channel, values)
+        contents[f"{channel}/{name}.png"] = encode(channel, values)
     if sample.tracks is not None:
-        files[f"tracks/{name}.json"] = tracks.encode(sample.tracks)
-    for place, data in files.items():
+        contents[f"tracks/{name}.json"] = tracks.encode(sample.tracks)
+    for place, data in contents.items():
         images.write_bytes(part / place, data)
     line: dict[str, Any] = {
         "name": name,
         "width": sample.width,
         "height": sample.height,
         "origin": sample.origin,
-        "files": {place: hashlib.sha256(data).hexdigest() for place, data in files.items()},
+        "files": {place: hashlib.sha256(data).hexdigest() for place, data in contents.items()},
+        "bytes": {place: len(data) for place, data in contents.items()},
         **sample.facts,
     }
     if sample.objects is not None:
@@ -264,6 +247,22 @@ def _read_header(path: Path) -> dict[str, Any]:
     return header if isinstance(header, dict) else {}
 
 
+def _with_categories(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return a header with the categories of another one, where that adds some and changes nothing else.
+
+    Categories decide no bytes of a shard: samples name theirs.
+    """
+    recipe, other = found.get("recipe"), wanted.get("recipe")
+    if not isinstance(recipe, dict) or not isinstance(other, dict):
+        return found
+    added = set(wanted["categories"]) - set(found.get("categories", ()))
+    kept = [name for name in wanted["categories"] if name not in added]
+    names = {"categories": other.get("categories")}
+    if kept != found.get("categories") or recipe | names != other | names:
+        return found
+    return found | {key: wanted.get(key) for key in ("categories", "recipe", "recipe_digest")}
+
+
 def _refuse_other(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     for key in sorted(found.keys() | wanted.keys()):
         if found.get(key) != wanted.get(key):
@@ -281,41 +280,3 @@ def _difference(key: str, found: object, wanted: object) -> str:
             if found.get(inner) != wanted.get(inner):
                 return _difference(f"{key}.{inner}", found.get(inner), wanted.get(inner))
     return f"{key} is {json.dumps(found)}, not {json.dumps(wanted)}"
-
-
-def _refuse_strangers(root: Path) -> None:
-    """Refuses a folder that holds anything but a data set, so that none of it is overwritten."""
-    known = {path.name for path in _temporaries(root)}
-    is_dataset = (root / HEADER).is_file()
-    strangers = [
-        path.name
-        for path in root.iterdir()
-        if path.name not in known
-        and not (is_dataset and (path.name in _PARTS or path.suffix in (".log", ".lock")))
-    ]
-    if strangers:
-        raise OutputError(
-            root,
-            f"holds '{min(strangers)}', which is no part of a data set. Choose another --out.",
-        )
-
-
-def _remove_dataset(root: Path) -> None:
-    """Removes a data set; when killed in between, no half of it passes for whole."""
-    shards = root / SHARDS
-    if shards.exists():
-        shards.rename(root / f"{SHARDS}{TEMPORARY_SUFFIX}")
-    for path in root.iterdir():
-        _remove(path)
-
-
-def _temporaries(root: Path) -> list[Path]:
-    paths = [root / (name + TEMPORARY_SUFFIX) for name in _PARTS]
-    return [path for path in paths if path.exists()]
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()

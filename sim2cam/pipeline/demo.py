@@ -44,6 +44,8 @@ PICTURES, PLAIN_PICTURES = 240, 60
 TINY_PICTURES, TINY_PLAIN_PICTURES = 100, 40  # without OpenGL, in about as many minutes
 TRANSLATED = 64
 RESULT = "demo.json"
+PARTS = ("sim", "plain", "adapted", "translator", "detector", RESULT, "report.html")
+"""Names of what a demo writes into its folder."""
 
 ProgressFor = Callable[[str], Callable[[int, int], None]]
 """Gives a counter for a stage; counters are called with done and total."""

@@ -1,4 +1,4 @@
-"""Engines: where work units run. Each maps units to results; the bytes do not depend on which."""
+"""Engines: map work units to results, in this process or in spawned workers, with the same bytes."""
 
 from __future__ import annotations
 
@@ -8,67 +8,240 @@ import os
 import signal
 import sys
 import threading
+import time
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from sim2cam.errors import Sim2CamError
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 
+STALL_S = 600.0
+"""Seconds without progress after which a worker counts as hung."""
+
+_TRIES = 2  # of a unit whose worker dies or hangs
+_GRACE_S = 2.0  # for a worker that is asked to end
+_BEAT_S = 1.0  # least time between two messages about progress
+_SHOWN = 3
+
+_send_beat: Callable[[], None] | None = None  # of the worker that this process is
+
 
 def map_units(
-    work: Callable[[Unit], Result], units: Sequence[Unit], workers: int
+    work: Callable[[Unit], Result],
+    units: Sequence[Unit],
+    workers: int,
+    *,
+    stall_s: float | None = None,
 ) -> Iterator[Result]:
-    """Yields the result of each unit as it is done, in this process or in spawned workers.
+    """Yield the result of each unit as it is done, in this process or in spawned workers.
 
-    Interrupted or closed before the end, it stops the workers amid their units.
+    A unit whose worker dies or hangs is tried once more, by another worker; after a kill, as by a
+    system that is out of memory, with one worker less. Units that fail twice are given up: the other
+    units are finished first. Interrupted or closed before the end, it stops the workers at once.
 
     Args:
         work: a function that other processes can import.
-        units: what it is called with.
-        workers: number of processes; 1 stays in this one.
+        units: its arguments.
+        workers: number of processes; 1 stays in this one, without protection.
+        stall_s: seconds without a ``beat`` or a result after which a worker is killed as hung; None waits
+            for ever.
 
     Raises:
-        Sim2CamError: a worker died (out of memory, or killed).
+        Sim2CamError: units were given up; or whatever ``work`` raises.
     """
     if workers == 1 or len(units) <= 1:
         yield from map(work, units)
         return
-    # OpenGL contexts do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    size = min(workers, len(units))
-    others = multiprocessing.active_children()
-    with ProcessPoolExecutor(size, mp_context=context, initializer=_prepare_worker) as pool:
+    pool = _Pool(work, units, min(workers, len(units)), stall_s)
+    try:
+        yield from pool.results()
+        pool.close()
+    finally:
+        pool.kill()
+    if pool.lost:
+        shown = "; ".join(pool.lost[:_SHOWN])
+        raise Sim2CamError(
+            f"a worker process died or hung twice on {len(pool.lost)} of {len(units)} work units ({shown}). "
+            "What was finished is kept: run again with --resume, perhaps with fewer --workers."
+        )
+
+
+def beat() -> None:
+    """Report progress within a unit, so that a long unit does not count as hung."""
+    if _send_beat is not None:
+        _send_beat()
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A worker process and the unit that it has."""
+
+    process: BaseProcess
+    pipe: Connection
+    unit: int
+    since: float = field(default_factory=time.monotonic)
+
+
+class _Pool(Generic[Unit, Result]):
+    """Workers, each of which has one unit at a time.
+
+    Pipes instead of queues: nothing is shared between workers, so that one that is killed takes no lock
+    with it and leaves no semaphore behind.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Unit], Result],
+        units: Sequence[Unit],
+        size: int,
+        stall_s: float | None,
+    ) -> None:
+        self._work, self._units, self._stall_s = work, units, stall_s
+        self._size = size
+        self._waiting = deque(range(len(units)))
+        self._tries = [0] * len(units)
+        self._busy: list[_Worker] = []
+        self._idle: list[_Worker] = []
+        self.lost: list[str] = []
+
+    def results(self) -> Iterator[Result]:
+        """Yield results until no unit is left."""
+        while self._waiting or self._busy:
+            while self._waiting and len(self._busy) < self._size:
+                self._assign(self._waiting.popleft())
+            ready = wait([worker.pipe for worker in self._busy], self._patience())
+            for worker in [worker for worker in self._busy if worker.pipe in ready]:
+                yield from self._receive(worker)
+            for worker in [worker for worker in self._busy if self._is_hung(worker)]:
+                self._end(worker)
+                self._fail(worker, f"no progress for {self._stall_s:g} s")
+
+    def close(self) -> None:
+        """Let idle workers end by themselves."""
+        for worker in self._idle:
+            worker.pipe.close()
+        for worker in self._idle:
+            worker.process.join(_GRACE_S)
+
+    def kill(self) -> None:
+        """End all workers, also those that are stopped or hang in a driver."""
+        workers, self._busy, self._idle = [*self._busy, *self._idle], [], []
+        for worker in workers:
+            worker.process.terminate()
+        until = time.monotonic() + _GRACE_S
+        for worker in workers:
+            worker.process.join(max(0.0, until - time.monotonic()))
+            worker.process.kill()
+            worker.process.join()
+            worker.pipe.close()
+
+    def _assign(self, unit: int) -> None:
+        self._tries[unit] += 1
+        worker = self._idle.pop() if self._idle else self._start()
+        worker.unit, worker.since = unit, time.monotonic()
+        self._busy.append(worker)
+        with suppress(OSError):  # of a worker that has died, of which its pipe tells next
+            worker.pipe.send(self._units[unit])
+
+    def _start(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")  # OpenGL contexts do not survive a fork
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(self._work, theirs))
+        with _interrupts_blocked():
+            process.start()
+        theirs.close()  # so that the pipe ends with the worker
+        return _Worker(process, ours, -1)
+
+    def _receive(self, worker: _Worker) -> Iterator[Result]:
+        """Yield the result that a worker has sent, if it is one."""
+        worker.since = time.monotonic()
         try:
-            with _interrupts_blocked():  # the pool starts its processes as units come in
-                futures = [pool.submit(work, unit) for unit in units]
-            for future in as_completed(futures):
-                yield future.result()
-        except BrokenProcessPool as error:
-            raise Sim2CamError(
-                "a worker process died (killed, or out of memory). What was finished is kept: run "
-                "again with --resume, perhaps with fewer --workers."
-            ) from error
-        except (KeyboardInterrupt, GeneratorExit):
-            # The units at work may take minutes, and nobody waits for them any more.
-            for worker in set(multiprocessing.active_children()) - set(others):
-                worker.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            kind, value = worker.pipe.recv()
+        except (EOFError, OSError):
+            worker.process.join(_GRACE_S)
+            code = worker.process.exitcode
+            self._end(worker)
+            self._fail(worker, _cause(code), is_memory=code == -signal.SIGKILL)
+            return
+        if kind == "beat":
+            return
+        self._busy.remove(worker)
+        self._idle.append(worker)
+        if kind == "memory":
+            self._fail(worker, "memory was full", is_memory=True)
+        elif kind == "error":
+            raise value
+        else:
+            yield value
+
+    def _end(self, worker: _Worker) -> None:
+        self._busy.remove(worker)
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+
+    def _fail(self, worker: _Worker, cause: str, *, is_memory: bool = False) -> None:
+        """Try the unit of a lost worker again, with fewer at a time where memory was full; or give it up."""
+        if is_memory:
+            self._size = max(1, self._size - 1)
+        if self._tries[worker.unit] < _TRIES:
+            self._waiting.append(worker.unit)
+        else:
+            self.lost.append(f"unit {worker.unit}: {cause}")
+
+    def _patience(self) -> float | None:
+        """Return for how many seconds no worker can have hung."""
+        if self._stall_s is None:
+            return None
+        first = min(worker.since for worker in self._busy)
+        return max(0.0, first + self._stall_s - time.monotonic())
+
+    def _is_hung(self, worker: _Worker) -> bool:
+        return self._stall_s is not None and time.monotonic() - worker.since >= self._stall_s
+
+
+def _cause(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"ended with exit code {code}"
+    if code == -signal.SIGKILL:
+        return "killed, perhaps because memory was full"
+    return f"ended by {signal.Signals(-code).name}"
+
+
+def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
+    """Run units that arrive through a pipe until it is closed."""
+    _prepare_worker(pipe)
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            unit = pipe.recv()
+            try:
+                pipe.send(("result", work(unit)))
+            except BrokenPipeError:
+                return
+            except MemoryError:
+                pipe.send(("memory", None))
+            except Sim2CamError as error:
+                pipe.send(("error", error))
+            except Exception:  # noqa: BLE001 - raised again in the parent, where its class may be unknown
+                pipe.send(
+                    ("error", RuntimeError(f"in a worker process:\n{traceback.format_exc()}"))
+                )
 
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Lets processes that start in it never hear of Ctrl-C, which a terminal sends to all of them.
+    """Let processes that start in it never receive Ctrl-C, which a terminal sends to all of them.
 
-    They inherit it, so that none is interrupted amid its imports either; the interrupt of this
-    process, which stops them, only waits for the end of the context.
+    They inherit the mask, so that none is interrupted amid its imports either; the interrupt of this
+    process, which stops them, waits for the end of the context.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -80,11 +253,12 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _prepare_worker() -> None:
-    """Keeps Mesa and OpenMP from starting a thread a core, and ends the process with its parent.
+def _prepare_worker(pipe: Connection) -> None:
+    """Prepare a worker: one thread for Mesa and OpenMP, an end with its parent, and progress reports.
 
-    Where a driver crashes, it says in which call.
+    A driver that crashes prints in which call.
     """
+    global _send_beat  # noqa: PLW0603 - one worker is one process
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)
     for variable in ("LP_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -92,6 +266,16 @@ def _prepare_worker() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+    last = 0.0
+
+    def send() -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _BEAT_S:
+            last = now
+            pipe.send(("beat", None))
+
+    _send_beat = send
 
 
 def _end_after(parent: BaseProcess) -> None:

@@ -6,6 +6,7 @@ import itertools
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,17 +18,19 @@ from numpy.typing import NDArray
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.reader import read_dataset, read_scenes
 from sim2cam.dataset.sample import Dataset, Gains, Moment, RawFormat
+from sim2cam.dataset.shards import Quarantined, read_content, read_quarantined
 from sim2cam.dataset.writer import (
     FORMAT_VERSION,
+    QUARANTINED,
     SAMPLES_PER_SHARD,
     NewSample,
     prepare_folder,
-    shard_folder,
-    shard_size,
     write_environment,
     write_shard,
 )
-from sim2cam.pipeline.engines import map_units
+from sim2cam.errors import RepairWarning, SceneError
+from sim2cam.files import locked
+from sim2cam.pipeline.engines import STALL_S, beat, map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.records import check_scenes, read_settled
@@ -48,6 +51,8 @@ Floats = NDArray[np.float64]
 _TRIALS = 4
 _PREVIEW_PX = 400
 _LEAST_PX = 16
+_MOST_FAILED = 5  # first scenes of a shard, after which the recipe is to blame
+_SHOWN = 3
 
 Progress = Callable[[int, int], None]
 """Called with samples done and samples in all."""
@@ -93,20 +98,28 @@ def generate(
     without it. With the folder of a data set of the same scenes, they are not settled again: other
     channels, or another machine's pictures, of what that one settled.
 
+    A scene that does not settle, or does not become what is required, within its budget is
+    quarantined: the data set lacks its samples, a RepairWarning names it, and its shard lists it.
+    Finished shards whose files are damaged, by their sizes and times, are made anew.
+
     Raises:
         InputError: the data set of scenes has other ones.
-        OutputError: the folder holds something else or cannot be written.
-        SceneError: a scene does not settle, or does not become what is required, within its budget.
+        OutputError: the folder holds something else, is in use, or cannot be written.
+        SceneError: no scene can be made.
+        Sim2CamError: worker processes died or hung; all other shards are finished.
         UsageError: a change of what the recipe does not have.
     """
     check_change(recipe, change)
     if scenes is not None:
         check_scenes(scenes, recipe, seed, change)
-    prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
-    write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
-    _make(_units(recipe, root, count, seed, change, scenes), workers, progress)
-    dataset = read_dataset(root)
-    write_card(card_of(dataset), root)
+    with locked(root):
+        prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
+        write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
+        units = _units(recipe, root, count, seed, change, scenes)
+        _make(recipe, units, workers, progress)
+        _report_quarantined(root, units)
+        dataset = read_dataset(root)
+        write_card(card_of(dataset), root)
     return dataset
 
 
@@ -128,21 +141,45 @@ def settle_scenes(
     Arguments and errors are those of ``generate``.
     """
     check_change(recipe, change)
-    prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
-    units = _units(recipe, root, count, seed, change, None)
-    _make([replace(unit, pictures=False) for unit in units], workers, progress)
-    return sum(map(_count_scenes, units))
+    with locked(root):
+        prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
+        units = _units(recipe, root, count, seed, change, None)
+        _make(recipe, [replace(unit, pictures=False) for unit in units], workers, progress)
+        _report_quarantined(root, units)
+        return sum(map(_count_scenes, units))
 
 
-def _make(units: Sequence[Unit], workers: int, progress: Progress) -> None:
-    """Makes the shards that are missing."""
-    missing = [unit for unit in units if _is_missing(unit)]
+def _make(recipe: Recipe, units: Sequence[Unit], workers: int, progress: Progress) -> None:
+    """Make the shards that are missing or damaged."""
+    missing = [unit for unit in units if _is_missing(unit, recipe)]
     count = sum(unit.count for unit in units)
     done = count - sum(unit.count for unit in missing)
     progress(done, count)
-    for finished in map_units(make_shard, missing, workers):
+    for finished in map_units(make_shard, missing, workers, stall_s=STALL_S):
         done += finished
         progress(done, count)
+
+
+def _report_quarantined(root: Path, units: Sequence[Unit]) -> None:
+    """Warn of scenes that could not be made.
+
+    Raises:
+        SceneError: none could.
+    """
+    failed = read_quarantined(root)
+    if not failed:
+        return
+    scenes = sum(map(_count_scenes, units))
+    reasons = "".join(f"\n  {one.reason}" for one in failed[:_SHOWN])
+    more = f"\n  … and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
+    if not scenes:
+        raise SceneError(failed[0].reason)
+    warnings.warn(
+        f"{root}: {len(failed)} of {scenes + len(failed)} scenes could not be made and are left out; "
+        f"{QUARANTINED}.jsonl of their shards lists them:{reasons}{more}",
+        RepairWarning,
+        stacklevel=2,
+    )
 
 
 def preview(recipe: Recipe, root: Path, *, seed: int, change: Change = NO_CHANGE) -> Dataset:
@@ -223,7 +260,9 @@ def make_shard(unit: Unit) -> int:
     """Makes one shard and returns its number of samples."""
     recipe = Recipe.from_json(unit.recipe)
     scenes: list[dict[str, Any]] = []
-    write_shard(unit.root, unit.shard, _samples(recipe, unit, scenes), scenes)
+    failed: list[dict[str, Any]] = []
+    samples = _samples(recipe, unit, scenes, failed)
+    write_shard(unit.root, unit.shard, samples, scenes, quarantined=failed)
     return unit.count
 
 
@@ -276,16 +315,19 @@ def _units(
     ]
 
 
-def _is_missing(unit: Unit) -> bool:
-    if unit.pictures:
-        return shard_size(unit.root, unit.shard) < unit.count
-    return _count_scenes(unit) < len(_scene_indices(unit, Recipe.from_json(unit.recipe)))
+def _is_missing(unit: Unit, recipe: Recipe) -> bool:
+    content = read_content(unit.root, unit.shard)
+    if content is None:
+        return True
+    scenes = content.scenes + len(content.quarantined)
+    is_short = unit.pictures and not content.is_of(unit.count)
+    return is_short or scenes < len(_scene_indices(unit, recipe))
 
 
 def _count_scenes(unit: Unit) -> int:
-    """Returns how many scenes the shard has that is there."""
-    records = shard_folder(unit.root, unit.shard) / "scenes.jsonl"
-    return len(records.read_bytes().splitlines()) if records.is_file() else 0
+    """Return how many scenes a finished shard has."""
+    content = read_content(unit.root, unit.shard)
+    return 0 if content is None else content.scenes
 
 
 def _scene_indices(unit: Unit, recipe: Recipe) -> range:
@@ -294,17 +336,32 @@ def _scene_indices(unit: Unit, recipe: Recipe) -> range:
     return range(first // per_scene, -(-(first + unit.count) // per_scene))
 
 
-def _samples(recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]]) -> Iterator[NewSample]:
-    """Yields the samples of a shard, and fills in what is recorded of their scenes."""
+def _samples(
+    recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]], failed: list[dict[str, Any]]
+) -> Iterator[NewSample]:
+    """Yield the samples of a shard, and fill in the records of scenes that are made and of those that fail.
+
+    Raises:
+        SceneError: the first scenes fail, one after another.
+    """
     per_scene = recipe.render.samples
     past = unit.shard * SAMPLES_PER_SHARD + unit.count
     for scene_index in _scene_indices(unit, recipe):
-        settled = _settled(recipe, unit, scene_index)
+        beat()
+        count = min(per_scene, past - scene_index * per_scene)
+        try:
+            settled = _settled(recipe, unit, scene_index)
+        except SceneError as error:
+            failed.append(asdict(Quarantined(scene_index, count, str(error))))
+            if len(failed) == _MOST_FAILED and not scenes:
+                raise
+            continue
         scenes.append(_scene_facts(settled, recipe))
         if not unit.pictures:
             continue
-        samples = _scene_samples(recipe, settled, unit.seed)
-        yield from itertools.islice(samples, past - scene_index * per_scene)
+        for sample in itertools.islice(_scene_samples(recipe, settled, unit.seed), count):
+            beat()
+            yield sample
 
 
 def _settled(recipe: Recipe, unit: Unit, index: int) -> SettledScene:

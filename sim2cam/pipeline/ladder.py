@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError, Sim2CamError, UsageError
+from sim2cam.files import is_empty, prepare_folder
 from sim2cam.measure.detection import Detection
 from sim2cam.models.config import Adaptation, Alignment, TrainConfig
 from sim2cam.models.labelling import labelled
@@ -178,15 +178,10 @@ def open_ladder(
     facts = {k: v for k, v in asdict(plan).items() if k not in ("arms", "seeds")}
     facts |= {"config": plan.config.to_json(), "captures": _capture_digests(captures)}
     budget = json.loads(json.dumps(facts))
-    if root.is_dir() and any(root.iterdir()):
-        if overwrite:
-            _remove_parts(root)
-        elif not resume:
-            raise OutputError(
-                root, "is not empty. Add --resume or --overwrite, or choose another --out."
-            )
-        else:
-            _check_same(budget, root / _PLAN)
+    is_new = overwrite or not root.is_dir() or is_empty(root)
+    prepare_folder(root, _PARTS, "a ladder", resume=resume, overwrite=overwrite)
+    if not is_new:
+        _check_same(budget, root / _PLAN)
     write_json(root / _PLAN, budget)
 
 
@@ -442,16 +437,6 @@ def read_piece(path: Path, arm: Arm, plan: Plan, test: Dataset) -> dict[str, Any
     if DIGESTS in facts:  # files of before have none
         check_digests(path, facts[DIGESTS], test)
     return facts
-
-
-def _remove_parts(root: Path) -> None:
-    """Removes an earlier ladder; a folder that holds anything else is refused."""
-    strangers = sorted(p.name for p in root.iterdir() if p.name.removesuffix(".part") not in _PARTS)
-    if strangers:
-        raise OutputError(
-            root, f"holds '{strangers[0]}', which is no part of a ladder. Choose another --out."
-        )
-    shutil.rmtree(root)
 
 
 def _capture_digests(captures: CaptureSets) -> dict[str, str]:

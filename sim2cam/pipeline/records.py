@@ -12,8 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.dataset.parsing import first_problem
 from sim2cam.dataset.reader import Reached, read_header
+from sim2cam.dataset.shards import read_quarantined
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD, shard_folder
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, SceneError
 from sim2cam.geometry.motion import Course
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scenes import Counterfactual, Instant, SettledScene
@@ -79,12 +80,16 @@ def read_record(path: Path, index: int) -> SceneRecord:
 
 
 def read_settled(root: Path, recipe: Recipe, index: int) -> SettledScene:
-    """Returns a scene of a data set that ``check_scenes`` let pass, as it was settled.
+    """Return a scene of a data set that ``check_scenes`` let pass, as it was settled.
 
     Raises:
         InputError: the scene is not there, or its record is broken.
+        SceneError: it was quarantined.
     """
     shard = index * recipe.render.samples // SAMPLES_PER_SHARD
+    for failed in read_quarantined(root, shard):
+        if failed.scene_index == index:
+            raise SceneError(failed.reason)
     path = shard_folder(root, shard) / "scenes.jsonl"
     record = read_record(path, index)
     scene = record.scene.with_paths({name: path for path, name in recipe.file_names().items()})

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sim2cam.dataset.reader import Reached
 from sim2cam.errors import SceneError, UsageError
+from sim2cam.pipeline.engines import beat
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.requirements import Requirement, labels_seen, measured
 from sim2cam.randomize.change import NO_CHANGE, Change
@@ -159,6 +160,7 @@ def _redrawn(trial: _Trial) -> Iterator[_Trial]:
 def _first_that_fits(trials: Iterator[_Trial]) -> SettledScene:
     rejections: list[_Rejection] = []
     for trial in trials:
+        beat()
         found = _tried(trial)
         if isinstance(found, SettledScene):
             return replace(found, rejections=tuple(map(str, rejections)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam import images
 from sim2cam.errors import BackendError, OutputError
 from sim2cam.seeds import integer_seed
 
@@ -106,27 +105,6 @@ def open_study(root: Path, facts: Mapping[str, Any]) -> Any:
         ) from error
     _check_facts(study, facts, root)
     return study
-
-
-def prepare_trials(root: Path, *, resume: bool, overwrite: bool) -> None:
-    """Makes a folder ready for trials.
-
-    Args:
-        root: the folder.
-        resume: keep trials that are there.
-        overwrite: remove them.
-
-    Raises:
-        OutputError: the folder is not empty, or cannot be written.
-    """
-    with images.writing(root):
-        root.mkdir(parents=True, exist_ok=True)
-        if any(root.iterdir()) and not (resume or overwrite):
-            raise OutputError(
-                root, "is not empty. Add --resume to go on or --overwrite to start anew."
-            )
-        if overwrite:
-            (root / STUDY).unlink(missing_ok=True)
 
 
 def _finished(

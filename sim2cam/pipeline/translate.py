@@ -47,6 +47,7 @@ from sim2cam.dataset.channels import ChannelName
 from sim2cam.dataset.duplicates import check_apart
 from sim2cam.dataset.reader import line_of, read_dataset, read_lines
 from sim2cam.dataset.sample import CARRIED, Dataset, Sample
+from sim2cam.dataset.shards import read_content
 from sim2cam.dataset.writer import (
     CERTIFICATE,
     FORMAT_VERSION,
@@ -56,14 +57,14 @@ from sim2cam.dataset.writer import (
     NewSample,
     plain,
     prepare_folder,
-    shard_size,
     write_environment,
     write_json,
     write_shard,
 )
 from sim2cam.errors import InputError, OutputError
+from sim2cam.files import is_empty, locked
 from sim2cam.models.perceptual import check_lpips, lpips_distances
-from sim2cam.pipeline.engines import map_units
+from sim2cam.pipeline.engines import STALL_S, beat, map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.judges import Judges, check_judges, load_judges
 from sim2cam.seeds import stream
@@ -129,7 +130,7 @@ def fit_plain_transfer(
         raise InputError(
             real.root, f"{len(real.samples)} captures; a transfer needs at least {MIN_CAPTURES}."
         )
-    if not overwrite and run_dir.is_dir() and any(run_dir.iterdir()):
+    if not overwrite and run_dir.is_dir() and not is_empty(run_dir):
         raise OutputError(run_dir, "is not empty. Add --overwrite to start anew.")
     transfer = METHODS[method].fit(images.read_rgb(sample.rgb) for sample in real.samples)
     if overwrite:  # only now, as a capture may have been refused
@@ -299,23 +300,29 @@ def apply_transfer(
         "categories": sim.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
     }
-    prepare_folder(root, header, resume=resume, overwrite=overwrite)
-    total = len(sim.samples)
-    write_environment(root, environment_facts(None, workers), wanted=total)
-    units = [
-        Unit(run_dir, root, shard, pictures, seed, device, certification, has_parent)
-        for shard, pictures in _shards(sim)
-        if shard_size(root, shard) < len(pictures)
-    ]
-    done = total - sum(len(unit.pictures) for unit in units)
-    for finished in map_units(translate_shard, units, workers):
-        done += finished
-        progress(done, total)
-    certificate = SetCertificate(certification.limits, digests, _certificates(root))
-    write_json(root / CERTIFICATE, certificate.to_json())
-    if certificate.kept:
-        write_card(card_of(read_dataset(root)), root)
+    with locked(root):
+        prepare_folder(root, header, resume=resume, overwrite=overwrite)
+        total = len(sim.samples)
+        write_environment(root, environment_facts(None, workers), wanted=total)
+        units = [
+            Unit(run_dir, root, shard, pictures, seed, device, certification, has_parent)
+            for shard, pictures in _shards(sim)
+            if not _is_finished(root, shard, len(pictures))
+        ]
+        done = total - sum(len(unit.pictures) for unit in units)
+        for finished in map_units(translate_shard, units, workers, stall_s=STALL_S):
+            done += finished
+            progress(done, total)
+        certificate = SetCertificate(certification.limits, digests, _certificates(root))
+        write_json(root / CERTIFICATE, certificate.to_json())
+        if certificate.kept:
+            write_card(card_of(read_dataset(root)), root)
     return certificate
+
+
+def _is_finished(root: Path, shard: int, count: int) -> bool:
+    content = read_content(root, shard)
+    return content is not None and content.is_of(count)
 
 
 def read_certificate(root: Path) -> SetCertificate:
@@ -362,6 +369,7 @@ def _translated(unit: Unit, certificates: list[dict[str, Any]]) -> Iterator[NewS
     jury = jury_of(unit.certification, unit.device)
     made = translate_all(transfer, unit.pictures, unit.seed, "adapt", jury)
     for picture, translated in zip(unit.pictures, made, strict=True):
+        beat()
         certificates.append(asdict(translated.certificate))
         sample = picture.sample
         yield NewSample(

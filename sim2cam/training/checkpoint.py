@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from sim2cam.errors import CheckpointError, OutputError, RunawayError
-from sim2cam.training.weights import write_whole
+from sim2cam.files import write_whole
 
 _TEXT = "state"
 _KEPT_S = 1.0  # between copies of the state, which cost a step of a large network a hundredth

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sim2cam.errors import Sim2CamError, UsageError
-from sim2cam.training.weights import write_whole
+from sim2cam.files import write_whole
 
 TOLERANCE = 2e-3
 """Largest difference of an output between torch and onnxruntime, over 1 and its largest value."""

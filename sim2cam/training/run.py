@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from sim2cam.errors import InputError, OutputError, RunawayError
+from sim2cam.files import prepare_folder, write_whole
 from sim2cam.training.checkpoint import Checkpoint, load_checkpoint
 from sim2cam.training.launch import is_first
-from sim2cam.training.weights import write_whole
 
 CHECKPOINT = "checkpoint.safetensors"
 METRICS = "metrics.jsonl"
@@ -27,6 +27,7 @@ EVENTS = "events.out.tfevents.*"
 SAMPLES_PAGE = "samples.html"
 WEIGHTS = "weights.safetensors"
 RUN_FILES = (BATCH, CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS, SAMPLES_PAGE)
+_PARTS = (*RUN_FILES, SAMPLES, EVENTS)
 
 
 class RecordLine(Protocol):
@@ -135,8 +136,11 @@ def open_run(
     Raises:
         CheckpointError: the checkpoint is broken or of another training.
         InputError: the record is broken.
-        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
+        OutputError: the folder cannot be written, holds something else, or holds a training and
+            ``resume`` is False.
     """
+    if is_first():
+        check_run(run_dir)
     if not resume and any((run_dir / name).exists() for name in (CHECKPOINT, WEIGHTS)):
         raise OutputError(run_dir, "holds a training. Go on with --resume or choose another --out.")
     path = run_dir / CHECKPOINT
@@ -168,24 +172,22 @@ def read_record(run_dir: Path, kind: type[Line]) -> tuple[Line, ...]:
         ) from error
 
 
+def check_run(run_dir: Path) -> None:
+    """Refuse a folder that holds anything but a training.
+
+    Raises:
+        OutputError: naming it.
+    """
+    prepare_folder(run_dir, _PARTS, "a training", resume=True, overwrite=False)
+
+
 def remove_run(run_dir: Path) -> None:
-    """Removes a training's files; its folder must hold nothing else.
+    """Remove a training's files; its folder must hold nothing else.
 
     Raises:
         OutputError: something else lies in it.
     """
-    if not run_dir.is_dir():
-        return
-    ours = {*RUN_FILES, *(f"{name}.part" for name in RUN_FILES)}  # a kill leaves the latter
-    ours |= {path.name for pattern in (SAMPLES, EVENTS) for path in run_dir.glob(pattern)}
-    strangers = sorted(p.name for p in run_dir.iterdir() if p.name not in ours)
-    if strangers:
-        raise OutputError(
-            run_dir,
-            f"holds '{strangers[0]}', which is no part of a training. Choose another --out.",
-        )
-    for name in ours:
-        (run_dir / name).unlink(missing_ok=True)
+    prepare_folder(run_dir, _PARTS, "a training", resume=False, overwrite=True)
 
 
 def _are_finite(scalars: Mapping[str, Tensor]) -> bool:

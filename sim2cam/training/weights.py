@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from sim2cam.errors import CheckpointError, OutputError, UsageError
+from sim2cam.errors import CheckpointError, UsageError
+from sim2cam.files import write_whole
 
 SUFFIX = ".safetensors"
 
@@ -141,27 +141,6 @@ def fill_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Ten
         if not torch.isfinite(tensors[name]).all():
             raise CheckpointError(path, f"tensor {name} holds values that are not finite.")
     network.load_state_dict(dict(tensors))
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file under a temporary name, then puts it in place in one step.
-
-    Raises:
-        OutputError: the folder cannot be written or the disk is full.
-    """
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise OutputError(
-            path,
-            f"cannot be written ({error.strerror}). Free some disk space and go on with --resume, which "
-            "keeps all that is whole; or choose another --out.",
-        ) from error
 
 
 def _check_suffix(path: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.check import check_dataset
 from sim2cam.dataset.reader import read_header, read_lines
-from sim2cam.errors import OutputError, SceneError
+from sim2cam.dataset.shards import Quarantined, check_shards, read_quarantined, remove_damaged
+from sim2cam.errors import InputError, OutputError, RepairWarning, SceneError
 from sim2cam.pipeline import scenes as module
 from sim2cam.pipeline.generate import estimate, generate
 from sim2cam.pipeline.recipe import load_recipe
@@ -73,6 +74,153 @@ def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
     ]
     subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
     assert bytes_of(root) == bytes_of(plain)
+
+
+def test_two_processes_on_one_folder_leave_it_whole(plain, tmp_path):
+    root = tmp_path / "d"
+    (tmp_path / "small.toml").write_text(
+        'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
+    )
+    command = [sys.executable, "-m", "sim2cam", "render", str(tmp_path / "small.toml"), "--out"]
+    command += [str(root), "--count", str(COUNT), "--workers", "1", "--resume"]
+    pair = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    words = [child.communicate(timeout=300)[1] for child in pair]
+    refused = [child.returncode for child in pair].index(1)
+    assert pair[1 - refused].returncode == 0
+    assert f"{root}: is in use: process {pair[1 - refused].pid} on" in words[refused]
+    assert bytes_of(root) == bytes_of(plain)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def zero(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+TORN = {
+    "a short image": ("rgb/000003.jpg", cut),
+    "an image of zeros": ("rgb/000003.jpg", zero),
+    "no image": ("rgb/000003.jpg", Path.unlink),
+    "a short list": ("samples.jsonl", cut),
+    "a list of zeros": ("samples.jsonl", zero),
+    "no list": ("samples.jsonl", Path.unlink),
+    "short scenes": ("scenes.jsonl", cut),
+    "no scenes": ("scenes.jsonl", Path.unlink),
+}
+
+
+@pytest.mark.parametrize("what", TORN)
+def test_resume_makes_torn_shards_anew(plain, tmp_path, what):
+    place, tear = TORN[what]
+    root = tmp_path / "d"
+    shutil.copytree(plain, root)
+    tear(root / "shards/000000" / place)
+    if what != "no scenes":
+        with pytest.raises(InputError, match=r"1 shards are damaged \(000000: .* with --resume"):
+            check_shards(root)
+    make(root, resume=True)
+    assert bytes_of(root) == bytes_of(plain)
+    check_shards(root)
+
+
+def test_a_change_that_keeps_size_and_time_is_found_by_hashes(plain, tmp_path):
+    root = tmp_path / "d"
+    shutil.copytree(plain, root)
+    image = root / "shards/000000/rgb/000003.jpg"
+    times = image.stat()
+    zero(image)
+    os.utime(image, ns=(times.st_atime_ns, times.st_mtime_ns))
+    make(root, resume=True)
+    assert bytes_of(root) != bytes_of(plain)
+    assert remove_damaged(root) == 1
+    make(root, resume=True)
+    assert bytes_of(root) == bytes_of(plain)
+    assert remove_damaged(root) == 0
+
+
+def fails_for(*indices):
+    def settle(recipe, seed, index, change):
+        if index in indices:
+            raise SceneError(f"scene {index} cannot be made")
+        return settled_scene(recipe, seed, index, change)
+
+    return settle
+
+
+def test_a_scene_that_cannot_be_made_is_left_out_and_named(plain, tmp_path, monkeypatch):
+    root = tmp_path / "d"
+    monkeypatch.setattr("sim2cam.pipeline.generate.settled_scene", fails_for(1, 9))
+    with pytest.warns(RepairWarning, match=r"2 of 10 scenes could not be made.*\n  scene 1 cannot"):
+        dataset = make(root)
+    names = [sample.name for sample in dataset.samples]
+    assert names == [f"{i:06d}" for i in range(COUNT) if i not in (2, 3, 18, 19)]
+    assert read_quarantined(root) == (
+        Quarantined(1, 2, "scene 1 cannot be made"),
+        Quarantined(9, 2, "scene 9 cannot be made"),
+    )
+    report = check_dataset(root)
+    assert report.problems == ()
+    assert report.warnings[0] == "quarantined: scene 1 cannot be made"
+    kept = {name for name in bytes_of(plain) if name.startswith("shards/") and "rgb" in name}
+    assert kept - bytes_of(root).keys() == {
+        f"shards/{shard}/rgb/{name}.jpg"
+        for shard, name in (
+            ("000000", "000002"),
+            ("000000", "000003"),
+            ("000001", "000018"),
+            ("000001", "000019"),
+        )
+    }
+
+
+def test_resume_does_not_try_a_quarantined_scene_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.pipeline.generate.settled_scene", fails_for(1))
+    with pytest.warns(RepairWarning):
+        make(tmp_path / "d", count=6)
+    before = bytes_of(tmp_path / "d")
+    monkeypatch.setattr("sim2cam.pipeline.generate.settled_scene", fails_for(0, 1, 2))
+    with pytest.warns(RepairWarning, match="1 of 3 scenes"):
+        make(tmp_path / "d", count=6, resume=True)
+    assert bytes_of(tmp_path / "d") == before
+
+
+def test_a_quarantined_scene_is_left_out_of_renders_of_settled_scenes_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.pipeline.generate.settled_scene", fails_for(1))
+    with pytest.warns(RepairWarning):
+        made = make(tmp_path / "d", count=6)
+    monkeypatch.undo()
+    with pytest.warns(RepairWarning, match="scene 1 cannot be made"):
+        again = make(tmp_path / "again", count=6, scenes=tmp_path / "d")
+    assert [s.digest for s in again.samples] == [s.digest for s in made.samples]
+
+
+def test_a_recipe_of_which_no_scene_can_be_made_is_an_error(tmp_path, monkeypatch):
+    tried = []
+
+    def fail(recipe, seed, index, change):
+        tried.append(index)
+        raise SceneError(f"scene {index} cannot be made")
+
+    monkeypatch.setattr("sim2cam.pipeline.generate.settled_scene", fail)
+    with pytest.raises(SceneError, match="scene 4 cannot be made"):
+        make(tmp_path / "d")
+    assert tried == [0, 1, 2, 3, 4]
+    with pytest.raises(SceneError, match="scene 0 cannot be made"):
+        make(tmp_path / "few", count=4)
+
+
+def test_resume_takes_categories_that_were_added(tmp_path):
+    make(tmp_path / "d", count=2)
+    more = replace(RECIPE, categories=(*RECIPE.categories, "other"))
+    dataset = generate(
+        more, tmp_path / "d", count=4, seed=0, workers=1, resume=True, overwrite=False,
+        progress=lambda *_: None,
+    )  # fmt: skip
+    assert dataset.categories == more.categories
+    with pytest.raises(OutputError, match="holds another data set: categories is"):
+        make(tmp_path / "d", count=4, resume=True)
 
 
 def test_a_larger_count_extends(plain, tmp_path):

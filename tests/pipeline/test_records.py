@@ -88,7 +88,7 @@ def test_scenes_that_are_settled_alone_go_on(tmp_path, monkeypatch):
     made_now = []
     monkeypatch.setattr("sim2cam.pipeline.generate.make_shard", made_now.append)
     monkeypatch.setattr(
-        "sim2cam.pipeline.generate.map_units", lambda work, units, _: map(work, units)
+        "sim2cam.pipeline.generate.map_units", lambda work, units, _, **__: map(work, units)
     )
     assert settle_scenes(RECIPE, root, count=3, resume=True, **options) == 2
     assert not made_now

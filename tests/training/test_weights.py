@@ -47,7 +47,7 @@ def test_only_safetensors_are_written(tmp_path):
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match=r"w.safetensors: cannot be written \(.*choose another"):
+    with pytest.raises(OutputError, match=r"w.safetensors: cannot be written \(.*Choose another"):
         save_weights(tmp_path / "file" / "w.safetensors", {}, {})
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from sim2cam import images
+from sim2cam import files
 from sim2cam.dataset.card import card_of, write_card
 from sim2cam.dataset.formats.bop import write_bop
 from sim2cam.dataset.formats.bop_models import Shapes
@@ -19,7 +18,7 @@ from sim2cam.dataset.formats.voc import write_voc
 from sim2cam.dataset.formats.webdataset import write_webdataset
 from sim2cam.dataset.formats.yolo import write_yolo, write_yolo_outlines
 from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import TEMPORARY_SUFFIX
+from sim2cam.dataset.writer import CARD, HEADER
 from sim2cam.errors import OutputError, UsageError
 
 FormatName = Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"]
@@ -38,7 +37,12 @@ what it changed; that of BOP takes more."""
 
 
 def export(
-    parts: Mapping[str, Dataset], out: Path, to: FormatName, shapes: Shapes | None = None
+    parts: Mapping[str, Dataset],
+    out: Path,
+    to: FormatName,
+    shapes: Shapes | None = None,
+    *,
+    overwrite: bool = False,
 ) -> tuple[str, ...]:
     """Writes a data set and its card into a new folder, which appears whole; returns what it lacks, or
     what was changed to fit the format.
@@ -48,6 +52,7 @@ def export(
         out: the folder.
         to: the format.
         shapes: of the objects, for BOP's models; None where they are unknown.
+        overwrite: replace an earlier export.
 
     Raises:
         UsageError: a part whose name cannot be that of a folder, or that the format does not know.
@@ -57,7 +62,7 @@ def export(
     for name in parts:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
             raise UsageError(f"a part named '{name}': use letters, digits, _ and - only.")
-    with _new_folder(out) as folder:
+    with _new_folder(out, overwrite=overwrite) as folder:
         if to == "bop":
             lacks = write_bop(parts, folder, shapes)
         else:
@@ -67,19 +72,37 @@ def export(
 
 
 @contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """Gives a temporary folder, which takes its name when it is filled and goes when that fails."""
+def _new_folder(out: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a temporary folder, which takes its name when it is filled and is removed when that fails."""
     out = out.resolve()
-    part = out.with_name(out.name + TEMPORARY_SUFFIX)
-    with images.writing(out):
-        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-            raise OutputError(out, "is not empty. Choose another --out.")
-        if part.exists():
-            shutil.rmtree(part)
-    try:
-        yield part
-        with images.writing(out):
-            part.replace(out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+    check_out(out, overwrite=overwrite)
+    part, replaced = out.with_name(out.name + files.TEMPORARY_SUFFIX), files.temporary_path(out)
+    with files.locked(part):
+        files.clear(part)  # what a killed export left
+        try:
+            yield part
+            with files.writing(out):
+                (part / files.LOCK).unlink()
+                files.sync_tree(part)
+                if out.exists():
+                    out.rename(replaced)
+                part.rename(out)
+                files.sync_folder(out.parent)
+        finally:
+            for left in (part, replaced):
+                if left.exists():
+                    files.remove(left)
+
+
+def check_out(out: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that is not empty, unless it is an earlier export that may be replaced.
+
+    Raises:
+        OutputError: saying which.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not (out / CARD).is_file() or (out / HEADER).is_file():
+        raise OutputError(out, "is not empty, and no export. Choose another --out.")
+    if not overwrite:
+        raise OutputError(out, "is not empty. Choose another --out, or add --overwrite.")

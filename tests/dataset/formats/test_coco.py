@@ -127,7 +127,7 @@ def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path, native):
     before = sorted(out.rglob("*"))
     with pytest.raises(OutputError) as caught:
         write_coco(read_dataset(native), out)
-    assert str(caught.value) == f"{out}: is not empty. Choose another --out."
+    assert str(caught.value) == f"{out}: is not empty. Choose another --out, or add --overwrite."
     assert sorted(out.rglob("*")) == before
 
 

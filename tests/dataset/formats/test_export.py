@@ -46,8 +46,24 @@ def test_a_full_folder_is_refused(tmp_path, dataset, to):
     (tmp_path / "out/mine").write_text("")
     with pytest.raises(OutputError) as caught:
         export({"train": dataset}, tmp_path / "out", to)
-    assert str(caught.value) == f"{tmp_path / 'out'}: is not empty. Choose another --out."
+    assert str(caught.value) == (
+        f"{tmp_path / 'out'}: is not empty, and no export. Choose another --out."
+    )
+    with pytest.raises(OutputError, match="and no export"):
+        export({"train": dataset}, tmp_path / "out", to, overwrite=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("to", SIMPLE)
+def test_an_earlier_export_is_replaced_on_request_alone(tmp_path, dataset, to):
+    out = tmp_path / "out"
+    export({"train": dataset}, out, to)
+    (out / "of-before").write_text("")
+    with pytest.raises(OutputError, match=r"is not empty\. Choose another --out, or add --overwr"):
+        export({"train": dataset}, out, to)
+    export({"train": dataset}, out, to, overwrite=True)
+    assert not (out / "of-before").exists()
+    assert not list(tmp_path.glob("*.part"))
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a.b"])
