@@ -1,5 +1,20 @@
-"""``python -m sim2cam`` is the command ``sim2cam``."""
+"""``python -m sim2cam`` and the command ``sim2cam``."""
 
-from sim2cam.cli.main import main
+from __future__ import annotations
 
-raise SystemExit(main())
+import sys
+
+
+def main() -> int:
+    """Run the command line and return its exit code; an interrupt amid the imports ends it quietly, too."""
+    try:
+        from sim2cam.cli.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        sys.stderr.write("\nsim2cam: interrupted.\n")
+        return 130
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -222,9 +222,13 @@ def test_export_and_inspect(rendered, tmp_path):
 @pytest.fixture
 def interrupts_heard():
     """Undoes what a shell does to what it starts in the background, these tests perhaps among it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    }
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
@@ -271,13 +275,12 @@ def test_an_interrupt_that_ctypes_makes_an_error_of_its_own_is_one(monkeypatch, 
 
 
 @pytest.mark.usefixtures("interrupts_heard")
-def test_a_request_to_terminate_is_an_interrupt(monkeypatch, capsys):
-    monkeypatch.setattr(
-        "sim2cam.cli.main.Doctor.execute", lambda _: os.kill(os.getpid(), signal.SIGTERM)
-    )
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_terminate_is_an_interrupt(monkeypatch, capsys, how):
+    monkeypatch.setattr("sim2cam.cli.main.Doctor.execute", lambda _: os.kill(os.getpid(), how))
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "\nsim2cam: interrupted. \n"
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(how) is signal.SIG_DFL
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
@@ -286,3 +289,29 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         child.stdout.close()
         assert child.stderr.read() == b""
     assert child.returncode == 1
+
+
+SLOW_IMPORT = """
+import sys, time
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sim2cam.cli.main":
+            print("importing", flush=True)
+            time.sleep(60)
+sys.meta_path.insert(0, Slow())
+from sim2cam.__main__ import main
+raise SystemExit(main())
+"""
+
+
+def test_an_interrupt_amid_the_imports_prints_no_traceback():
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW_IMPORT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout.readline() == "importing\n"
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=60)[1] == "\nsim2cam: interrupted.\n"
+    assert child.returncode == 130
