@@ -126,8 +126,8 @@ def find_photos(path: Path, entries: Sequence[ImageEntry]) -> list[Photo]:
         if image in listed:
             raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
         listed.add(image)
-        name = name if name is not None else image.relative_to(_root(path)).as_posix()
-        photos.append(read_photo(path, entry, name, image))
+        own = name if name is not None else image.relative_to(_root(path)).as_posix()
+        photos.append(read_photo(path, entry, own, image))
     return photos
 
 
@@ -176,7 +176,9 @@ def _base(path: Path, names: Sequence[str]) -> Path:
     split = path.stem
     for kind in _KINDS:
         split = split.removeprefix(kind)
-    places = [folder / place for folder in folders for place in ("", f"images/{split}", "images", split)]
+    places = [
+        folder / place for folder in folders for place in ("", f"images/{split}", "images", split)
+    ]
     counts: dict[Path, int] = {}
     for place in places:
         counts[place] = sum(is_file(place / name) for name in names) if place.is_dir() else 0
@@ -198,14 +200,18 @@ def _by_file_name(path: Path, names: Sequence[str]) -> dict[str, Path]:
         like = files.get(steps[-1], []) if steps else []
         likeness = [_shared_end(steps, file.relative_to(root).parts) for file in like]
         if not like or likeness.count(max(likeness)) > 1:
-            what = f"and {len(like)} images in it have that file name" if like else "and is not in it"
+            what = (
+                f"and {len(like)} images in it have that file name" if like else "and is not in it"
+            )
             raise InputError(
                 path,
                 f"image '{name}' lies outside the folder of this file, {what}. Put the images beside it and "
                 "name them relative to it.",
             )
         found[name] = like[likeness.index(max(likeness))]
-    count = f"{len(names)} images have absolute paths or paths" if names[1:] else "an image has a path"
+    count = (
+        f"{len(names)} images have absolute paths or paths" if names[1:] else "an image has a path"
+    )
     warnings.warn(
         f"{path}: {count} outside the folder, as '{names[0]}': read are the images of that file name in "
         f"{root}.",

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -249,9 +249,7 @@ class _Labels:
         category = self._file.categories.get(annotation.category_id)
         if category is None:
             known = ", ".join(f"{i} ({c.name})" for i, c in self._file.categories.items())
-            raise ValueError(
-                f"no category has the id {annotation.category_id}. Allowed: {known}."
-            )
+            raise ValueError(f"no category has the id {annotation.category_id}. Allowed: {known}.")
         problem = _box_problem(annotation.bbox, photo, turned) or _area_problem(annotation.area)
         if problem:
             raise ValueError(problem)
@@ -285,7 +283,7 @@ def _is_empty(bbox: Sequence[float]) -> bool:
 def _rotation_deg(attributes: Any) -> float:
     """Return by how much CVAT rotated a box about its centre, clockwise; 0 where it stands upright."""
     rotation = attributes.get("rotation") if isinstance(attributes, dict) else None
-    return float(rotation) % 180 if _is_number(rotation) else 0.0
+    return rotation % 180.0 if _is_number(rotation) else 0.0
 
 
 def _box_around_rotated(box_xyxy: Box, rotation_deg: float) -> Box:
@@ -310,7 +308,7 @@ def _said_beside(annotation: Annotation) -> dict[str, Any]:
     return found
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) in (int, float) and math.isfinite(value)
 
 
