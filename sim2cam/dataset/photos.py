@@ -18,7 +18,7 @@ from sim2cam.errors import InputError, RepairWarning
 _DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
 """Modes of images of one channel that hold more than 8 bits."""
 _MAPS = frozenset(
-    [
+    (
         "depth",
         "disparity",
         "flow",
@@ -28,32 +28,15 @@ _MAPS = frozenset(
         "semantic",
         "instance",
         "instances",
-        "normal",
-        "normals",
-        "mask",
-        "masks",
-        "coordinates",
-        "ids",
-    ]
+    )
+    + ("normal", "normals", "mask", "masks", "coordinates", "ids")
 )
 """Words in the names of files and folders that hold no photos but numbers of each pixel."""
 _PHOTOS = frozenset(
-    [
-        "rgb",
-        "rgba",
-        "color",
-        "colour",
-        "image",
-        "images",
-        "img",
-        "photo",
-        "photos",
-        "object",
-        "forward",
-        "backward",
-    ]
+    ("rgb", "rgba", "color", "colour", "image", "images", "img", "photo", "photos")
+    + ("object", "forward", "backward")  # of maps, as in object_coordinates
 )
-"""Words that tell of two files of one shot no more than which of the two is the photo."""
+"""Words in the names of the files of one shot that do not name the shot."""
 
 
 @dataclass
@@ -85,20 +68,23 @@ class PhotoFolder:
         notes = []
         if nested:
             count = len(self.photos)
-            notes.append(f"{self.root}: {count} images, {nested} of them in subfolders.")
+            notes.append(f"{self.root}: {_number(count, 'image')}, {nested} of them in subfolders.")
         if self.maps:
             name = self.maps[0].relative_to(self.root)
             notes.append(
-                f"{self.root}: {len(self.maps)} images are left out, as {name}: by their bits or names they hold "
+                f"{self.root}: left out: {_number(len(self.maps), 'image')}, as {name}, which by bits or names hold "
                 "depth, masks or other numbers of each pixel. Name their own folder if they are photos."
             )
         if self.datasets:
             first = self.datasets[0].relative_to(self.root)
-            notes.append(
-                f"{self.root}: {len(self.datasets)} data sets in it are left out, as {first}."
-            )
+            count = _number(len(self.datasets), "data set")
+            notes.append(f"{self.root}: left out: {count} in it, as {first}.")
         unread = unread_words(self.root, self.unread)
         return [*notes, unread] if unread else notes
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def photos_in(root: Path) -> list[Path]:
