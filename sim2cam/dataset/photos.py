@@ -17,25 +17,13 @@ from sim2cam.errors import InputError, RepairWarning
 
 _DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
 """Modes of images of one channel that hold more than 8 bits."""
-_MAPS = frozenset(
-    (
-        "depth",
-        "disparity",
-        "flow",
-        "segmentation",
-        "segment",
-        "seg",
-        "semantic",
-        "instance",
-        "instances",
-    )
-    + ("normal", "normals", "mask", "masks", "coordinates", "ids")
-)
+_MAPS = {"depth", "disparity", "flow", "coordinates", "normal", "normals", "mask", "masks", "ids"} | {
+    "segmentation", "segment", "seg", "semantic", "instance", "instances"
+}  # fmt: skip
 """Words in the names of files and folders that hold no photos but numbers of each pixel."""
-_PHOTOS = frozenset(
-    ("rgb", "rgba", "color", "colour", "image", "images", "img", "photo", "photos")
-    + ("object", "forward", "backward")  # of maps, as in object_coordinates
-)
+_PHOTOS = {"rgb", "rgba", "color", "colour", "image", "images", "img", "photo", "photos"} | {
+    "object", "forward", "backward"
+}  # fmt: skip  # the last are of maps, as in object_coordinates
 """Words in the names of the files of one shot that do not name the shot."""
 
 
@@ -67,8 +55,8 @@ class PhotoFolder:
         nested = sum(photo.parent != self.root for photo in self.photos)
         notes = []
         if nested:
-            count = len(self.photos)
-            notes.append(f"{self.root}: {_number(count, 'image')}, {nested} of them in subfolders.")
+            images_here = _number(len(self.photos), "image")
+            notes.append(f"{self.root}: {images_here}, {nested} of them in subfolders.")
         if self.maps:
             name = self.maps[0].relative_to(self.root)
             notes.append(
@@ -164,8 +152,8 @@ def _maps(root: Path, paths: Sequence[Path]) -> set[Path]:
     deep = {path for path in paths if _is_deep(path)}
     maps = deep if len(deep) < len(paths) else set()
     words = {path: _words(path.relative_to(root)) for path in paths if path not in maps}
-    shots = {_shot(found) for found in words.values() if not _MAPS & set(found)}
-    return maps | {p for p, found in words.items() if _MAPS & set(found) and _shot(found) in shots}
+    shots = {_shot(found) for found in words.values() if not _MAPS & {*found}}
+    return maps | {p for p, found in words.items() if _MAPS & {*found} and _shot(found) in shots}
 
 
 def _is_deep(path: Path) -> bool:
