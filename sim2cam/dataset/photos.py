@@ -15,6 +15,8 @@ from sim2cam.dataset.formats.pictures import unread_images, unread_words
 from sim2cam.dataset.writer import HEADER
 from sim2cam.errors import InputError, RepairWarning
 
+_SHOWN = 5
+_HEAD_BYTES = 65536
 _DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
 """Modes of images of one channel that hold more than 8 bits."""
 _MAPS = {"depth", "disparity", "flow", "coordinates", "normal", "normals", "mask", "masks", "ids"} | {
@@ -67,6 +69,9 @@ class PhotoFolder:
             first = self.datasets[0].relative_to(self.root)
             count = _number(len(self.datasets), "data set")
             notes.append(f"{self.root}: left out: {count} in it, as {first}.")
+        lists = _coco_files(self.root)
+        if lists and self.photos:
+            notes.append(f"{self.root}: labels are not read. Name the COCO file for them: {lists}.")
         unread = unread_words(self.root, self.unread)
         return [*notes, unread] if unread else notes
 
@@ -175,5 +180,22 @@ def _shot(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _other_reading(root: Path) -> str:
-    files = sorted(p.name for p in root.glob("*.json"))
-    return f" Name the COCO file itself: {', '.join(files)}." if files else " Check the path."
+    lists = _coco_files(root)
+    return f" Name the COCO file itself: {lists}." if lists else " Check the path."
+
+
+def _coco_files(root: Path) -> str:
+    """Return the COCO files in a folder or its ``annotations/``, by their names."""
+    files = (p for place in (".", "annotations") for p in sorted((root / place).glob("*.json")))
+    found = [str(path.relative_to(root)) for path in files if _is_coco(path)]
+    return ", ".join(found[:_SHOWN]) + (
+        f" and {len(found) - _SHOWN} more" if found[_SHOWN:] else ""
+    )
+
+
+def _is_coco(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return any(key in head for key in (b'"images"', b'"annotations"', b'"categories"'))

@@ -158,3 +158,15 @@ def test_names_with_control_characters_are_refused(tmp_path, name):
     photo(tmp_path / name)
     with pytest.raises(InputError, match="holds a control character"):
         read_captures(tmp_path)
+
+
+def test_coco_files_beside_photos_are_named(tmp_path):
+    photo(tmp_path / "images/a.png")
+    for name in ("annotations/train.json", "test.json"):
+        write_bytes(tmp_path / name, b'{"images": [], "categories": []}')
+    write_bytes(tmp_path / "metadata.json", b"{}")
+    words = (
+        r"labels are not read\. Name the COCO file for them: test\.json, annotations/train\.json\."
+    )
+    with pytest.warns(RepairWarning, match=words):
+        read_captures(tmp_path)
