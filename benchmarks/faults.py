@@ -116,7 +116,11 @@ def start(work: Path, root: Path, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, work / "patient.py", "render", work / "small.toml", "--out", root]
     command += ["--count", str(COUNT), "--workers", "2", "--resume", "--quiet"]
     return subprocess.Popen(
-        list(map(str, command)), stderr=subprocess.PIPE, text=True, start_new_session=True, **options
+        list(map(str, command)),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
     )
 
 

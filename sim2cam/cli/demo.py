@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.cli.options import SkipInvalid, Talk, check_numbers
 from sim2cam.files import locked, prepare_folder
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Demo:
     """Processes and threads."""
     overwrite: bool = False
     """Remove an earlier demo in the folder."""
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -36,7 +37,8 @@ class Demo:
         from sim2cam.pipeline.demo import PARTS, demo_captures
 
         check_numbers(seed=self.seed, workers=self.workers)
-        sets = demo_captures(self.captures)  # a wrong path must not cost the last run
+        # A wrong path must not cost the last run.
+        sets = demo_captures(self.captures, skip_invalid=self.skip_invalid)
         with locked(self.out):
             prepare_folder(self.out, PARTS, "a demo", resume=False, overwrite=self.overwrite)
             self._run(sets)

@@ -24,6 +24,11 @@ Sessions = Annotated[
 
 Overwrite = Annotated[bool, tyro.conf.arg(help="Replace files that exist.")]
 
+SkipInvalid = Annotated[
+    bool,
+    tyro.conf.arg(help="Leave flawed annotations out with a warning instead of refusing the data."),
+]
+
 Refine = Annotated[
     Path | None,
     tyro.conf.arg(

@@ -53,14 +53,6 @@ def remove_damaged_shards(root: Path, folder: Folder, talk: Talk) -> None:
     talk.console().say(f"{root}: {count} damaged shards are made anew")
 
 
-def tell_unread(console: Console, *paths: Path) -> None:
-    """Says how many pictures of folders are of formats that are not read."""
-    from sim2cam.dataset.captures import unread_note
-
-    for note in filter(None, map(unread_note, paths)):
-        console.say(note)
-
-
 def take_threads(count: int, console: Console) -> None:
     """Takes so many threads, all processes here together, and warns where they would wait for one another."""
     from sim2cam.training.device import crowding, use_threads

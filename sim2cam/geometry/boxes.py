@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,12 @@ def box_of_lines(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Box | N
 def corners_in_space(low_m: Vec3, high_m: Vec3) -> NDArray[np.float64]:
     """Returns the corners (8, 3) of a box in space, metres: z changes first, x last."""
     return np.array(list(itertools.product(*zip(low_m, high_m, strict=True))))
+
+
+def is_box(box_xyxy: Box) -> bool:
+    """Return whether a box has finite corners, the first above and to the left of the second."""
+    x0, y0, x1, y1 = box_xyxy
+    return all(map(math.isfinite, box_xyxy)) and x0 < x1 and y0 < y1
 
 
 def xyxy_to_xywh(box: Box) -> Box:

@@ -10,7 +10,7 @@ import pytest
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.kitti import read_kitti
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RepairWarning
 from sim2cam.images import encode_png, read_rgb, write_bytes
 
 
@@ -203,32 +203,33 @@ def line(**changes):
 
 
 CURE = "Correct the file."
+SKIP = "Correct the file, or leave flawed annotations out with --skip-invalid."
 BAD = {
-    "a word too few": ("Car 0 0", f"line 1: 3 words, not 15. {CURE}"),
-    "a score": (f"{LINE} 0.9", f"line 1: 16 words, not 15. {CURE}"),
+    "a word too few": ("Car 0 0", f"line 1: 3 words, not 15. {SKIP}"),
+    "a score": (f"{LINE} 0.9", f"line 1: 16 words, not 15. {SKIP}"),
     "a name of two words": (
         f"Big {LINE}",
-        f"line 1: 'Big {LINE[:56]}' is not a name and numbers. {CURE}",
+        f"line 1: 'Big {LINE[:56]}' is not a name and numbers. {SKIP}",
     ),
     "a box upside down": (
         line(_5="9.5"),
-        f"line 1: the box from (2, 9.5) to (11, 8) is none. {CURE}",
+        f"line 1: the box from (2, 9.5) to (11, 8) is none. {SKIP}",
     ),
     "a box of no numbers": (
         line(_6="nan"),
-        f"line 1: the box from (2, 3.5) to (nan, 8) is none. {CURE}",
+        f"line 1: the box from (2, 3.5) to (nan, 8) is none. {SKIP}",
     ),
     "a box beside the picture": (
         line(_4="24", _6="30"),
-        f"line 1: the box from (24, 3.5) to (30, 8) lies outside the image of 24x16 pixels. {CURE}",
+        f"line 1: the box from (24, 3.5) to (30, 8) lies outside the image of 24x16 pixels. {SKIP}",
     ),
     "too much beyond the edge": (
         line(_1="1.5"),
-        f"line 1: truncation 1.5 is neither 0 to 1 nor -1. {CURE}",
+        f"line 1: truncation 1.5 is neither 0 to 1 nor -1. {SKIP}",
     ),
     "an unknown level": (
         line(_2="4"),
-        f"line 1: occlusion 4 is none of -1, 0, 1, 2, 3. {CURE}",
+        f"line 1: occlusion 4 is none of -1, 0, 1, 2, 3. {SKIP}",
     ),
 }
 
@@ -254,3 +255,25 @@ def test_what_is_missing_is_named(tmp_path):
         read_captures(root)
     place = root / "training/image_2"
     assert str(caught.value) == f"{place}: no images in it. Copy the data set again."
+
+
+REPLICATOR = "box 0.00 0 0.00 2.00 3.50 11.00 8.00 0 0 0 0 0 0 0 0"
+
+
+@pytest.mark.parametrize("within", [".", "Camera"])
+def test_what_replicator_writes_is_read(tmp_path, within):
+    folder = kitti(tmp_path, REPLICATOR, part="whole")
+    (tmp_path / "set" / within).mkdir(parents=True)
+    for name, new in (("image_2", "rgb"), ("label_2", "object_detection")):
+        (folder / "whole" / name).rename(tmp_path / "set" / within / new)
+    (sample,) = read_captures(tmp_path / "set").samples
+    (label,) = sample.objects
+    assert (label.category, label.box_xyxy) == ("box", (2.0, 3.5, 12.0, 9.0))
+
+
+def test_all_flawed_lines_are_named_or_left_out(tmp_path):
+    root = kitti(tmp_path, LINE, f"{LINE} 9", "Car 0", LINE)
+    with pytest.raises(InputError, match=r"2 annotations are flawed:\n.*line 2: 16 words"):
+        read_captures(root)
+    with pytest.warns(RepairWarning, match="2 flawed annotations are left out"):
+        assert len(read_captures(root, skip_invalid=True).samples[0].objects) == 2
