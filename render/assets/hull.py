@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ Floats = NDArray[np.float64]
 
 _COLLIDER_DIRECTIONS = 512
 _SOLID = 0.9  # of its hull; what fills more of it collides as the hull
+_FLAT = 1e-9  # of the cube of a hull's size; below is no volume, but rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +37,10 @@ class Hull:
 
 def hull_of(vertices: Floats) -> Hull:
     """Returns the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
-    from scipy.spatial import QhullError
-    from trimesh.convex import convex_hull
-
     directions = spiral(1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS)
     points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
-    try:
-        return Hull(points, float(convex_hull(points).volume))
-    except QhullError:  # flat, so there is no solid
-        return Hull(points, 0.0)
+    solid = _solid_of(points)
+    return Hull(points, 0.0 if solid is None else float(solid.volume))
 
 
 def taken_apart(content: MeshContent) -> MeshContent:
@@ -72,13 +69,26 @@ def spread_of(content: MeshContent, states: JointStates) -> Floats:
         assert content.articulation is not None
         matrices = content.articulation.link_matrices(states)
         return np.asarray(placed(content.spreads, matrices).sum(axis=0))
-    vertices = content.mesh.vertices_m
-    even = even_spread(content.solids(states) or (hull_of(vertices).points,))
+    triangles = content.mesh.vertices_m[content.mesh.faces]
+    solids = content.solids(states) or (hull_of(content.mesh.vertices_m).points,)
+    if all(_solid_of(points) is None for points in solids):
+        return _spread_on(triangles)
+    even = even_spread(solids)
     if content.is_closed and content.articulation is None:
-        within = spread_inside(vertices[content.mesh.faces])
-        if could_be(within, vertices, even):  # not so where faces cross, or some look inwards
+        within = spread_inside(triangles)
+        if could_be(within, content.mesh.vertices_m, even):  # not so where faces cross
             return within
     return even
+
+
+def _spread_on(triangles: Floats) -> Floats:
+    """Return the spread (4, 4) of a sheet of density 1 on triangles (n, 3, 3)."""
+    a, b, c = triangles.swapaxes(0, 1)
+    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+    corners = np.concatenate([triangles, np.ones((len(triangles), 3, 1))], axis=2)
+    sums = corners.sum(axis=1)
+    products = np.einsum("nki,nkj->nij", corners, corners) + np.einsum("ni,nj->nij", sums, sums)
+    return np.asarray(np.einsum("n,nij->ij", areas / 12, products))
 
 
 def even_spread(solids: Sequence[Floats]) -> Floats:
@@ -91,11 +101,19 @@ def even_spread(solids: Sequence[Floats]) -> Floats:
 
 
 def _skin_of(points: Floats) -> Floats:
-    """Returns the triangles (n, 3, 3) around points; none around flat ones."""
-    from scipy.spatial import QhullError
+    """Return the triangles (n, 3, 3) around points; none around flat ones."""
+    solid = _solid_of(points)
+    return np.zeros((0, 3, 3)) if solid is None else np.array(solid.triangles)
+
+
+def _solid_of(points: Floats) -> Any:
+    """Return the convex solid of points as a mesh of trimesh's; None of flat ones."""
+    from scipy.spatial import ConvexHull, QhullError
     from trimesh.convex import convex_hull
 
     try:
-        return np.array(convex_hull(points).triangles)
-    except QhullError:
-        return np.zeros((0, 3, 3))
+        ConvexHull(points)  # trimesh joggles flat points until they have a volume
+    except (QhullError, ValueError):
+        return None
+    solid = convex_hull(points)
+    return solid if solid.volume > _FLAT * np.ptp(points, axis=0).max() ** 3 else None
