@@ -69,26 +69,13 @@ def spread_of(content: MeshContent, states: JointStates) -> Floats:
         assert content.articulation is not None
         matrices = content.articulation.link_matrices(states)
         return np.asarray(placed(content.spreads, matrices).sum(axis=0))
-    triangles = content.mesh.vertices_m[content.mesh.faces]
-    solids = content.solids(states) or (hull_of(content.mesh.vertices_m).points,)
-    if all(_solid_of(points) is None for points in solids):
-        return _spread_on(triangles)
-    even = even_spread(solids)
+    vertices = content.mesh.vertices_m
+    even = even_spread(content.solids(states) or (hull_of(vertices).points,))
     if content.is_closed and content.articulation is None:
-        within = spread_inside(triangles)
-        if could_be(within, content.mesh.vertices_m, even):  # not so where faces cross
+        within = spread_inside(vertices[content.mesh.faces])
+        if could_be(within, vertices, even):  # not so where faces cross, or some look inwards
             return within
     return even
-
-
-def _spread_on(triangles: Floats) -> Floats:
-    """Return the spread (4, 4) of a sheet of density 1 on triangles (n, 3, 3)."""
-    a, b, c = triangles.swapaxes(0, 1)
-    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
-    corners = np.concatenate([triangles, np.ones((len(triangles), 3, 1))], axis=2)
-    sums = corners.sum(axis=1)
-    products = np.einsum("nki,nkj->nij", corners, corners) + np.einsum("ni,nj->nij", sums, sums)
-    return np.asarray(np.einsum("n,nij->ij", areas / 12, products))
 
 
 def even_spread(solids: Sequence[Floats]) -> Floats:

@@ -517,9 +517,13 @@ def _measure(path: Path, folder: Path, when_read: Callable[[], None]) -> _Measur
         parsed = parse_file(path, MeshFile.max_faces, folder)
         when_read()
         content, sources = taken_apart(parsed.content), parsed.sources
-    cache.write(f"{sources.digest()}.npz", packed(content))
     states = content.articulation.rest() if content.articulation else ()
     vertices = content.posed(states).mesh.vertices_m
+    hull = hull_of(vertices)
+    if not content.parts and hull.volume == 0:
+        problem = "is flat, and nothing without a thickness can lie on a table."
+        raise InputError(path, f"{problem} Make it a solid, 0.5 mm thick or more.")
+    cache.write(f"{sources.digest()}.npz", packed(content))
     center = center_of(spread_of(content, states))
     return _Measures(
         sources,
@@ -527,7 +531,7 @@ def _measure(path: Path, folder: Path, when_read: Callable[[], None]) -> _Measur
         vec3(vertices.max(axis=0)),
         vec3(center),
         float(np.linalg.norm(vertices - center, axis=1).max()),
-        content.volume() if content.is_closed else hull_of(vertices).volume / 2,
+        content.volume() if content.is_closed else hull.volume / 2,
         len(content.mesh.faces),
         content.is_closed,
         max(1, len(content.parts)),

@@ -60,6 +60,7 @@ def _leads_back(path: Path, root: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
+    """Return whether there is a file; not so where a link leads to itself."""
     try:
         return path.is_file()
     except OSError:  # a link to itself
