@@ -47,6 +47,7 @@ LUMA = (0.299, 0.587, 0.114)
 
 _FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
 _TGA = "TGA"  # known by its suffix alone: such files begin with nothing of their own
+_TEXTURE_FORMATS = (*_FORMATS, _TGA, "GIF", "DDS")
 _GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B")
 _WHITE = 65535
 _DARK = 4095  # of 16 bits: as high as 12 bits reach
@@ -457,7 +458,7 @@ def opening_textures() -> Iterator[None]:
 
 
 def shrunk(image: Image.Image, most_px: int, path: Path) -> NDArray[np.uint8]:
-    """Returns an opened image as RGB uint8 (h, w, 3), scaled down to a longest side.
+    """Return an opened image as RGB uint8 (h, w, 3), scaled down to a longest side; alpha is dropped.
 
     Args:
         image: as Pillow opened it.
@@ -469,8 +470,35 @@ def shrunk(image: Image.Image, most_px: int, path: Path) -> NDArray[np.uint8]:
     """
     try:
         with opening_textures():
+            if image.mode.startswith("I"):
+                image = Image.fromarray(_grey_bytes(image))
             image.thumbnail((most_px, most_px), reducing_gap=2.0)  # a smaller one stays as it is
             return np.ascontiguousarray(np.asarray(image.convert("RGB")))
+    except _BROKEN as error:
+        raise _not_whole(path, error) from error
+
+
+def open_texture(data: bytes, path: Path) -> Image.Image | None:
+    """Return the image of a model's image file as Pillow opens it; None of an unknown kind.
+
+    Args:
+        data: what the file holds.
+        path: the model, for errors.
+
+    Raises:
+        InputError: it is damaged, of floating point, or has more than ``TEXTURE_PX`` squared pixels.
+    """
+    try:
+        with opening_textures():
+            image = Image.open(io.BytesIO(data), formats=_TEXTURE_FORMATS)
+            if image.mode == "F":
+                raise InputError(path, "of floating point. Convert it to PNG.")
+            return image
+    except UnidentifiedImageError:
+        return None
+    except Image.DecompressionBombError as error:
+        problem = f"larger than {TEXTURE_PX} x {TEXTURE_PX} pixels. Scale it down."
+        raise InputError(path, problem) from error
     except _BROKEN as error:
         raise _not_whole(path, error) from error
 
@@ -557,12 +585,17 @@ def _cure(error: OSError) -> str:
 def _opaque(upright: Image.Image) -> NDArray[np.uint8]:
     """Returns RGB of eight bits (height, width, 3), laid over white."""
     if upright.mode.startswith("I"):
-        grey = np.asarray(upright).astype(np.float64) / 257.0
-        upright = Image.fromarray(np.round(grey).clip(0, 255).astype(np.uint8))
+        upright = Image.fromarray(_grey_bytes(upright))
     if _has_alpha(upright):
         rgba = upright.convert("RGBA")
         upright = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
     return np.ascontiguousarray(np.asarray(upright.convert("RGB")))
+
+
+def _grey_bytes(image: Image.Image) -> NDArray[np.uint8]:
+    """Return 16-bit greys (height, width) as bytes."""
+    grey = np.asarray(image).astype(np.float64) / 257.0
+    return np.round(grey).clip(0, 255).astype(np.uint8)
 
 
 def _has_alpha(image: Image.Image) -> bool:

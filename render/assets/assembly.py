@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,16 @@ from numpy.typing import NDArray
 from sim2cam.errors import InputError
 from sim2cam.geometry.masses import could_be
 from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.render.assets.atlas import joined
+from sim2cam.render.assets.companions import Place
 from sim2cam.render.assets.hull import even_spread, hull_of
+from sim2cam.render.assets.mesh_names import find_mesh
 from sim2cam.render.assets.mjcf import read_mjcf
 from sim2cam.render.assets.model import Capsule, Link, MeshPart, Model, Shape
 from sim2cam.render.assets.raw_mesh import RawMesh, warn, weld
-from sim2cam.render.assets.reader import (
-    Sources,
-    file_hash,
-    joined,
-    moved,
-    read_solids,
-    refusing,
-    tinted,
-)
+from sim2cam.render.assets.reader import Sources, file_hash, read_solids, refusing
 from sim2cam.render.assets.sdf import read_sdf
+from sim2cam.render.assets.solid import Solid
 from sim2cam.render.assets.urdf import read_urdf
 from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.asset import Box, Cylinder, Sphere
@@ -68,15 +64,20 @@ class Assembly:
     sources: Sources
 
 
-def assembled(path: Path, max_faces: int) -> Assembly:
-    """Returns the model of a file, with the meshes that it names.
+def assembled(path: Path, max_faces: int, root: Path | None = None) -> Assembly:
+    """Return the model of a file, with the meshes that it names.
+
+    Args:
+        path: of the file.
+        max_faces: of all its meshes.
+        root: the folder that holds all that it may name; its own without.
 
     Raises:
         InputError: the file, or a mesh that it names, cannot be used, or it has more than
             ``max_faces`` faces.
     """
     model = _READERS[path.suffix.lower()](path)
-    meshes = _Meshes(path, max_faces)
+    meshes = _Meshes(Place(path, path.parent if root is None else root), max_faces)
     seen = [meshes.of(link.visuals, colored=True) for link in model.links]
     pieces = [
         _pieces(meshes.of(link.collisions, colored=False) or solids, path)
@@ -89,11 +90,12 @@ def assembled(path: Path, max_faces: int) -> Assembly:
     articulation = Articulation(names, model.joints, tuple(map(_box, seen)))
     with refusing(path):
         placed = [
-            solid.apply_transform(matrix)
+            solid.moved(matrix)
             for solids, matrix in zip(seen, articulation.link_matrices(), strict=True)
             for solid in solids
         ]
-        raw = joined(placed, np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist())
+        parts_of = np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist()
+        raw = joined(placed, path, parts_of)
     masses = [link.inertial.mass_kg for link in model.links if link.inertial.mass_kg is not None]
     if masses and not any(masses):
         warn(path, "says that it weighs 0 kg. Its mass is assumed instead.")
@@ -103,23 +105,23 @@ def assembled(path: Path, max_faces: int) -> Assembly:
 
 
 class _Meshes:
-    """The shapes of one model as meshes of trimesh's; each file is read once."""
+    """The shapes of one model as meshes; each file is read once."""
 
-    def __init__(self, path: Path, max_faces: int) -> None:
-        self._path, self._most, self._faces = path, max_faces, 0
-        self._root = path.parent.resolve()
-        self._read: dict[Path, list[Any]] = {}
-        self._hashes: dict[str, str] = {path.name: file_hash(path)}
+    def __init__(self, place: Place, max_faces: int) -> None:
+        self._place, self._path = place, place.path
+        self._most, self._faces = max_faces, 0
+        self._read: dict[Path, list[Solid]] = {}
+        self._hashes: dict[str, str] = {self._path.name: file_hash(self._path)}
         self._missing: list[str] = []
 
-    def of(self, shapes: tuple[Shape, ...], *, colored: bool) -> list[Any]:
-        """Returns shapes, placed in the frame of their link; without their colours, if they need none."""
+    def of(self, shapes: tuple[Shape, ...], *, colored: bool) -> list[Solid]:
+        """Return shapes, placed in the frame of their link; without their colours, if they need none."""
         found = []
         for shape in shapes:
             for solid in self._solids(shape, colored=colored):
                 with refusing(self._path):
-                    solid.apply_transform(shape.pose.matrix())
-                    found.append(solid if shape.color is None else tinted(solid, shape.color))
+                    placed = solid.moved(shape.pose.matrix())
+                    found.append(placed if shape.color is None else placed.tinted(shape.color))
                 self._faces += len(solid.faces)
                 if self._faces > 2 * self._most:  # what is seen of it, and as what it collides
                     problem = f"has more than {self._most} faces. Simplify its meshes."
@@ -127,42 +129,49 @@ class _Meshes:
         return found
 
     def sources(self) -> Sources:
-        """Returns all that was read."""
+        """Return all that was read."""
         return Sources(self._hashes, tuple(self._missing))
 
-    def _solids(self, shape: Shape, *, colored: bool) -> list[Any]:
+    def _solids(self, shape: Shape, *, colored: bool) -> list[Solid]:
         solid = shape.solid
         if not isinstance(solid, MeshPart):
             return [_made(solid)]
-        if solid.path not in self._read:
-            self._read[solid.path] = self._opened(solid.path, colored=colored)
+        path = find_mesh(solid.name, self._place)
+        if path is None:
+            shown = f"the mesh '{solid.name[:80]}', which it names, is not in its folder."
+            raise InputError(self._path, f"{shown} Put it there, or give a folder that holds both.")
+        if path not in self._read:
+            self._read[path] = self._opened(path, colored=colored)
         scale = np.diag([*solid.scale, 1.0])
-        even = abs(np.ptp(solid.scale)) < 1e-9  # others bend normals
-        return [moved(one, scale, has_normals=even) for one in self._read[solid.path]]
+        return [one.moved(scale) for one in self._read[path]]
 
-    def _opened(self, path: Path, *, colored: bool) -> list[Any]:
-        solids, sources = read_solids(path, self._most, colored=colored)
-        beside = path.parent.relative_to(self._root)
-        self._hashes |= {(beside / name).as_posix(): sha for name, sha in sources.hashes.items()}
+    def _opened(self, path: Path, *, colored: bool) -> list[Solid]:
+        root = self._place.top_of(path)
+        solids, sources = read_solids(path, self._most, root, colored=colored)
+        beside = Path(self._place.relative(path.parent))
+        self._hashes |= {os.path.normpath(beside / one): sha for one, sha in sources.hashes.items()}
         self._missing += [(beside / name).as_posix() for name in sources.missing]
         return solids
 
 
-def _made(solid: Box | Cylinder | Sphere | Capsule) -> Any:
+def _made(solid: Box | Cylinder | Sphere | Capsule) -> Solid:
     from trimesh import creation
 
     match solid:
         case Box():
-            return creation.box(solid.size_m)
+            mesh = creation.box(solid.size_m)
         case Cylinder():
-            return creation.cylinder(solid.radius_m, solid.height_m)
+            mesh = creation.cylinder(solid.radius_m, solid.height_m)
         case Sphere():
-            return creation.uv_sphere(solid.radius_m, count=_BALL_RINGS)
+            mesh = creation.uv_sphere(solid.radius_m, count=_BALL_RINGS)
         case Capsule():
-            return creation.capsule(solid.height_m, solid.radius_m, count=_BALL_RINGS)
+            mesh = creation.capsule(solid.height_m, solid.radius_m, count=_BALL_RINGS)
+    has_normals = "vertex_normals" in mesh._cache  # asked for by name, they would be made
+    normals = np.array(mesh.vertex_normals, np.float64) if has_normals else None
+    return Solid(np.array(mesh.vertices, np.float64), np.array(mesh.faces, np.int64), normals)
 
 
-def _pieces(solids: list[Any], path: Path) -> list[Floats]:
+def _pieces(solids: list[Solid], path: Path) -> list[Floats]:
     """Returns the corners (n, 3) of the hull of each piece of meshes, as simulators take them."""
     from trimesh.graph import connected_component_labels
 
@@ -185,7 +194,7 @@ def _pieces(solids: list[Any], path: Path) -> list[Floats]:
 
 
 def _spreads(
-    links: Sequence[Link], seen: Sequence[list[Any]], pieces: Sequence[list[Floats]], path: Path
+    links: Sequence[Link], seen: Sequence[list[Solid]], pieces: Sequence[list[Floats]], path: Path
 ) -> Floats:
     """Returns how the mass of each link is spread (m, 4, 4); none (0, 4, 4) where the file does not say.
 
@@ -223,7 +232,7 @@ def _is_mesh(link: Link) -> bool:
     return len(shapes) == 1 and isinstance(shapes[0].solid, MeshPart)
 
 
-def _box(solids: list[Any]) -> tuple[Vec3, Vec3] | None:
+def _box(solids: list[Solid]) -> tuple[Vec3, Vec3] | None:
     if not solids:
         return None
     vertices = np.vstack([solid.vertices for solid in solids])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sim2cam.dataset.cache import cache_folder
 
-_VERSION = "assets-4"  # counts up when assets are brought in differently
+_VERSION = "assets-5"  # counts up when assets are brought in differently
 
 
 def folder() -> Path:

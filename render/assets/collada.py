@@ -1,14 +1,21 @@
-"""COLLADA: what is looked at before pycollada reads it."""
+"""COLLADA, as trimesh and pycollada read it."""
 
 from __future__ import annotations
 
 import importlib.util
+import io
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam import images
 from sim2cam.errors import InputError, did_you_mean
+from sim2cam.render.assets.companions import Companions
+from sim2cam.render.assets.raw_mesh import warn
+from sim2cam.render.assets.solid import Solid
 from sim2cam.render.assets.xml_file import local_name, number, read_xml
 
 _MOST_BYTES = 64 * 2**20
@@ -20,7 +27,83 @@ _UPRIGHT = {
 }
 
 
-def upright(path: Path) -> NDArray[np.float64]:
+def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
+    """Return all meshes of a COLLADA file's scene.
+
+    Args:
+        files: the file and its companions.
+        colored: whether its colours are read.
+
+    Raises:
+        InputError: it cannot be read, or pycollada is not there.
+    """
+    import trimesh
+    from trimesh.resolvers import Resolver
+
+    turn = _upright(files.path)
+
+    class Beside(Resolver):  # type: ignore[misc]
+        """Hands out the files that may be read."""
+
+        def get(self, name: str) -> bytes:
+            told = name if files.place.find(name) else unquote(name.removeprefix("file://"))
+            if not colored or files.image(told) is None:  # of which trimesh says nothing
+                raise FileNotFoundError(name)
+            return files.take(told) or b""
+
+        def namespaced(self, namespace: str) -> Any:
+            raise NotImplementedError(namespace)
+
+        def keys(self) -> list[str]:
+            return []
+
+    with images.opening_textures():
+        scene = trimesh.load_scene(
+            io.BytesIO(files.data), file_type="dae", resolver=Beside(), process=False
+        )
+    nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
+    placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
+    found = [
+        (_solid(mesh, colored=colored), matrix)
+        for mesh, matrix in placed
+        if isinstance(mesh, trimesh.Trimesh) and len(mesh.faces)
+    ]
+    if colored and any(map(_is_clear, scene.geometry.values())):
+        warn(files.path, "has materials that let light through. They are drawn opaque.")
+    return [solid.moved(turn @ matrix) for solid, matrix in found]
+
+
+def _solid(mesh: Any, *, colored: bool) -> Solid:
+    """Return a mesh of trimesh's as one of ours."""
+    # asked for by name, normals that the file does not have would be made
+    has_normals = "vertex_normals" in mesh._cache
+    visual, paint, color = mesh.visual, None, None
+    material = getattr(visual, "material", None)
+    image = getattr(material, "baseColorTexture", getattr(material, "image", None))
+    uvs = getattr(visual, "uv", None)
+    if image is None or image.format is None or uvs is None:  # trimesh makes some up
+        image = uvs = None
+    if visual.kind in ("vertex", "face"):
+        paint = np.array(visual.vertex_colors[:, :3], np.uint8)
+    elif (factor := getattr(material, "baseColorFactor", None)) is not None:
+        color = (int(factor[0]), int(factor[1]), int(factor[2]))
+    return Solid(
+        np.array(mesh.vertices, np.float64),
+        np.array(mesh.faces, np.int64),
+        np.array(mesh.vertex_normals, np.float64) if has_normals else None,
+        np.array(uvs, np.float64) if colored and uvs is not None else None,
+        image if colored else None,
+        paint if colored else None,
+        color if colored else None,
+    ).trimmed()
+
+
+def _is_clear(mesh: Any) -> bool:
+    material = getattr(getattr(mesh, "visual", None), "material", None)
+    return getattr(material, "alphaMode", None) in ("BLEND", "MASK")
+
+
+def _upright(path: Path) -> NDArray[np.float64]:
     """Returns the way (4, 4) of a COLLADA file's numbers to metres with z up.
 
     The file is read with all caution here: pycollada's parser follows whatever XML says.

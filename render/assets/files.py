@@ -18,7 +18,10 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.geometry.poses import Vec3, quaternion
+from sim2cam.render.assets.companions import Place
+from sim2cam.render.assets.mesh_names import find_mesh
 from sim2cam.render.assets.reader import MESH_SUFFIXES, MODEL_SUFFIXES, SUFFIXES
+from sim2cam.render.assets.walk import is_file, walked
 from sim2cam.render.assets.xml_file import MOST_XML_BYTES
 from sim2cam.scene.asset_facts import AssetCard, Interval
 from sim2cam.scene.objects import Symmetries
@@ -27,8 +30,9 @@ from sim2cam.scene.picture_facts import PictureCard
 MODELS_INFO = "models_info.json"
 
 UNREAD = (
-    ".3ds", ".3mf", ".blend", ".fbx", ".off", ".step", ".stp", ".usd",
-    ".usda", ".usdc", ".usdz", ".wrl", ".x3d",
+    ".3dm", ".3ds", ".3mf", ".abc", ".amf", ".blend", ".brep", ".c4d", ".ctm", ".fbx", ".iges", ".igs",
+    ".lwo", ".ma", ".max", ".mb", ".off", ".sldprt", ".step", ".stp", ".usd", ".usda", ".usdc", ".usdz",
+    ".vrml", ".wrl", ".x", ".x3d", ".x_t", ".xacro", ".zae",
 )  # fmt: skip
 """Files of shapes that cannot be brought in."""
 
@@ -49,10 +53,10 @@ _EXAMPLES = {Interval: "low = 0.3, high = 0.3", Symmetries: "axes = [[0, 0, 1]]"
 
 
 def asset_names(folder: Path) -> tuple[str, ...]:
-    """Returns the files of all assets in a folder and those in it, as relative paths, sorted.
+    """Return the files of all assets in a folder and those in it, as relative paths, sorted.
 
-    Hidden ones and links that lead out of the folder are left out, and meshes that a model (a URDF)
-    beside or above them names, which are its parts.
+    Links to files and folders are followed. Left out are hidden ones, and meshes that a model (a URDF)
+    names, which are its parts.
 
     Raises:
         InputError: there is no such folder, or no file or too many in it.
@@ -65,19 +69,22 @@ def asset_names(folder: Path) -> tuple[str, ...]:
             folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}){hint}."
         )
     parts = {part for name in filter(_is_model, found) for part in _parts(folder, name)}
-    return tuple(name for name in found if _is_model(name) or name not in parts)
+    real = {name: os.path.realpath(folder / name) for name in found} if parts else {}
+    return tuple(name for name in found if _is_model(name) or real.get(name) not in parts)
 
 
 def _parts(folder: Path, name: str) -> Iterator[str]:
-    """Yields where the meshes may lie, as relative paths, that a model names."""
-    text = unescape(_beginning(folder / name).decode("utf-8", "replace"))
-    home, folders = PurePosixPath(name).parent, ["", *_MESH_FOLDER.findall(text)[:2]]
-    for word in map(str.strip, re.split(r"[\"'<>]", text)):
+    """Yield the real paths of the meshes that a model names."""
+    place = Place(folder / name, folder)
+    text = unescape(_beginning(place.path).decode("utf-8", "replace"))
+    folders = ["", *(f"{one}/" for one in _MESH_FOLDER.findall(text)[:2])]
+    words = {word for word in map(str.strip, re.split(r"[\"'<>]", text)) if word}
+    for word in words:
         if not word.lower().endswith(MESH_SUFFIXES):
             continue
-        rest = word.partition("://")[2]
-        for place in (rest, rest.partition("/")[2], *(f"{one}/{word}" for one in folders)):
-            yield os.path.normpath(f"{home}/{place}")
+        for start in folders:
+            if found := find_mesh(f"{start}{word}", place):
+                yield str(found)
 
 
 def _is_mjcf(path: Path) -> bool:
@@ -101,7 +108,7 @@ def _is_model(name: str) -> bool:
 
 
 def unread_names(folder: Path) -> tuple[str, ...]:
-    """Returns the files of shapes in a folder, as relative paths, of kinds that cannot be read."""
+    """Return the files of shapes in a folder, as relative paths, of kinds that cannot be read."""
     return _names(folder, UNREAD)
 
 
@@ -124,16 +131,14 @@ def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
         raise InputError(folder, "no such folder. Check the path.")
     root = folder.resolve()
     found = []
-    for place, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    for place, _, files in walked(root):
         for name in files:
-            path = Path(place, name)
-            if path.suffix.lower() not in suffixes or name.startswith(".") or not path.is_file():
+            path = place / name
+            if path.suffix.lower() not in suffixes or not is_file(path):
                 continue
             if path.suffix.lower() == ".xml" and not _is_mjcf(path):
                 continue
-            if Path(os.path.realpath(path)).is_relative_to(root):
-                found.append(path.relative_to(root).as_posix())
+            found.append(path.relative_to(root).as_posix())
             if len(found) > _MOST_FILES:
                 raise InputError(folder, f"holds more than {_MOST_FILES} assets. Split it.")
     return tuple(sorted(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ Floats = NDArray[np.float64]
 
 _COLLIDER_DIRECTIONS = 512
 _SOLID = 0.9  # of its hull; what fills more of it collides as the hull
+_FLAT = 1e-9  # of the cube of a hull's size; below is no volume, but rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +37,10 @@ class Hull:
 
 def hull_of(vertices: Floats) -> Hull:
     """Returns the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
-    from scipy.spatial import QhullError
-    from trimesh.convex import convex_hull
-
     directions = spiral(1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS)
     points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
-    try:
-        return Hull(points, float(convex_hull(points).volume))
-    except QhullError:  # flat, so there is no solid
-        return Hull(points, 0.0)
+    solid = _solid_of(points)
+    return Hull(points, 0.0 if solid is None else float(solid.volume))
 
 
 def taken_apart(content: MeshContent) -> MeshContent:
@@ -91,11 +88,19 @@ def even_spread(solids: Sequence[Floats]) -> Floats:
 
 
 def _skin_of(points: Floats) -> Floats:
-    """Returns the triangles (n, 3, 3) around points; none around flat ones."""
-    from scipy.spatial import QhullError
+    """Return the triangles (n, 3, 3) around points; none around flat ones."""
+    solid = _solid_of(points)
+    return np.zeros((0, 3, 3)) if solid is None else np.array(solid.triangles)
+
+
+def _solid_of(points: Floats) -> Any:
+    """Return the convex solid of points as a mesh of trimesh's; None of flat ones."""
+    from scipy.spatial import ConvexHull, QhullError
     from trimesh.convex import convex_hull
 
     try:
-        return np.array(convex_hull(points).triangles)
-    except QhullError:
-        return np.zeros((0, 3, 3))
+        ConvexHull(points)  # trimesh joggles flat points until they have a volume
+    except (QhullError, ValueError):
+        return None
+    solid = convex_hull(points)
+    return solid if solid.volume > _FLAT * np.ptp(points, axis=0).max() ** 3 else None

@@ -5,18 +5,22 @@ Files of users are damaged, huge or malicious. What breaks here breaks a child, 
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO
 
 import numpy as np
@@ -27,12 +31,13 @@ from sim2cam.errors import InputError, RepairWarning, Sim2CamError
 from sim2cam.geometry.masses import center_of
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.assets import cache
+from sim2cam.render.assets.companions import MAX_BYTES, Place
 from sim2cam.render.assets.content import packed
 from sim2cam.render.assets.decomposition import decomposer
 from sim2cam.render.assets.files import category_of, read_card
 from sim2cam.render.assets.hull import hull_of, spread_of, taken_apart
 from sim2cam.render.assets.mesh_file import parse_file
-from sim2cam.render.assets.reader import MAX_BYTES, MODEL_SUFFIXES, Sources
+from sim2cam.render.assets.reader import MODEL_SUFFIXES, Sources
 from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.asset import METRES, LengthUnit, MeshFile
 from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
@@ -52,6 +57,11 @@ _APART_SECONDS = {"vhacd": 20.0, "coacd": 120.0}  # for what is read well, and c
 _WAITS = 4  # by the clock, for a process that is given half a core, or waits for a disk
 _LOOK_SECONDS = 0.1
 _READ = b"read"
+_SPARE = 1.5  # times the work that the parent allows: where it is gone, the system ends a child
+_PR_SET_PDEATHSIG = 1
+_UNFORESEEN = (
+    "cannot be used: its shape is none that can be measured. Repair it, or export it again."
+)
 _METRIC: LengthUnit = "m"
 _METRIC_SUFFIXES = (".glb", ".gltf", ".dae", *MODEL_SUFFIXES)  # by their specifications
 _LARGEST_IN_METRES = 3.0  # numbers beyond are millimetres, as scans and CAD have them
@@ -150,13 +160,13 @@ def import_assets(
                 continue
             try:
                 card = read_card(path)
-                known = _remembered(path)
-                answer = _Answer(known) if known else child.ask(path)
+                known = _remembered(path, folder)
+                answer = _Answer(known) if known else child.ask(path, folder)
                 if answer.measures is None:
                     yield Imported(name, problem=answer.problem)
                     continue
                 if known is None:
-                    _remember(path, answer.measures)
+                    _remember(path, folder, answer.measures)
                 yield _imported(path, name, card, answer.measures, unit)
             except InputError as error:
                 yield Imported(name, problem=str(error))
@@ -301,38 +311,31 @@ def _mass(path: Path, found: _Measures, metres: float) -> Interval:
     )
 
 
-def _remembered(path: Path) -> _Measures | None:
-    """Returns the measures of a file in the cache, if all that it was read from is as it was, and
+def _remembered(path: Path, folder: Path) -> _Measures | None:
+    """Return the measures of a file in the cache, if all that it was read from is as it was, and
     nothing is there that was missing.
     """
-    data = cache.read(_entry(path))
+    data = cache.read(_entry(path, folder))
     if data is None:
         return None
     try:
         found = _MEASURES.validate_json(data)
     except ValidationError:
         return None
+    place = Place(path, folder)
     same = all(_hash(path.parent / name) == sha for name, sha in found.sources.hashes.items())
-    came = any(_is_there(path.parent, name) for name in found.sources.missing)
+    came = any(place.find(name) for name in found.sources.missing)
     return found if same and not came else None
 
 
-def _is_there(folder: Path, name: str) -> bool:
-    try:
-        place = (folder / name).resolve()
-        return place.is_relative_to(folder.resolve()) and place.exists()
-    except (OSError, ValueError):  # no name of a file
-        return False
+def _remember(path: Path, folder: Path, measures: _Measures) -> None:
+    cache.write(_entry(path, folder), _MEASURES.dump_json(measures))
 
 
-def _remember(path: Path, measures: _Measures) -> None:
-    cache.write(_entry(path), _MEASURES.dump_json(measures))
-
-
-def _entry(path: Path) -> str:
-    """Returns the name of a file's measures in the cache."""
-    key = hashlib.sha256(f"{path.name}\0{_hash(path)}\0{decomposer()}".encode())
-    return f"{key.hexdigest()}.json"
+def _entry(path: Path, folder: Path) -> str:
+    """Return the name of a file's measures in the cache."""
+    facts = (os.path.relpath(path, folder), _hash(path), decomposer())
+    return f"{hashlib.sha256(repr(facts).encode()).hexdigest()}.json"
 
 
 def _hash(path: Path) -> str | None:
@@ -352,14 +355,20 @@ class _Children:
         self._words: IO[bytes]
         self._rest = b""
 
-    def ask(self, path: Path) -> _Answer:
-        """Returns what a process found in a file."""
+    def ask(self, path: Path, folder: Path) -> _Answer:
+        """Return what a process found in a file.
+
+        Args:
+            path: of the file.
+            folder: that holds all that the file may name.
+        """
         process, grace = self._process, 0.0
         if process is None:
             process, grace = self._start(), _START_SECONDS
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # then it gives no answer either
-            process.stdin.write(os.fsencode(path).hex().encode() + b"\n")
+            words = (os.fsencode(one).hex().encode() for one in (path, folder))
+            process.stdin.write(b" ".join(words) + b"\n")
             process.stdin.flush()
         try:
             most, step = MOST_SECONDS, "reading it"
@@ -375,7 +384,10 @@ class _Children:
             reason = _last_line(self._words) or f"exit code {code}"
             self.end()
             return _Answer(problem=f"{path}: cannot be read; it ended the process ({reason}).")
-        return _ANSWER.validate_json(line)
+        try:
+            return _ANSWER.validate_json(line)
+        except ValidationError:
+            return _Answer(problem=f"{path}: {_UNFORESEEN}")
 
     def end(self) -> None:
         """Ends the process, if there is one."""
@@ -394,6 +406,7 @@ class _Children:
             stdout=subprocess.PIPE,
             stderr=self._words,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+            process_group=0,  # so that Ctrl-C reaches the parent alone, which ends it
         )
         return self._process
 
@@ -437,9 +450,10 @@ def _last_line(words: IO[bytes]) -> str:
 
 
 def _serve() -> None:
-    """Answers one line for each line with a path; libraries may print what they like."""
+    """Answer one line for each line with a path and a folder; libraries may print what they like."""
     import resource
 
+    _end_with_parent()
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -448,32 +462,68 @@ def _serve() -> None:
         answers.write(line + b"\n")
         answers.flush()
 
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_take_lines, args=(lines,), daemon=True).start()
+    while True:
+        words = lines.get().split()
+        path, folder = (Path(os.fsdecode(bytes.fromhex(word.decode()))) for word in words)
+        _limit_work()
+        say(_ANSWER.dump_json(_answer(path, folder, lambda: say(_READ))))
+
+
+def _take_lines(lines: SimpleQueue[bytes]) -> None:
+    """Pass on the lines of the parent; end the process when there are no more."""
     for line in sys.stdin.buffer:
-        path = Path(os.fsdecode(bytes.fromhex(line.decode())))
-        say(_ANSWER.dump_json(_answer(path, lambda: say(_READ))))
+        lines.put(line)
+    os._exit(0)
 
 
-def _answer(path: Path, when_read: Callable[[], None]) -> _Answer:
+def _end_with_parent() -> None:
+    """Have the system end this process when its parent ends, also while a library is at work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    with suppress(OSError, AttributeError):  # where the system is not Linux, the end of stdin does
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _limit_work() -> None:
+    """Let the system end this process when one file takes much more work than it is given."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    more = MOST_SECONDS + _START_SECONDS + _APART_SECONDS[decomposer()]
+    most = int(used.ru_utime + used.ru_stime + _SPARE * more) + 1
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def _answer(path: Path, folder: Path, when_read: Callable[[], None]) -> _Answer:
     try:
-        return _Answer(_measure(path, when_read))
+        return _Answer(_measure(path, folder, when_read))
     except Sim2CamError as error:
         return _Answer(problem=str(error))
     except MemoryError:
         return _Answer(
             problem=f"{path}: needs more memory than {MOST_BYTES >> 30} GiB. Simplify it."
         )
+    except Exception:  # noqa: BLE001 - one file never stops the others
+        return _Answer(problem=f"{path}: {_UNFORESEEN}")
 
 
-def _measure(path: Path, when_read: Callable[[], None]) -> _Measures:
+def _measure(path: Path, folder: Path, when_read: Callable[[], None]) -> _Measures:
     """Returns the measures of a file, and puts its cleaned mesh into the cache."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RepairWarning)
-        parsed = parse_file(path, MeshFile.max_faces)
+        parsed = parse_file(path, MeshFile.max_faces, folder)
         when_read()
         content, sources = taken_apart(parsed.content), parsed.sources
-    cache.write(f"{sources.digest()}.npz", packed(content))
     states = content.articulation.rest() if content.articulation else ()
     vertices = content.posed(states).mesh.vertices_m
+    hull = hull_of(vertices)
+    if not content.parts and hull.volume == 0:
+        problem = "is flat, and nothing without a thickness can lie on a table."
+        raise InputError(path, f"{problem} Make it a solid, 0.5 mm thick or more.")
+    cache.write(f"{sources.digest()}.npz", packed(content))
     center = center_of(spread_of(content, states))
     return _Measures(
         sources,
@@ -481,7 +531,7 @@ def _measure(path: Path, when_read: Callable[[], None]) -> _Measures:
         vec3(vertices.max(axis=0)),
         vec3(center),
         float(np.linalg.norm(vertices - center, axis=1).max()),
-        content.volume() if content.is_closed else hull_of(vertices).volume / 2,
+        content.volume() if content.is_closed else hull.volume / 2,
         len(content.mesh.faces),
         content.is_closed,
         max(1, len(content.parts)),

@@ -38,13 +38,35 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     """
     content = unpacked(cache.read(f"{asset.digest}.npz")) if asset.digest else None
     if content is None:
-        parsed = parse_file(Path(asset.path), asset.max_faces)
-        content, sources = parsed.content, parsed.sources
-        if asset.digest:
-            content = taken_apart(content)
-        if asset.digest not in ("", sources.digest()):
-            raise InputError(asset.path, "is not what it was when it was brought in. Start anew.")
+        content = (
+            _read_again(asset)
+            if asset.digest
+            else parse_file(Path(asset.path), asset.max_faces).content
+        )
     return content.scaled(asset.unit_m)
+
+
+def _read_again(asset: MeshFile) -> MeshContent:
+    """Return the content of a file that was brought in and is not in the cache.
+
+    What it names may lie in a folder above its own; which one was given then is not known here.
+
+    Raises:
+        InputError: it is not what it was, or cannot be read.
+    """
+    path, problem = Path(asset.path).absolute(), None
+    for root in path.parents:
+        try:
+            parsed = parse_file(path, asset.max_faces, root)
+        except InputError as error:
+            problem = problem or error
+            continue
+        if parsed.sources.digest() == asset.digest:
+            return taken_apart(parsed.content)
+        if not parsed.sources.missing:
+            break
+    changed = InputError(asset.path, "is not what it was when it was brought in. Start anew.")
+    raise changed from problem
 
 
 def content_of(asset: MeshFile) -> MeshContent:
@@ -65,17 +87,22 @@ class Parsed:
     mass_kg: float = 0.0
 
 
-def parse_file(path: Path, max_faces: int) -> Parsed:
-    """Returns what a file of a mesh or of a model holds.
+def parse_file(path: Path, max_faces: int, root: Path | None = None) -> Parsed:
+    """Return what a file of a mesh or of a model holds.
+
+    Args:
+        path: of the file.
+        max_faces: with more triangles it is refused.
+        root: the folder that holds all that it may name; its own without.
 
     Raises:
         InputError: as ``read_mesh_file``.
     """
     check_file(path)
     if path.suffix.lower() not in MODEL_SUFFIXES:
-        raw, sources = read_raw(path, max_faces)
+        raw, sources = read_raw(path, max_faces, root)
         return Parsed(_content(raw, path), sources)
-    found = assembled(path, max_faces)
+    found = assembled(path, max_faces, root)
     content = replace(
         _content(found.raw, path),
         parts=found.parts,

@@ -7,7 +7,6 @@ What the formats have in common; each has a module of its own that reads it (``u
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,9 +52,9 @@ class Capsule:
 
 @dataclass(frozen=True)
 class MeshPart:
-    """A mesh file, its numbers taken so many times along each axis."""
+    """A mesh file by the name that a model has for it, scaled along each axis."""
 
-    path: Path
+    name: str
     scale: Vec3 = (1.0, 1.0, 1.0)
 
 
@@ -133,42 +132,19 @@ class Hinge:
 
 
 def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
-    """Returns the mesh file that a model names, which has to lie in the model's folder or below.
-
-    ``package://NAME/PLACE`` and ``model://NAME/PLACE`` are looked for as NAME/PLACE and as PLACE.
+    """Return the mesh file that a model names.
 
     Raises:
-        InputError: it does not, is not there, or is of a kind that cannot be read.
+        InputError: it is of a kind that cannot be read, or its scale is none.
     """
-    scheme, sep, rest = name.partition("://")
-    places = [rest, rest.partition("/")[2]] if sep else [name]
-    root = Path(os.path.realpath(path.parent))
-    if sep and scheme not in ("package", "model"):
-        places = []
-    found = next((one for place in places if (one := _inside(root, place))), None)
-    if found is None:
-        raise InputError(
-            path,
-            f"the mesh '{name[:80]}', which it names, is not in its folder. Put it there; paths are "
-            "relative, or begin with package://.",
-        )
-    if found.suffix.lower() not in MESH_SUFFIXES:
+    if not name.strip().lower().endswith(MESH_SUFFIXES):
         raise InputError(
             path,
             f"the mesh '{name[:80]}' is of no kind that can be read ({', '.join(MESH_SUFFIXES)}).",
         )
     if not all(0 < abs(factor) < math.inf for factor in scale):
         raise InputError(path, f"the mesh '{name[:80]}' has the scale {scale}.")
-    return MeshPart(found, scale)
-
-
-def _inside(root: Path, place: str) -> Path | None:
-    """Returns the file at a place in a folder; None when it is none, or leads out of it."""
-    try:
-        found = Path(os.path.realpath(root / place))
-        return found if found.is_relative_to(root) and found.is_file() else None
-    except (OSError, ValueError):  # no name that a file can have
-        return None
+    return MeshPart(name.strip(), scale)
 
 
 def joint_name(name: str) -> str:

@@ -34,9 +34,6 @@ def check_raw(raw: RawMesh, path: Path) -> None:
     if len(wrong):
         place = ", ".join(f"{c:g}" for c in raw.vertices[wrong[0]])
         raise InputError(path, f"vertex {wrong[0] + 1} lies at ({place}).")
-    if raw.uvs is not None and not np.isfinite(raw.uvs).all():
-        row = int(np.flatnonzero(~np.isfinite(raw.uvs).all(axis=1))[0])
-        raise InputError(path, f"the place of vertex {row + 1} in the texture is not finite.")
     if not np.ptp(raw.vertices, axis=0).any():
         raise InputError(path, "has no size: all its vertices lie at one place.")
 

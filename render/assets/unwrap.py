@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.errors import InputError
 from sim2cam.render.assets.raw_mesh import GREY, RawMesh, across, split_at, unit, warn
 
 Floats = NDArray[np.float64]
@@ -32,17 +33,31 @@ def wrapped(raw: RawMesh) -> RawMesh:
 
 def pictured(raw: RawMesh, uvs: Floats, path: Path) -> tuple[RawMesh, NDArray[np.uint8]]:
     """Returns the mesh with uvs within 0 to 1, and the picture for them, repeated where it has to be."""
-    places, repeats = folded(uvs)
-    width, height = raw.picture.size
-    if max(width, height) > MAX_TEXTURE_PX:
-        warn(path, f"its texture of {width} x {height} pixels is scaled down to {MAX_TEXTURE_PX}.")
-    side = max(1, MAX_TEXTURE_PX // int(repeats.max()))
+    places, repeats = folded(uvs, path)
+    size, most = max(raw.picture.size), int(repeats.max())
+    side = max(1, MAX_TEXTURE_PX // most)
+    if size > side:
+        shown = " x ".join(map(str, raw.picture.size))
+        often = f", which is repeated {most} times," if most > 1 else ""
+        warn(path, f"its texture of {shown} pixels{often} is scaled down to {side}.")
     tile = images.shrunk(raw.picture, side, path)[::-1]
     return replace(raw, uvs=places), np.tile(tile, (repeats[1], repeats[0], 1))
 
 
-def folded(uvs: Floats) -> tuple[Floats, Indices]:
-    """Returns uvs within 0 to 1, and how many times (2,) their picture stands there across and up."""
+def folded(uvs: Floats, path: Path) -> tuple[Floats, Indices]:
+    """Return uvs within 0 to 1, and how many times (2,) their picture stands there across and up.
+
+    Raises:
+        InputError: that is more often than a texture has pixels, or uvs are not finite.
+    """
+    if not np.isfinite(uvs).all():
+        raise InputError(path, "its texture coordinates are not all finite.")
+    size = float(np.ptp(uvs, axis=0).max())
+    if size > MAX_TEXTURE_PX:
+        problem = (
+            f"its texture coordinates reach over {size:.3g} images, more than {MAX_TEXTURE_PX}."
+        )
+        raise InputError(path, problem)
     moved = uvs - np.floor(uvs.min(axis=0))
     repeats = np.ceil(moved.max(axis=0) - _UV_SLACK).astype(int).clip(1)
     return moved / repeats, repeats

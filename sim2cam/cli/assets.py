@@ -34,6 +34,7 @@ class Assets:
         from sim2cam import images
         from sim2cam.render.assets.files import asset_names, unread_names
         from sim2cam.render.assets.importer import import_assets
+        from sim2cam.render.assets.walk import lost_links
         from sim2cam.report.sheet import asset_sheet
 
         folder = self.folder.resolve()
@@ -51,6 +52,10 @@ class Assets:
                 console.say(f"{one.name}: {words.removeprefix(f'{folder / one.name}: ')}")
         for name in unread_names(folder):
             console.say(f"{name}: a file of this kind cannot be read. Convert it to GLB.")
+        for name in lost_links(folder):
+            console.say(
+                f"{name}: left out, a link that leads to no file, or back to a folder above."
+            )
         usable = [one.facts for one in found if one.facts is not None]
         if usable:
             images.write_bytes(picture, images.encode_png(asset_sheet(usable)))

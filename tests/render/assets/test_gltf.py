@@ -106,8 +106,7 @@ def test_it_stands_with_y_up(tmp_path):
 def test_factors_of_materials_are_linear(tmp_path, level):
     factor = [linear(level), linear(level), 0.0, 1.0]
     asset, _ = gltf(tmp_path, ({"baseColorFactor": factor}, {}))
-    off = 3 if level < 30 else 1  # trimesh keeps eight bits of linear values
-    assert np.abs(colors_at(content_of(asset)) - (level, level, 0)).max() <= off
+    assert np.abs(colors_at(content_of(asset)) - (level, level, 0)).max() == 0
 
 
 @pytest.mark.parametrize(
@@ -148,21 +147,11 @@ def test_colors_of_vertices_over_pictures_are_told_of(tmp_path):
         read_mesh_file(asset)
 
 
-def test_pictures_that_are_moved_are_told_of(tmp_path):
-    moved = {"index": 0, "extensions": {"KHR_texture_transform": {"scale": [2, 2]}}}
-    asset, _ = gltf(
-        tmp_path, ({"baseColorTexture": moved}, {"TEXCOORD_0": PLACES}), pictures=[STRIPES]
-    )
-    said = "its pictures are drawn without 'KHR_texture_transform', which is not known."
-    with pytest.warns(RepairWarning, match=said):
-        read_mesh_file(asset)
-
-
 def test_pictures_repeat_beside_others(tmp_path):
     pictured = ({"baseColorTexture": {"index": 0}}, {"TEXCOORD_0": 3 * PLACES - 1})
     white = ({"baseColorTexture": {"index": 1}}, {"TEXCOORD_0": PLACES})
     pictures = [STRIPES, np.full((8, 8, 3), 255, np.uint8)]
-    alone = content_of(gltf(tmp_path, pictured, pictures=pictures)[0])
+    alone = content_of(gltf(tmp_path, pictured, pictures=pictures[:1])[0])
     both = content_of(gltf(tmp_path, pictured, white, pictures=pictures)[0])
     same = []
     for weights in np.random.default_rng(0).dirichlet((1, 1, 1), 200):
@@ -185,7 +174,7 @@ def test_names_of_files_are_escaped(tmp_path):
     (tmp_path / "my buf#.bin").write_bytes(data)
     assert len(content_of(asset).mesh.faces) == 4
     (tmp_path / "my%20buf%23.bin").write_bytes(b"")  # if it is there, it is what was meant
-    with pytest.raises(InputError, match="no GLTF that can be read"):
+    with pytest.raises(InputError, match=r"buffers\[0\] holds 0 of its 72 bytes"):
         content_of(asset)
 
 

@@ -282,14 +282,14 @@ def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
     assert len(started) == 2
 
 
-def test_names_are_sorted_and_stay_inside(tmp_path):
+def test_names_are_sorted_and_links_are_followed(tmp_path):
     for name in ("b/x.obj", "a.PLY", ".hidden/y.obj", "z.txt", "b/.x.obj", "fifo.obj"):
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     (tmp_path / "out.obj").write_text("")
     Path(tmp_path / "in/link.obj").symlink_to(tmp_path / "out.obj")
-    assert asset_names(tmp_path / "in") == ("a.PLY", "b/x.obj", "fifo.obj")
+    assert asset_names(tmp_path / "in") == ("a.PLY", "b/x.obj", "fifo.obj", "link.obj")
     with pytest.raises(InputError, match="no such folder"):
         asset_names(tmp_path / "none")
     (tmp_path / "empty").mkdir()

@@ -1,0 +1,272 @@
+"""PLY: its header, and the elements behind it as text or as bytes."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.errors import InputError
+
+Numbers = NDArray[np.generic]
+
+_KINDS = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
+    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
+    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+}  # fmt: skip
+_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d"}
+_FORMATS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+_END = re.compile(rb"^end_header[ \t]*\n", re.MULTILINE)
+_MOST_HEADER = 2**16
+
+
+@dataclass(frozen=True)
+class Property:
+    """A property of an element: its kind as numpy has it, and that of its count if it is a list."""
+
+    name: str
+    kind: str
+    count_kind: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """A list for each row of an element.
+
+    Attributes:
+        values: (k,) of all rows, one after another.
+        counts: (n,) values of each row.
+    """
+
+    values: Numbers
+    counts: NDArray[np.int64]
+
+
+@dataclass
+class Element:
+    """An element of a PLY file.
+
+    Attributes:
+        count: rows of it.
+        properties: as the header has them.
+        columns: values (n,) of each property by its name.
+        lists: those of properties that are lists.
+    """
+
+    count: int
+    properties: list[Property] = field(default_factory=list)
+    columns: dict[str, Numbers] = field(default_factory=dict)
+    lists: dict[str, Lists] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlyData:
+    """What a PLY file holds: elements by their names, and its comments."""
+
+    elements: dict[str, Element]
+    comments: tuple[str, ...]
+
+
+def read_ply_data(data: bytes, path: Path) -> PlyData:
+    """Return what a PLY file holds.
+
+    Raises:
+        InputError: the header breaks the format, or the file ends early; names the line.
+    """
+    end = _END.search(data[:_MOST_HEADER].replace(b"\r\n", b"\n\n").replace(b"\r", b"\n"))
+    if not data[:3].lower() == b"ply":
+        raise InputError(path, "no PLY: its first line is not 'ply'.")
+    if end is None:
+        raise InputError(path, "no whole PLY: its header has no line 'end_header'.")
+    start = end.end() + (data[end.end() - 1 : end.end() + 1] == b"\r\n")
+    header = data[:start].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    order, elements, comments = _header(header.split("\n"), path)
+    if order:
+        body: _Bytes | _Words = _Bytes(data, start, order, path)
+    else:
+        body = _Words(data, start, path)
+    for name, element in elements.items():
+        body.fill(name, element)
+    return PlyData(elements, comments)
+
+
+def _header(lines: list[str], path: Path) -> tuple[str, dict[str, Element], tuple[str, ...]]:
+    elements: dict[str, Element] = {}
+    comments: list[str] = []
+    order: str | None = None
+    last: Element | None = None
+    for number, line in enumerate(lines[1:], 2):
+        match line.split():
+            case ["format", word, *_] if word in _FORMATS:
+                order = _FORMATS[word]
+            case ["element", name, count] if count.isdecimal() and name not in elements:
+                last = elements[name] = Element(int(count[:19]))
+            case ["property", *_, name] if last and any(p.name == name for p in last.properties):
+                raise InputError(path, f"line {number}: a second property '{name[:40]}'.")
+            case ["property", "list", size, kind, name] if last and {size, kind} <= {*_KINDS}:
+                last.properties.append(Property(name, _KINDS[kind], _KINDS[size]))
+            case ["property", kind, name] if last and kind in _KINDS:
+                last.properties.append(Property(name, _KINDS[kind]))
+            case ["comment" | "obj_info", *_]:
+                comments.append(line.strip().partition(" ")[2])
+            case [] | ["end_header"]:
+                pass
+            case _:
+                shown = line.strip()[:60]
+                raise InputError(path, f"line {number}: '{shown}' is no line of a PLY header.")
+    if order is None:
+        raise InputError(path, "no whole PLY: its header does not name the format.")
+    return order, elements, tuple(comments)
+
+
+def _early(path: Path, name: str, element: Element) -> InputError:
+    return InputError(
+        path,
+        f"it ends early: not all of its {element.count} of '{name}' are there. Export it again.",
+    )
+
+
+class _Words:
+    """The elements of a PLY file of text."""
+
+    def __init__(self, data: bytes, start: int, path: Path) -> None:
+        self._path, self._at = path, 0
+        words = data[start:].split()
+        try:
+            self._numbers = np.array(words, "S").astype(np.float64) if words else np.zeros(0)
+        except ValueError:
+            raise _wrong_line(data, start, path) from None
+
+    def fill(self, name: str, element: Element) -> None:
+        """Read all rows of an element; raises as ``read_ply_data`` does."""
+        if element.count * len(element.properties) > len(self._numbers) - self._at:
+            raise _early(self._path, name, element)
+        starts = self._starts(name, element)
+        for at, wanted in zip(starts, element.properties, strict=True):
+            if not wanted.count_kind:
+                element.columns[wanted.name] = self._numbers[at]
+                continue
+            counts = self._numbers[at].astype(np.int64)
+            first = np.repeat(at + 1 - (np.cumsum(counts) - counts), counts)
+            values = self._numbers[first + np.arange(len(first))]
+            element.lists[wanted.name] = Lists(values, counts)
+
+    def _starts(self, name: str, element: Element) -> NDArray[np.int64]:
+        """Return where each property (k, n) of each row begins."""
+        numbers, at = self._numbers, self._at
+        if not any(one.count_kind for one in element.properties):
+            width = len(element.properties)
+            self._at += element.count * width
+            return at + np.arange(width)[:, None] + width * np.arange(element.count)
+        starts = np.zeros((element.count, len(element.properties)), np.int64)
+        try:
+            for row in range(element.count):
+                for column, wanted in enumerate(element.properties):
+                    starts[row, column] = at
+                    at += 1 + (_count(numbers[at]) if wanted.count_kind else 0)
+        except (IndexError, ValueError, OverflowError):
+            at = len(numbers) + 1
+        if at > len(numbers):
+            raise _early(self._path, name, element)
+        self._at = at
+        return starts.T
+
+
+def _count(number: float) -> int:
+    if not 0 <= number == int(number):
+        raise ValueError
+    return int(number)
+
+
+def _wrong_line(data: bytes, start: int, path: Path) -> InputError:
+    """Return what is wrong with the first line that holds a word that is no number."""
+    first = data[:start].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
+    body = data[start:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for number, line in enumerate(body.split(b"\n"), first):
+        for word in line.split():
+            try:
+                float(word)
+            except ValueError:
+                shown = word[:40].decode("utf-8", "replace")
+                return InputError(path, f"line {number}: '{shown}' is no number.")
+    return InputError(path, "a word behind its header is no number.")
+
+
+class _Bytes:
+    """The elements of a binary PLY file."""
+
+    def __init__(self, data: bytes, start: int, order: str, path: Path) -> None:
+        self._data, self._at, self._order, self._path = data, start, order, path
+
+    def fill(self, name: str, element: Element) -> None:
+        """Read all rows of an element; raises as ``read_ply_data`` does."""
+        if not element.count or not element.properties:
+            return
+        try:
+            if not self._fill_alike(element):
+                self._fill_row_by_row(element)
+        except (struct.error, ValueError):
+            raise _early(self._path, name, element) from None
+
+    def _fill_alike(self, element: Element) -> bool:
+        """Read rows whose lists are all as long as those of the first; return whether they are."""
+        at, parts = self._at, []
+        for wanted in element.properties:
+            kind = self._order + wanted.kind
+            if not wanted.count_kind:
+                parts.append((wanted.name, kind, 1))
+                at += np.dtype(kind).itemsize
+                continue
+            size = self._order + wanted.count_kind
+            (count,) = struct.unpack_from(self._order + _CODES[wanted.count_kind], self._data, at)
+            parts += [(f"{wanted.name}/count", size, 1), (wanted.name, kind, max(0, int(count)))]
+            at += np.dtype(size).itemsize + np.dtype(kind).itemsize * max(0, int(count))
+            if at > len(self._data):
+                raise ValueError
+        row = np.dtype([(name, kind, (count,)) for name, kind, count in parts])
+        if row.itemsize * element.count > len(self._data) - self._at:
+            if any(one.count_kind for one in element.properties):
+                return False
+            raise ValueError
+        table = np.frombuffer(self._data, row, element.count, self._at)
+        lists = {one.name for one in element.properties if one.count_kind}
+        if any((table[f"{name}/count"] != table[f"{name}/count"][0]).any() for name in lists):
+            return False
+        for one in element.properties:
+            if one.name in lists:
+                counts = table[f"{one.name}/count"][:, 0].astype(np.int64)
+                element.lists[one.name] = Lists(table[one.name].ravel(), counts)
+            else:
+                element.columns[one.name] = table[one.name][:, 0]
+        self._at += row.itemsize * element.count
+        return True
+
+    def _fill_row_by_row(self, element: Element) -> None:
+        values: list[list[float]] = [[] for _ in element.properties]
+        counts: list[list[int]] = [[] for _ in element.properties]
+        at, data, order = self._at, self._data, self._order
+        for _ in range(element.count):
+            for column, wanted in enumerate(element.properties):
+                count = 1
+                if wanted.count_kind:
+                    code = _CODES[wanted.count_kind]
+                    count = int(struct.unpack_from(order + code, data, at)[0])
+                    at += struct.calcsize(order + code)
+                if not 0 <= count <= len(data) - at:
+                    raise ValueError
+                form = f"{order}{count}{_CODES[wanted.kind]}"
+                values[column] += struct.unpack_from(form, data, at)
+                counts[column].append(count)
+                at += struct.calcsize(form)
+        for column, wanted in enumerate(element.properties):
+            found = np.array(values[column], wanted.kind)
+            if wanted.count_kind:
+                element.lists[wanted.name] = Lists(found, np.array(counts[column], np.int64))
+            else:
+                element.columns[wanted.name] = found
+        self._at = at
