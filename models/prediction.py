@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.dataset.sample import Dataset
+from sim2cam.geometry.boxes import widened
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection, FoundKeypoint
@@ -30,7 +31,7 @@ from sim2cam.models.named_network import named_network
 from sim2cam.models.novelty import Familiar, Strangeness, distance, doubt, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
-from sim2cam.models.seen import Prediction, Surface, widened, without_duplicates
+from sim2cam.models.seen import Prediction, Surface, without_duplicates
 from sim2cam.models.tiles import maps_of
 from sim2cam.training.device import autocast, find_device
 from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
