@@ -35,6 +35,9 @@ CATEGORY_COLOURS = (
     (245, 232, 80), (60, 228, 216), (190, 160, 255), (255, 150, 200), (176, 214, 90),
 )  # fmt: skip
 
+IGNORED_COLOUR = (200, 200, 200)
+"""Of regions that are neither trained on nor scored."""
+
 _TEXT_PX, _LINE_PX, _DASH_PX, _DOT_PX = (
     15,
     2,
@@ -89,11 +92,13 @@ def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[s
 
     Args:
         rgb: the image.
-        objects: its labels; groups are dashed.
+        objects: its labels; regions that are ignored (``is_crowd``) are dashed and grey.
         categories: of the data set, which give the colours.
     """
     marks = [
-        Mark(o.box_xyxy, o.category, category_colour(categories.index(o.category)), o.is_crowd)
+        Mark(o.box_xyxy, f"ignored: {o.category}", IGNORED_COLOUR, dashed=True)
+        if o.is_crowd
+        else Mark(o.box_xyxy, o.category, category_colour(categories.index(o.category)))
         for o in objects
     ]
     return _draw(rgb, marks)

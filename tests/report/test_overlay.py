@@ -5,6 +5,7 @@ import pytest
 
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.report.overlay import (
+    IGNORED_COLOUR,
     KIND_COLOURS,
     LONGER_SIDE_PX,
     category_colour,
@@ -75,6 +76,13 @@ def test_what_is_drawn_into_a_large_image_is_still_seen_when_that_is_shown_small
 @pytest.mark.parametrize("name", ["", "Würfel", "骰子", "x" * 300])
 def test_boxes_at_the_edge_and_any_name(label, box, name):
     assert draw_labels(grey(), [label(name, box)], [name]).shape == (640, 960, 3)
+
+
+def test_ignored_regions_are_dashed_and_grey(label):
+    drawn = draw_labels(grey(), [label("a", BOX, is_crowd=True)], ["a"])
+    side = (drawn[360, 200:400] == IGNORED_COLOUR).all(axis=1).mean()
+    assert 0.3 < side < 0.8
+    assert not (drawn == category_colour(0)).all(axis=2).any()
 
 
 def test_texts_of_near_boxes_do_not_cover_one_another(label):
