@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -10,6 +10,9 @@ from pathlib import Path
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
+
+_RARE = (".ppm", ".pgm", ".tga", ".jp2")
+"""Suffixes of images that few tools read."""
 
 
 def labels_of(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
@@ -24,17 +27,18 @@ def labels_of(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
 
 
 def upright_file(sample: Sample) -> tuple[bytes, str]:
-    """Returns the bytes and the suffix of a picture's file.
+    """Return the bytes and the suffix of an image's file.
 
-    The bytes are the file's own; a picture that EXIF turns is encoded upright as PNG, as tools
-    disagree on whether to turn it.
+    The bytes are the file's own. An image that EXIF turns is encoded upright as PNG, as tools disagree on
+    whether to turn it, and so is one of a kind that few tools read.
 
     Raises:
         InputError: it cannot be read.
     """
-    if images.read_orientation(sample.rgb) != 1:
+    suffix = sample.rgb.suffix
+    if suffix.lower() in _RARE or images.read_orientation(sample.rgb) != 1:
         return upright_png(sample), ".png"
-    return bytes_of(sample.rgb), sample.rgb.suffix
+    return bytes_of(sample.rgb), ".jpg" if suffix.lower() == ".jfif" else suffix
 
 
 def bytes_of(path: Path) -> bytes:
@@ -94,3 +98,25 @@ def each_a_scene(parts: Mapping[str, Dataset]) -> dict[str, Dataset]:
         )
         for name, part in parts.items()
     }
+
+
+_UNREAD = (".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".arw", ".cr2", ".cr3", ".nef",
+           ".orf", ".raf", ".rw2")  # fmt: skip
+"""Suffixes of images that cameras and people make and that are not read."""
+
+
+def unread_images(folder: Path) -> list[Path]:
+    """Return the images in a folder that cannot be read for their kind, by name."""
+    unread = set(_UNREAD) - set(images.SUFFIXES)
+    files = (path for path in folder.iterdir() if path.suffix.lower() in unread)
+    return sorted(path for path in files if not path.name.startswith("."))
+
+
+def unread_words(root: Path, unread: Sequence[Path]) -> str | None:
+    """Return a note on images of a dataset that are left out for their kind; None without any."""
+    if not unread:
+        return None
+    return (
+        f"{root}: {len(unread)} pictures are left out, as {unread[0].relative_to(root)}: read are "
+        f"{images.KINDS}. Convert them."
+    )

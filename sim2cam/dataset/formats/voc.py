@@ -89,7 +89,7 @@ def is_voc(path: Path) -> bool:
     return (path / ANNOTATIONS).is_dir() or any(picture.is_file() for picture in beside)
 
 
-def read_voc(root: Path, origin: Origin) -> dict[str, Dataset]:
+def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
     """Returns the parts of a folder in VOC's layout, or with XML files beside their pictures.
 
     What is ``difficult`` is taken for a group: neither trained on nor scored. Categories are those

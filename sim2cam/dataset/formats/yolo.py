@@ -124,7 +124,7 @@ def is_yolo(path: Path) -> bool:
     return (path / FILE).is_file() or path.suffix.lower() in (".yaml", ".yml")
 
 
-def read_yolo(path: Path, origin: Origin) -> dict[str, Dataset]:
+def read_yolo(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
     """Returns the parts that ``data.yaml`` of a folder names: ``train``, ``val``, ``test``.
 
     Outlines (lines of more than four coordinates) become masks, also where they have four corners, as
