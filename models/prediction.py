@@ -34,7 +34,7 @@ from sim2cam.models.pyramid import Level, pyramid
 from sim2cam.models.seen import Prediction, Surface, without_duplicates
 from sim2cam.models.tiles import maps_of
 from sim2cam.training.device import autocast, find_device
-from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
+from sim2cam.training.weights import card_path, check_sizes, fill_network, load_weights, save_weights
 
 Floats = NDArray[np.float64]
 
@@ -101,6 +101,8 @@ def load_detector(path: Path, *, device: str = "cpu") -> AnyDetector:
     tensors, words = load_weights(path)
     card = card_from_json(card_path(path), words)
     place, keypoints = find_device(device), max(map(len, card.keypoints.values()), default=0)
+    counts = {"categories (number)": len(card.categories), "keypoints (of a category)": keypoints}
+    check_sizes(path, tensors, channels=counts)
     if card.architecture not in ARCHITECTURES:
         check_operators(card.architecture)
         named = named_network(
