@@ -234,7 +234,9 @@ def _segments(
     to_cells = _centred(matrix / rules.cell_px)
     owners = cv2.warpAffine(picture.owners, to_cells, (side, side), flags=cv2.INTER_NEAREST)
     known = ~picture.ignored & (picture.visible >= rules.min_visible)
-    kinds = np.concatenate([[0 if picture.is_complete else -1], np.where(known, picture.categories + 1, -1), [-1]])
+    kinds = np.concatenate(
+        [[0 if picture.is_complete else -1], np.where(known, picture.categories + 1, -1), [-1]]
+    )
     numbers = np.where(owners == UNKNOWN, len(kinds) - 1, owners)
     shown = kinds[numbers]
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2

@@ -34,7 +34,13 @@ from sim2cam.models.pyramid import Level, pyramid
 from sim2cam.models.seen import Prediction, Surface, without_duplicates
 from sim2cam.models.tiles import maps_of
 from sim2cam.training.device import autocast, find_device
-from sim2cam.training.weights import card_path, check_sizes, fill_network, load_weights, save_weights
+from sim2cam.training.weights import (
+    card_path,
+    check_sizes,
+    fill_network,
+    load_weights,
+    save_weights,
+)
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,14 @@ from sim2cam.adapt.reference.networks import LEAST_PX, ResnetGenerator, normed_b
 from sim2cam.adapt.tiles import STRIDE, spans
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import as_stored, card_path, check_sizes, fill_network, load_weights, read_card
+from sim2cam.training.weights import (
+    as_stored,
+    card_path,
+    check_sizes,
+    fill_network,
+    load_weights,
+    read_card,
+)
 
 WHOLE_PX = 1 << 20
 """Pixels of the largest picture that goes through a generator at once, which takes up to 4 GB."""

@@ -35,7 +35,7 @@ def test_what_cannot_be_loaded_says_why(tmp_path):
     save_weights(path, {"a": torch.zeros(50)}, {})
     for text in ("{", "[]", "\x00"):
         card_path(path).write_text(text)
-        with pytest.raises(CheckpointError, match="not (a JSON card|JSON)"):
+        with pytest.raises(CheckpointError, match=r"not (a JSON card|JSON)"):
             load_weights(path)
     card_path(path).unlink()
     with pytest.raises(CheckpointError, match=r"the card of the weights is missing. Copy both"):
@@ -69,12 +69,16 @@ def test_a_card_may_begin_with_a_byte_order_mark(tmp_path):
     assert load_weights(path)[1] == {"steps": 3}
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, json.dumps({"a": json.loads("[" * 900 + "]" * 900)})])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, json.dumps({"a": json.loads("[" * 900 + "]" * 900)})]
+)
 def test_a_card_that_is_nested_too_deep_is_refused(tmp_path, text):
     path = tmp_path / "w.safetensors"
     save_weights(path, {"a": torch.zeros(2)}, {})
     card_path(path).write_text(text)
-    with pytest.raises(CheckpointError, match=r"w\.json: (not JSON \(maximum recursion|lists or tables are)"):
+    with pytest.raises(
+        CheckpointError, match=r"w\.json: (not JSON \(maximum recursion|lists or tables are)"
+    ):
         load_weights(path)
 
 

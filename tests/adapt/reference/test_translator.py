@@ -96,7 +96,9 @@ def test_crops_are_spread_from_edge_to_edge(height, width):
     assert (crops.min(), crops.max()) == (0, height * width - 1)
 
 
-@pytest.mark.parametrize(("name", "number"), [("blocks", 10**9), ("width", 10**6), ("width", 10**30)])
+@pytest.mark.parametrize(
+    ("name", "number"), [("blocks", 10**9), ("width", 10**6), ("width", 10**30)]
+)
 def test_a_card_that_asks_for_more_than_its_tensors_hold_is_refused(tmp_path, name, number):
     translator, path = trained(antialias=False), tmp_path / "weights.safetensors"
     images = ImagesRecord("set", 20, "0" * 64)
