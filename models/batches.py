@@ -189,6 +189,7 @@ class BatchMaker:
             crop.segments if self._masks else None,
             crop.is_read,
             crop.seen_xyxy,
+            is_complete=crop.is_complete,
         )
         return self._varied(crop.rgb, rng), targets, crop
 

@@ -25,6 +25,9 @@ from sim2cam.models.novelty import Strangeness
 from sim2cam.models.parts import PartRecord
 from sim2cam.training.weights import read_card
 
+_MOST_TIMES = 32
+"""Times by which a card may have images or boxes enlarged."""
+
 
 @dataclass(frozen=True)
 class NoveltyLimit:
@@ -187,6 +190,7 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
     read = read_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
         _check_named(path, read)
+    _check_numbers(path, read)
     if not read.categories or len(set(read.categories)) != len(read.categories):
         raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
     for what in ("objects", "keypoints"):
@@ -213,6 +217,17 @@ def _check_named(path: Path, card: DetectorCard) -> None:
             path,
             f"config.crop_px must be the side of the crops trained on, not {crop_px}. Copy both files again.",
         )
+
+
+def _check_numbers(path: Path, card: DetectorCard) -> None:
+    """Refuse numbers with which images or boxes would have impossible sizes."""
+    bounds = {"magnification": (1 / _MOST_TIMES, _MOST_TIMES), "box_margin": (-0.5, _MOST_TIMES)}
+    for name, (low, high) in bounds.items():
+        if not low <= getattr(card, name) <= high:
+            raise CheckpointError(
+                path,
+                f"{name} must be {low:g} to {high:g}, not {getattr(card, name)}. Copy both files again.",
+            )
 
 
 def _check_scaling(path: Path, scaling: Scaling, categories: tuple[str, ...]) -> None:

@@ -85,6 +85,7 @@ class Crop:
         segments: what its cells show; None where the picture has no ``owners``.
         is_read: of those objects, whether the category is learned (n,); None where all are.
         seen_xyxy: of those objects, boxes of what the crop shows of them (n, 4); None where theirs are.
+        is_complete: as ``Picture.is_complete``.
     """
 
     rgb: NDArray[np.uint8]
@@ -95,6 +96,7 @@ class Crop:
     segments: Segments | None = None
     is_read: NDArray[np.bool_] | None = None
     seen_xyxy: NDArray[np.float64] | None = None
+    is_complete: bool = True
 
 
 def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> Crop:
@@ -117,6 +119,7 @@ def draw_crop(picture: Picture, rules: CropRules, rng: np.random.Generator) -> C
             learned
         ],
         seen_xyxy=seen[learned] if rules.amodal else None,
+        is_complete=picture.is_complete,
     )
 
 
@@ -222,14 +225,18 @@ def _segments(
     picture: Picture, matrix: NDArray[np.float64], boxes: NDArray[np.float64],
     learned: NDArray[np.bool_], rules: CropRules,
 ) -> Segments | None:  # fmt: skip
-    """Returns what is seen at the centres of cells; what is hardly visible and groups are not known."""
+    """Return what is seen at the centres of cells. What is hardly visible and groups are not known, nor is
+    background where objects may lack their labels.
+    """
     if picture.owners is None:
         return None
     side = rules.crop_px // rules.cell_px
     to_cells = _centred(matrix / rules.cell_px)
     owners = cv2.warpAffine(picture.owners, to_cells, (side, side), flags=cv2.INTER_NEAREST)
     known = ~picture.ignored & (picture.visible >= rules.min_visible)
-    kinds = np.concatenate([[0], np.where(known, picture.categories + 1, -1), [-1]])
+    kinds = np.concatenate(
+        [[0 if picture.is_complete else -1], np.where(known, picture.categories + 1, -1), [-1]]
+    )
     numbers = np.where(owners == UNKNOWN, len(kinds) - 1, owners)
     shown = kinds[numbers]
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2

@@ -62,6 +62,7 @@ def crowded(picture: Picture, other: Picture, rng: np.random.Generator, *, amoda
         keypoints=_joined(back.keypoints, front.keypoints),
         owners=np.where(is_laid, owners + np.uint16(len(back.categories)), back.owners),
         points=points,
+        is_complete=picture.is_complete and other.is_complete,
     )
 
 

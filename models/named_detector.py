@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sim2cam.geometry.boxes import widened
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.models.card import DetectorCard
@@ -17,7 +18,7 @@ from sim2cam.models.masks import enlarged
 from sim2cam.models.named_network import NamedNetwork, Sighting, Window
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level
-from sim2cam.models.seen import SCORE_FLOOR, Prediction, scaled, widened, without_duplicates
+from sim2cam.models.seen import SCORE_FLOOR, Prediction, scaled, without_duplicates
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from scipy.ndimage import find_objects
 
 from sim2cam.dataset.channels import read
 from sim2cam.dataset.keypoints import mirrored
-from sim2cam.dataset.sample import ObjectLabel, Sample
+from sim2cam.dataset.sample import SELF_LABELLED, ObjectLabel, Sample
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.geometry.masks import RunLengths
@@ -96,6 +96,8 @@ class Picture:
             ``UNKNOWN`` in the box of one without a mask (h, w); None where no task needs them.
         points: which point of that object's surface, in its frame over its reach, NaN where it is not known
             (h, w, 3) float16; None without poses.
+        is_complete: every object is labelled, so all else is background; a detector that labelled it may have
+            missed some.
     """
 
     rgb: NDArray[np.uint8]
@@ -108,6 +110,7 @@ class Picture:
     keypoints: Keypoints | None = None
     owners: NDArray[np.uint16] | None = None
     points: NDArray[np.float16] | None = None
+    is_complete: bool = True
 
     @property
     def nbytes(self) -> int:
@@ -183,6 +186,7 @@ def read_picture(sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES
         points=None
         if tasks.reaches_m is None
         else _points(sample, ids, dict(zip(categories, tasks.reaches_m, strict=True))),
+        is_complete=sample.origin != SELF_LABELLED,
     )
 
 

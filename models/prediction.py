@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.dataset.sample import Dataset
+from sim2cam.geometry.boxes import widened
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.images import read_rgb
 from sim2cam.measure.detection import Detection, FoundKeypoint
@@ -30,10 +31,16 @@ from sim2cam.models.named_network import named_network
 from sim2cam.models.novelty import Familiar, Strangeness, distance, doubt, take_familiar
 from sim2cam.models.pictures import PIXEL_CENTRE
 from sim2cam.models.pyramid import Level, pyramid
-from sim2cam.models.seen import Prediction, Surface, widened, without_duplicates
+from sim2cam.models.seen import Prediction, Surface, without_duplicates
 from sim2cam.models.tiles import maps_of
 from sim2cam.training.device import autocast, find_device
-from sim2cam.training.weights import card_path, fill_network, load_weights, save_weights
+from sim2cam.training.weights import (
+    card_path,
+    check_sizes,
+    fill_network,
+    load_weights,
+    save_weights,
+)
 
 Floats = NDArray[np.float64]
 
@@ -100,6 +107,8 @@ def load_detector(path: Path, *, device: str = "cpu") -> AnyDetector:
     tensors, words = load_weights(path)
     card = card_from_json(card_path(path), words)
     place, keypoints = find_device(device), max(map(len, card.keypoints.values()), default=0)
+    counts = {"categories (number)": len(card.categories), "keypoints (of a category)": keypoints}
+    check_sizes(path, tensors, channels=counts)
     if card.architecture not in ARCHITECTURES:
         check_operators(card.architecture)
         named = named_network(

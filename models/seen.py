@@ -129,12 +129,6 @@ def scaled(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
     return np.asarray(cv2.resize(rgb, None, fx=scale, fy=scale, interpolation=smooth), np.uint8)
 
 
-def widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
-    """Returns boxes (n, 4) that reach further on each side, by a share of that side's length."""
-    more = margin * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
-    return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
-
-
 def without_duplicates(
     boxes_xyxy: Floats, scales: Sequence[float], categories: Sequence[int] | None = None
 ) -> list[int]:

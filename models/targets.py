@@ -63,6 +63,8 @@ def targets_of(
     segments: Segments | None = None,
     is_read: NDArray[np.bool_] | None = None,
     seen_xyxy: NDArray[np.float64] | None = None,
+    *,
+    is_complete: bool = True,
 ) -> Targets:
     """Returns the targets of a crop.
 
@@ -76,6 +78,8 @@ def targets_of(
         is_read: of which objects the category is learned (n,); of all when None.
         seen_xyxy: boxes of what is seen of the objects (n, 4), in the middle of which there is heat, and not on
             what hides them; those of the objects when None.
+        is_complete: every object is labelled. Otherwise nothing is learned outside the boxes: what is not
+            labelled may be an object that was missed.
     """
     height, width = size_px[0] // STRIDE_PX, size_px[1] // STRIDE_PX
     y, x = np.mgrid[:height, :width].astype(np.float64) + 0.5  # cell centres, in cells
@@ -93,7 +97,7 @@ def targets_of(
         log_sides[:, mine] = np.log(np.maximum(distances, MIN_DISTANCE_PX) / UNIT_PX)
     return Targets(
         heat=heat.astype(np.float32),
-        heat_weight=_heat_weight(ignored_xyxy, heat),
+        heat_weight=_heat_weight(None if is_complete else boxes_xyxy, ignored_xyxy, heat),
         log_sides=log_sides.astype(np.float32),
         categories=np.where(owner >= 0, np.append(categories, 0)[owner], 0).astype(np.int64),
         object_weight=_object_weight(owner, heat, len(boxes_xyxy)),
@@ -133,15 +137,29 @@ def _bump(
 
 
 def _heat_weight(
-    ignored_xyxy: NDArray[np.float64], heat: NDArray[np.float64]
+    known_xyxy: NDArray[np.float64] | None,
+    ignored_xyxy: NDArray[np.float64],
+    heat: NDArray[np.float64],
 ) -> NDArray[np.float32]:
-    weight = np.ones(heat.shape, np.float32)
-    for x0, y0, x1, y1 in ignored_xyxy / STRIDE_PX:
-        rows = slice(max(int(np.floor(y0)), 0), max(int(np.ceil(y1)), 0))
-        columns = slice(max(int(np.floor(x0)), 0), max(int(np.ceil(x1)), 0))
-        weight[rows, columns] = 0
+    """Return the weight (h, w) of the heat of each cell: 0 outside known regions (None: all is known) and in
+    ignored ones.
+    """
+    weight = np.full(heat.shape, 1 if known_xyxy is None else 0, np.float32)
+    for box in () if known_xyxy is None else known_xyxy:
+        weight[_cells_in(box)] = 1
+    for box in ignored_xyxy:
+        weight[_cells_in(box)] = 0
     weight[heat >= POSITIVE_HEAT] = 1  # an object inside an ignored region is still an object
     return weight
+
+
+def _cells_in(box_xyxy: NDArray[np.float64]) -> tuple[slice, slice]:
+    """Return the rows and columns of cells that a box touches."""
+    x0, y0, x1, y1 = box_xyxy / STRIDE_PX
+    return (
+        slice(max(int(np.floor(y0)), 0), max(int(np.ceil(y1)), 0)),
+        slice(max(int(np.floor(x0)), 0), max(int(np.ceil(x1)), 0)),
+    )
 
 
 def _object_weight(

@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset
 from sim2cam.measure.detection import Detection, count_objects, evaluate
-from sim2cam.measure.margin import measured_margin
+from sim2cam.measure.margin import measured_margin, with_margin
 from sim2cam.models.prediction import AnyDetector, load_detector, predict_dataset, save_detector
-from sim2cam.models.seen import widened
 from sim2cam.seeds import stream
 
 MAGNIFICATIONS = (1.0, 1.25, 1.5)
@@ -75,20 +72,8 @@ def _tried(
     margin = measured_margin(found, dev)
     if margin is None:
         return None
-    wide = {
-        sample.name: _widened(found[sample.name], margin, (sample.width, sample.height))
-        for sample in dev.samples
-    }
+    wide = with_margin(found, dev, margin)
     return replace(detector, card=replace(card, box_margin=margin)), _ap50(wide, dev)
-
-
-def _widened(
-    found: Sequence[Detection], margin: float, size: tuple[int, int]
-) -> tuple[Detection, ...]:
-    """Returns detections in an image of a width and height whose boxes reach further by a share of their sides."""
-    boxes = widened(np.array([d.box_xyxy for d in found]).reshape(-1, 4), margin)
-    inside = boxes.clip(0, (*size, *size)).tolist()
-    return tuple(replace(d, box_xyxy=tuple(box)) for d, box in zip(found, inside, strict=True))
 
 
 def ap50_on(detector: AnyDetector, dev: Dataset) -> float:

@@ -407,26 +407,37 @@ class Given(Term):
         return case.draw(chance)
 
     def extremes(self, look: Look) -> Values:
-        """Returns those of all cases; refuses a value without a case, and a case without a value."""
+        """Return those of all cases that can occur; refuse a value without a case."""
         found = look(self.factor)
-        listed = all(isinstance(value, bool | str) for value in found)
-        names = [case_name(value) for value in found]
         _require(
-            listed or self.otherwise is not None,
+            _are_listed(found) or self.otherwise is not None,
             f"given needs otherwise, as '{self.factor}' is a number",
         )
-        for name in names if self.otherwise is None else ():
+        for value in found if self.otherwise is None else ():
+            name = case_name(value)
             _require(name in self.cases, f"given has no case for '{self.factor}' = {name}")
-        numbers = [value for value in found if not isinstance(value, bool | str)]
-        for name in self.cases:
-            ends = f"{case_name(min(numbers))} to {case_name(max(numbers))}" if numbers else ""
-            hint = did_you_mean(name, names) if listed else f"Allowed: {ends}, as 2 or 0.5"
-            _require(
-                name in names or _is_within(name, numbers),
-                f"given: '{self.factor}' is never '{name}'. {hint}",
-            )
-        parts = [*self.cases.values(), *([self.otherwise] if self.otherwise else [])]
+        parts = [case for name, case in self.cases.items() if _can_be(name, found)]
+        parts += [self.otherwise] if self.otherwise else []
         return tuple(value for part in parts for value in part.extremes(look))
+
+    def check_cases(self, found: Values) -> None:
+        """Refuse a case that cannot occur.
+
+        Args:
+            found: extremes of the other factor.
+
+        Raises:
+            ValueError: naming the case and what can occur.
+        """
+        for name in self.cases:
+            if _can_be(name, found):
+                continue
+            hint = did_you_mean(name, map(case_name, found))
+            if not _are_listed(found):
+                numbers = _numbers_in(found)
+                ends = f"{case_name(min(numbers))} to {case_name(max(numbers))}"
+                hint = f"Allowed: {ends}, as 2 or 0.5"
+            raise ValueError(f"given: '{self.factor}' is never '{name}'. {hint}")
 
 
 @dataclass(frozen=True)
@@ -569,6 +580,20 @@ def case_name(value: Value) -> str:
         return str(value).lower()
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if is_whole else str(value)
+
+
+def _are_listed(found: Values) -> bool:
+    """Return whether the extremes of a factor are all the values that it can be."""
+    return all(isinstance(value, bool | str) for value in found)
+
+
+def _numbers_in(found: Values) -> list[float]:
+    return [value for value in found if not isinstance(value, bool | str)]
+
+
+def _can_be(name: str, found: Values) -> bool:
+    """Return whether a factor with these extremes can be what a case names."""
+    return name in map(case_name, found) or _is_within(name, _numbers_in(found))
 
 
 def _is_within(name: str, numbers: Sequence[float]) -> bool:

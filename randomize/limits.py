@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import PurePath
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from sim2cam.randomize.decals import PLACES
 from sim2cam.randomize.domain import DepthFactors, Domain, Glare, Surface, factor_at, factors_of
 from sim2cam.randomize.families import OWN, TRANSPARENT, families
 from sim2cam.randomize.materials import FINISH
-from sim2cam.randomize.references import check_path, check_references, extremes_of
+from sim2cam.randomize.references import check_cases, check_path, check_references, extremes_of
 from sim2cam.randomize.things import ASSET
 from sim2cam.scene.asset import (
     CARD_BACK,
@@ -38,6 +38,7 @@ from sim2cam.scene.twisty import FACES as TURNING_FACES
 from sim2cam.scene.twisty import SCRAMBLES
 
 MAX_OBJECTS = 128
+_OF_TURNED = ". Add it, or let cards neither fall nor turn over (drop_height_m, speed_m_s, spin_rad_s, lean_rad = 0)"
 _TONES = ("white", "black", "color")
 _WORDS: dict[str, tuple[str, ...]] = {
     "surface": ("table", "mat", "tray", "bin", "shelf"),
@@ -88,6 +89,13 @@ _MATS = {"mat", "tray", "bin"}
 _BESIDES = ("cable_count", "paper_count", "hand_count", "near_count", "decal_count")
 """Counts of what is not to be found."""
 _PRINTED = ("tin.category", "carton.category", "paper.heading", "decal.text")
+_SHOWN: dict[str, Callable[[Value], Sequence[str]]] = {
+    "board.pattern": lambda pattern: [str(pattern)],
+    "card.face": lambda face: [str(face)],
+    "card.face_down": lambda is_down: [CARD_BACK] if is_down else [],
+    "twisty.layers": lambda layers: [f"{layers}x{layers}x{layers}"],
+}
+"""Categories of what factors can be set to, where words are not those of categories."""
 _FLAGS = (
     "backed",
     "pictured",
@@ -317,14 +325,17 @@ def check_domain(
     categories: Collection[str] = (),
     skies: Collection[str] = (),
     pictures: Collection[str] = (),
+    inherited: Collection[str] = (),
 ) -> None:
-    """Refuses a distribution that can give what its factor cannot be.
+    """Refuse a distribution that can give what its factor cannot be.
 
     Args:
         domain: with all its distributions.
         assets: names of the objects from files that there are.
         categories: what things can be labelled as.
         skies, pictures: names of those of skies and of surfaces that there are.
+        inherited: factors, as ``domain.light.warmth``, whose cases of ``given`` may be of values that no longer
+            occur.
 
     Raises:
         ValueError: naming the factor, the value and what is allowed.
@@ -334,6 +345,8 @@ def check_domain(
     for group in fields(domain):
         for factor, distribution in factors_of(getattr(domain, group.name)):
             place = f"domain.{group.name}.{factor}"
+            if place not in inherited:
+                check_cases(domain, distribution, place)
             for value in extremes_of(domain, distribution, place):
                 path = f"{group.name}/{factor}"
                 problem = _problem(path, value, words)
@@ -350,7 +363,8 @@ def check_domain(
     for kind, shown in shown_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
-            raise ValueError(f"a {kind} can show {', '.join(missing)}, which categories lack")
+            why = _OF_TURNED if missing == [CARD_BACK] else ""
+            raise ValueError(f"a {kind} can show {', '.join(missing)}, which categories lack{why}")
     if domain.depth_camera is not None:
         _check_depth_camera(domain, domain.depth_camera)
     if domain.glare is not None:
@@ -368,7 +382,7 @@ def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
         found["board"] = set(map(str, _all_of(domain, "board/0/pattern")))
     if domain.card is not None:
         faces = set(map(str, _all_of(domain, "card/0/face")))
-        hidden = {CARD_BACK} if True in _all_of(domain, "card/0/face_down") else set()
+        hidden = {CARD_BACK} if _shows_backs(domain) else set()
         found["card"] = faces - set(TURNABLE_FACES) | hidden
         found["turnable card"] = faces & set(TURNABLE_FACES)
     for kind in ("tin", "carton", "bolt", "nut"):
@@ -379,6 +393,13 @@ def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
         layers = sorted(_all_of(domain, "twisty/0/layers"))
         found["twisty" if is_whole else "turned twisty"] = {f"{n}x{n}x{n}" for n in layers}
     return {kind: tuple(sorted(shown)) for kind, shown in found.items() if shown}
+
+
+def _shows_backs(domain: Domain) -> bool:
+    """Return whether a card can lie face down: it is laid so, or leans, falls or is thrown and may turn over."""
+    moves = ("layout/drop_height_m", "layout/speed_m_s", "layout/spin_rad_s", "card/0/lean_rad")
+    is_laid = True in _all_of(domain, "card/0/face_down")
+    return is_laid or any(_all_of(domain, path) != {0} for path in moves)
 
 
 def _all_of(domain: Domain, path: str) -> set[Value]:
@@ -412,6 +433,12 @@ def check_settings(
         problem = _problem(name, value, _words_of(assets, categories, skies, pictures))
         if problem:
             raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
+        group, *_, factor = name.split("/")
+        shown = _SHOWN.get(f"{group}.{factor}")
+        if shown is not None and not {*shown(value)} <= {*categories}:
+            raise UsageError(
+                f"'{name}' cannot be {value!r}: it shows {', '.join(shown(value))}, which categories lack."
+            )
 
 
 def _check_presence(domain: Domain) -> None:

@@ -108,6 +108,25 @@ def extremes_of(domain: Domain, distribution: Distribution, place: str) -> Value
     return _extremes(domain, distribution, place, (place,))
 
 
+def check_cases(domain: Domain, distribution: Distribution, place: str) -> None:
+    """Refuse cases of ``given`` that cannot occur.
+
+    Args:
+        domain, distribution, place: as ``extremes_of`` takes them.
+
+    Raises:
+        ValueError: naming the place and the case.
+    """
+    for part in parts_of(distribution):
+        if isinstance(part, Given):
+            group, *_, factor = part.factor.split("/")
+            found = extremes_of(domain, factor_at(domain, part.factor), f"domain.{group}.{factor}")
+            try:
+                part.check_cases(found)
+            except ValueError as error:
+                raise ValueError(f"'{place}': {error}") from error
+
+
 def _extremes(
     domain: Domain, distribution: Distribution, place: str, chain: tuple[str, ...]
 ) -> Values:

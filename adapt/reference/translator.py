@@ -18,7 +18,14 @@ from sim2cam.adapt.reference.networks import LEAST_PX, ResnetGenerator, normed_b
 from sim2cam.adapt.tiles import STRIDE, spans
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import as_stored, card_path, fill_network, load_weights, read_card
+from sim2cam.training.weights import (
+    as_stored,
+    card_path,
+    check_sizes,
+    fill_network,
+    load_weights,
+    read_card,
+)
 
 WHOLE_PX = 1 << 20
 """Pixels of the largest picture that goes through a generator at once, which takes up to 4 GB."""
@@ -99,6 +106,12 @@ def load_reference(path: Path, *, device: str = "cpu") -> ReferenceTranslator:
     file = path / WEIGHTS if path.is_dir() else path
     tensors, content = load_weights(file)
     card = read_card(card_path(file), content, ReferenceCard, "a reference translator")
+    check_sizes(
+        file,
+        tensors,
+        layers={"config.blocks": card.config.blocks},
+        widths={"config.width": card.config.width},
+    )
     generator = build_generator(card.method, card.config)
     fill_network(file, generator, tensors)
     return translator_of(generator, place)

@@ -20,7 +20,7 @@ from sim2cam.adapt.translator.generator import Generator, Translation
 from sim2cam.adapt.translator.patches import thumbnail_of
 from sim2cam.training.device import find_device
 from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import fill_network, load_weights, save_weights
+from sim2cam.training.weights import check_sizes, fill_network, load_weights, save_weights
 
 TILE_PX = 1536
 """Longest side that goes through the generator at once, without what is seen around it."""
@@ -114,6 +114,13 @@ def load_translator(path: Path, *, device: str = "cpu") -> Translator:
     file = path / WEIGHTS if path.is_dir() else path
     tensors, content = load_weights(file)
     card = card_from_json(file.with_suffix(".json"), content)
+    check_sizes(
+        file,
+        tensors,
+        layers={"config.blocks": card.config.blocks},
+        widths={"config.width": card.config.width},
+        channels={"buffers (channels)": count_channels(card.buffers)},
+    )
     generator = build_generator(card.config, card.buffers)
     fill_network(file, generator, tensors)
     return translator_of(generator, card.buffers, place)

@@ -187,7 +187,7 @@ class Bench:
             result = score_predictions(found)
         else:
             result, poses, learned = self._bench(captures, console)
-        slices = slice_errors(result.captures, result.predictions)
+        slices = slice_errors(result.captures, result.predictions, result.threshold)
         sizes = result.trust.sizes
         odd = (
             *oddities(result.captures, result.predictions),
@@ -209,6 +209,7 @@ class Bench:
         if self.talk.json:
             selection = result.selection
             facts: dict[str, Any] = {
+                "threshold": result.threshold,
                 "trust": result.trust.to_json(),
                 "selection": None if selection is None else selection.to_json(),
                 "slices": [s.to_json() for s in slices],
@@ -223,7 +224,7 @@ class Bench:
             console.table(trust_words(result.trust))
             if result.selection is not None:
                 console.table("\nwithout labels\n" + selection_words(result.selection))
-            console.table(slice_table(slices))
+            console.table(slice_table(slices, result.threshold))
             if poses is not None:
                 console.table("\n" + pose_table(poses.score))
 

@@ -51,7 +51,10 @@ def write_demo_page(result: DemoResult) -> Path:
         scores=_scores(result),
         pictures=picture_rows(sim, adapted, result.style, count=_ROWS),
         examples=choose_examples(
-            result.trained.captures, result.trained.predictions, count=_EXAMPLES
+            result.trained.captures,
+            result.trained.predictions,
+            result.trained.threshold,
+            count=_EXAMPLES,
         ),
         curves=_curves(result.root),
         notes=result.notes,
@@ -80,9 +83,9 @@ def write_scores_page(
             result.score,
             result.trust.calibration,
             more,
-            count_category_errors(captures, predictions),
+            count_category_errors(captures, predictions, result.threshold),
             tuple(slices),
-            choose_examples(captures, predictions, count=_BENCH_EXAMPLES),
+            choose_examples(captures, predictions, result.threshold, count=_BENCH_EXAMPLES),
             notes,
         ),
         out,

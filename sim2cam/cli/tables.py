@@ -98,18 +98,19 @@ def _with_interval(found: Estimate) -> str:
     return f"{found.value:.3f} ({found.ci95[0]:.3f}-{found.ci95[1]:.3f})"
 
 
-def slice_table(slices: Sequence[Slice]) -> str:
-    """Returns a line for each kind of objects: how many are right, something else, missed."""
-    from sim2cam.measure.verdicts import SURE_SCORE
-
-    lines = [f"\n{'objects':<30}{'number':>8}{'right':>24}{'wrong':>8}{'missed':>8}"]
+def slice_table(slices: Sequence[Slice], threshold: float) -> str:
+    """Return a line for each kind of objects: shares that are right, something else, poorly placed, missed."""
+    lines = [f"\n{'objects':<30}{'number':>8}{'right':>24}{'wrong':>8}{'poor':>8}{'missed':>8}"]
     for one in slices:
         lines.append(
             f"{one.about + ' ' + one.value:<30}{one.objects:>8}{_with_interval(one.right):>24}"
-            f"{one.wrong_category:>8.3f}{one.missed:>8.3f}"
+            f"{one.wrong_category:>8.3f}{one.misplaced:>8.3f}{one.missed:>8.3f}"
         )
     return "\n".join(
-        [*lines, f"Found are objects by detections with a score of {SURE_SCORE} or more."]
+        [
+            *lines,
+            f"By detections with a score of {threshold:.3f} or more, the threshold of the best F1.",
+        ]
     )
 
 

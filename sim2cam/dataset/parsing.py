@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import tomllib
 import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +18,7 @@ from sim2cam.errors import InputError
 PLAIN = ConfigDict(extra="forbid", allow_inf_nan=False)
 """Of values that are read from files: known keys, finite numbers."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_MOST_NESTED = 64  # lists and tables within one another, of what people write
 _LONGEST_NAME = 200  # characters; files are named after categories and images
 
 
@@ -108,3 +110,44 @@ def read_json(path: Path, most_bytes: int, what: str, cure: str = "Correct the f
         return json.loads(read_text(path, most_bytes, what))
     except (ValueError, RecursionError) as error:
         raise InputError(path, f"not JSON ({error}). {cure}") from error
+
+
+def read_toml(path: Path, most_bytes: int, what: str) -> dict[str, Any]:
+    """Return the tables of a TOML file; takes and raises what ``read_text`` does.
+
+    Raises:
+        InputError: it is no TOML, or ``check_nesting`` refuses it.
+    """
+    try:
+        tables = tomllib.loads(read_text(path, most_bytes, what))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(path, f"not TOML: {error}.") from error
+    except RecursionError as error:
+        raise _nested(path) from error
+    check_nesting(path, tables)
+    return tables
+
+
+def check_nesting(path: Path, values: object) -> None:
+    """Refuse values that no function that calls itself can handle.
+
+    Raises:
+        InputError: lists and tables in the file are nested more deeply than any that people write.
+    """
+    level, depth = [values], 0
+    while level:
+        if depth > _MOST_NESTED:
+            raise _nested(path)
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        depth += 1
+
+
+def _nested(path: Path) -> InputError:
+    return InputError(
+        path, f"lists or tables are nested more than {_MOST_NESTED} deep. Correct the file."
+    )

@@ -72,6 +72,12 @@ def _areas(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(boxes_xyxy[:, 2:] - boxes_xyxy[:, :2], 0, None).prod(axis=-1))
 
 
+def widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+    """Return boxes (n, 4) that reach further on each side, by a share of that side's length."""
+    more = margin * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
+    return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
+
+
 def keeps_off_edge(box: Box, width: int, height: int) -> bool:
     """Returns whether a box lies within a picture of a size and does not reach its edge."""
     x0, y0, x1, y1 = box

@@ -53,7 +53,7 @@ class Slice:
         value: what they have in common, as ``16 to 32 px``.
         objects: how many there are.
         right: share that was found with its category, with its 95 % interval.
-        wrong_category, missed: shares of the others.
+        wrong_category, misplaced, missed: shares of the others.
     """
 
     about: str
@@ -61,6 +61,7 @@ class Slice:
     objects: int
     right: Estimate
     wrong_category: float
+    misplaced: float
     missed: float
 
     def to_json(self) -> dict[str, Any]:
@@ -71,6 +72,7 @@ class Slice:
             "objects": self.objects,
             "right": self.right.to_json(),
             "wrong_category": self.wrong_category,
+            "misplaced": self.misplaced,
             "missed": self.missed,
         }
 
@@ -107,5 +109,6 @@ def _slice(about: str, value: str, alike: Sequence[Judged], counts: NDArray[np.i
         len(alike),
         estimate(kinds.count("right") / len(alike), resampled),
         kinds.count("wrong category") / len(alike),
+        kinds.count("poorly placed") / len(alike),
         kinds.count("missed") / len(alike),
     )

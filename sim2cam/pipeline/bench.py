@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ from sim2cam.measure.segments import (
 from sim2cam.measure.selection import SelectionScores
 from sim2cam.measure.shapes import ShapeScore
 from sim2cam.measure.slices import Slice
-from sim2cam.measure.verdicts import count_category_errors, count_errors
+from sim2cam.measure.verdicts import best_threshold, count_category_errors, count_errors
 from sim2cam.models.prediction import AnyDetector, look_at_dataset, own_detector
 from sim2cam.models.seen import Prediction
 from sim2cam.models.selection import selection_of
@@ -88,6 +89,11 @@ class BenchResult:
     matching: Matching | None = None
     pixels: Confusions | None = None
     selection: SelectionScores | None = None
+
+    @functools.cached_property
+    def threshold(self) -> float:
+        """Score from which on detections are held against labels: that of the best F1 on these captures."""
+        return best_threshold(self.captures, self.predictions)
 
     def scores_json(self) -> dict[str, Any]:
         """Returns all scores as JSON values, and of how many images there is no detection."""
@@ -307,15 +313,17 @@ def write_bench(
         OutputError: the file cannot be written.
     """
     novelty = result.trust.novelty or {}
-    errors = count_errors(result.captures, result.predictions)
+    errors = count_errors(result.captures, result.predictions, result.threshold)
     facts: dict[str, Any] = {
         "scores": result.scores_json(),
+        "threshold": result.threshold,
         "trust": result.trust.to_json(),
         SELECTION: None if result.selection is None else result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
         "warnings": list(warnings),
         "categories": [
-            asdict(e) for e in count_category_errors(result.captures, result.predictions)
+            asdict(e)
+            for e in count_category_errors(result.captures, result.predictions, result.threshold)
         ],
         "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
         MATCHING: matching_to_json(result.matching),

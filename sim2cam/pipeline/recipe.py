@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
@@ -21,8 +20,9 @@ from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import PlainMethod
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
+from sim2cam.dataset.parsing import is_file, name_problem, read_toml
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
-from sim2cam.errors import RecipeError, UsageError, did_you_mean
+from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
 from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_clutter, of_files
 from sim2cam.pipeline.requirements import Requirement, check_requirement
@@ -55,6 +55,7 @@ _NEEDED = {
 }
 _UNBENT = ("disparity", "shared")
 _SHIFTS = ("shift_x", "shift_y")
+_MOST_RECIPE_BYTES = 1 << 24
 MOST_PX = 4096
 """Longest side of a picture that is rendered."""
 
@@ -192,6 +193,12 @@ class Recipe:
     pictures: tuple[PictureFacts, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in (self.name, *self.categories):
+            problem = name_problem(name)
+            if problem is not None:
+                raise ValueError(problem.removesuffix("."))
+        if "/" in self.name or "\\" in self.name:  # files are named after it
+            raise ValueError(f"name must be without slashes, not {self.name}")
         missing = sorted(DIE_FACES.keys() - set(self.categories))
         if self.domain.die is not None and missing:
             raise ValueError(
@@ -282,7 +289,8 @@ def load_recipe(name_or_path: str) -> Recipe:
         InputError: an asset cannot be used.
     """
     path = _find(name_or_path)
-    tables = _with_preset(_with_base(path), path)
+    layers = list(_layers(path, set()))
+    tables = _with_preset(_laid_over(layers, path), path)
     _refuse_unknown(tables, Recipe, path, "")
     tables = _without(tables)
     try:
@@ -294,7 +302,8 @@ def load_recipe(name_or_path: str) -> Recipe:
     try:
         names = [facts.name for facts in recipe.assets]
         skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
-        check_domain(recipe.domain, names, recipe.categories, skies, pictures)
+        inherited = _inherited(recipe.domain, layers[-1])
+        check_domain(recipe.domain, names, recipe.categories, skies, pictures, inherited)
         _check_texels(recipe)
         recipe = dataclasses.replace(recipe, domain=with_families(recipe.domain))
         for name, requirement in recipe.require.items():
@@ -322,7 +331,7 @@ def _find(name_or_path: str, places: str = "*.toml") -> Path:
     """Returns the file of a recipe by its path, or by its name among shipped ones."""
     path = Path(name_or_path)
     if path.suffix == ".toml":
-        if path.is_file():
+        if is_file(path):
             return path
         raise UsageError(f"{path}: no such recipe file.")
     shipped = {p.stem: p for p in SHIPPED.glob(places)}
@@ -333,15 +342,15 @@ def _find(name_or_path: str, places: str = "*.toml") -> Path:
     return shipped[name_or_path]
 
 
-def _with_base(path: Path) -> dict[str, Any]:
-    """Returns the tables of a recipe laid over those that it is based on, of which later ones win.
+def _laid_over(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[str, Any]:
+    """Return the tables of a recipe laid over those that it is based on, of which later ones win.
 
     Of several cameras the last one counts, and whole: no part of an earlier one is left.
     """
     camera: Path | None = None
     under: dict[str, Any] = {}
     over: dict[str, Any] = {}
-    for layer in _layers(path, set()):
+    for layer in layers:
         if isinstance(layer, Path):
             camera, under, over = layer, _overlaid(under, over), {}
         else:
@@ -356,9 +365,9 @@ def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
     if path in seen:
         raise RecipeError(path, "its bases lead back to itself.")
     try:
-        tables = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(path, f"not TOML: {error}.") from error
+        tables = read_toml(path, _MOST_RECIPE_BYTES, "recipe")
+    except InputError as error:
+        raise RecipeError(*error.args) from error
     assets = tables.get("assets")
     clutter = assets.get("clutter") if isinstance(assets, dict) else None
     for key, table in (("assets.folder", assets), ("assets.clutter.folder", clutter)):
@@ -371,7 +380,7 @@ def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
     base, camera = tables.pop("base", None), tables.pop("camera", None)
     for name in base if isinstance(base, list) else [base] if base is not None else []:
         beside = path.parent / str(name)
-        found = beside if beside.is_file() else _find(str(name), "**/*.toml")
+        found = beside if is_file(beside) else _find(str(name), "**/*.toml")
         yield from _layers(found, seen | {path})
     if camera is not None:
         if not isinstance(camera, str):
@@ -381,6 +390,24 @@ def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
             )
         yield path.parent / camera
     yield tables
+
+
+def _inherited(domain: Domain, own: dict[str, Any] | Path) -> set[str]:
+    """Return the factors, as ``domain.light.warmth``, that a recipe has from those that it is based on.
+
+    Args:
+        domain: of the recipe.
+        own: tables that its file holds.
+    """
+    written = own.get("domain") if isinstance(own, dict) else None
+    written = written if isinstance(written, dict) else {}
+    groups = {f.name: getattr(domain, f.name) for f in dataclasses.fields(domain)}
+    return {
+        f"domain.{name}.{factor}"
+        for name, group in groups.items()
+        for factor, _ in factors_of(group)
+        if not (isinstance(written.get(name), dict) and factor in written[name])
+    }
 
 
 def _without(tables: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sim2cam.errors import did_you_mean
 from sim2cam.randomize.chance import Value, stratum_of
 from sim2cam.randomize.distributions import Distribution, check_shares
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.references import check_parts, extremes_of
+from sim2cam.randomize.references import check_cases, check_parts, extremes_of
 from sim2cam.render.frame import category_of, labels_of
 from sim2cam.render.rasterizer import rasterizer
 from sim2cam.scene.scene import Scene
@@ -96,6 +96,7 @@ def check_requirement(
     place = f"require.{name}"
     if requirement.value is not None:
         check_parts(domain, requirement.value, f"{place}.value", numbered=False)
+        check_cases(domain, requirement.value, f"{place}.value")
         for value in extremes_of(domain, requirement.value, f"{place}.value"):
             if isinstance(value, bool | str):
                 raise ValueError(f"'{place}.value' needs a number, and can be {value!r}")

@@ -19,13 +19,16 @@ _GREYS = (64, 128, 192)
 _OCCLUSIONS = ("next to none", "a part", "most")
 
 
-def slice_errors(captures: Dataset, predictions: Mapping[str, Sequence[Detection]]) -> list[Slice]:
-    """Returns how objects fare by size, visible share or occlusion, distance, and their images by
+def slice_errors(
+    captures: Dataset, predictions: Mapping[str, Sequence[Detection]], threshold: float
+) -> list[Slice]:
+    """Return the shares of objects that are right or not, by size, visible share or occlusion, distance, and their images by
     brightness, origin and session.
 
     Args:
         captures: labelled images.
         predictions: by the image's name.
+        threshold: score from which on they count.
 
     Raises:
         InputError: an image cannot be read.
@@ -34,7 +37,7 @@ def slice_errors(captures: Dataset, predictions: Mapping[str, Sequence[Detection
         Judged(number, verdict, of_image | _traits((sample.objects or ())[verdict.number]))
         for number, sample in enumerate(captures.samples)
         for of_image in [_image_traits(sample)]
-        for verdict in judge(sample.objects or (), predictions[sample.name])
+        for verdict in judge(sample.objects or (), predictions[sample.name], threshold)
         if verdict.number is not None
     ]
     return slices_of(judged, units_of(captures.samples), stream(0, "slices"))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sim2cam.measure.calibration import Calibration
-from sim2cam.measure.verdicts import SURE_SCORE
 from sim2cam.report.charts import LineChart, Range, line_chart, range_chart
-from sim2cam.report.examples import show_example
+from sim2cam.report.examples import show_examples
 from sim2cam.report.ladder import METRICS
 from sim2cam.report.overlay import KIND_COLOURS
 from sim2cam.report.page import write_page
@@ -34,10 +33,9 @@ def write_bench_page(report: BenchReport, out: Path) -> Path:
         scores=boxes | dict(report.more),
         by_category=range_chart("AP50 of each category", ranges),
         reliability=_reliability(report.calibration) if report.calibration else None,
-        best=tuple(map(show_example, report.examples.best)),
-        worst=tuple(map(show_example, report.examples.worst)),
+        best=show_examples(report.examples.best, report.examples.threshold),
+        worst=show_examples(report.examples.worst, report.examples.threshold),
         kinds=KIND_COLOURS,
-        sure=SURE_SCORE,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sim2cam import images
@@ -24,21 +25,24 @@ class Shown:
     caption: str = ""
 
 
-def choose_examples(captures: Dataset, predictions: Predictions, *, count: int) -> Examples:
-    """Returns the ``count`` best and the ``count`` worst images, none of them twice.
+def choose_examples(
+    captures: Dataset, predictions: Predictions, threshold: float, *, count: int
+) -> Examples:
+    """Return the ``count`` best and the ``count`` worst images, none of them twice.
 
     Best are those without errors and the most objects; worst those with the most errors.
 
     Args:
         captures: labelled images.
         predictions: by the image's name.
+        threshold: score from which on they count.
         count: of each; fewer where there are not enough images, and images without an error are
             never among the worst.
 
     Raises:
         InputError: an image cannot be read.
     """
-    errors = count_errors(captures, predictions)
+    errors = count_errors(captures, predictions, threshold)
     ranked = sorted(errors, key=lambda e: (-e.errors, e.right, e.name))
     worst = [e for e in ranked if e.errors][: min(count, (len(ranked) + 1) // 2)]
     best = sorted(ranked[len(worst) :], key=_goodness)[:count]
@@ -53,7 +57,7 @@ def choose_examples(captures: Dataset, predictions: Predictions, *, count: int) 
             tuple(predictions[sample.name]),
         )
 
-    return Examples(tuple(map(example, best)), tuple(map(example, worst)))
+    return Examples(tuple(map(example, best)), tuple(map(example, worst)), threshold)
 
 
 def picture_rows(
@@ -87,12 +91,16 @@ def picture_rows(
     )
 
 
-def show_example(example: Example) -> Shown:
-    """Returns a scored image with what is right and wrong drawn into it."""
-    verdicts = judge(example.objects, example.detections)
+def show_examples(examples: Sequence[Example], threshold: float) -> tuple[Shown, ...]:
+    """Return scored images with their hits and errors among detections of a score from ``threshold`` on."""
+    return tuple(_show_example(example, threshold) for example in examples)
+
+
+def _show_example(example: Example, threshold: float) -> Shown:
+    verdicts = judge(example.objects, example.detections, threshold)
     counts = {kind: sum(v.kind == kind for v in verdicts) for kind in KIND_COLOURS}
     said = ", ".join(f"{n} {kind}" for kind, n in counts.items() if n) or "nothing in it"
-    drawn = draw_verdicts(example.rgb, example.objects, example.detections)
+    drawn = draw_verdicts(example.rgb, example.objects, example.detections, threshold)
     caption = f"{example.name}: {said}"
     return Shown(data_uri(shrunk_jpeg(drawn, EXAMPLE_PX)), f"detections in {caption}", caption)
 

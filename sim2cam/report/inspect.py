@@ -20,7 +20,7 @@ from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
 from sim2cam.report.charts import BarChart, bar_chart, histogram
 from sim2cam.report.layers import LAYERS, Layer, LayerName, instance_colour, layers_of, paint_layers
-from sim2cam.report.overlay import category_colour
+from sim2cam.report.overlay import IGNORED_COLOUR, category_colour
 from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
 
 PICTURE_PX = 480
@@ -45,6 +45,11 @@ class ShownObject:
     mask: str
     amodal: str
     mask_colour: str
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether its box is a region that is neither trained on nor scored."""
+        return self.label.is_crowd
 
     @property
     def distance_m(self) -> float | None:
@@ -79,6 +84,16 @@ class ShownSample:
     layers: tuple[ShownLayer, ...]
     objects: tuple[ShownObject, ...]
 
+    @property
+    def n_objects(self) -> int:
+        """How many objects are labelled; ignored regions are not."""
+        return sum(not shown.is_ignored for shown in self.objects)
+
+    @property
+    def n_ignored(self) -> int:
+        """How many regions are ignored."""
+        return len(self.objects) - self.n_objects
+
 
 @dataclass(frozen=True)
 class Settling:
@@ -111,7 +126,8 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
     chosen = dataset.take(limit)
     beside = sum(1 + len(layers_of(sample)) for sample in chosen.samples) > INSIDE
     address = _beside(out) if beside else _inside
-    labels = [o for sample in dataset.samples for o in sample.objects or ()]
+    regions = [o for sample in dataset.samples for o in sample.objects or ()]
+    labels = [o for o in regions if not o.is_crowd]
     counts = Counter(o.category for o in labels)
     bars = bar_chart("Objects of each category", {c: counts[c] for c in dataset.categories})
     held = {name for sample in chosen.samples for name in layers_of(sample)}
@@ -122,6 +138,7 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         name=dataset.root.resolve().name,
         dataset=dataset,
         n_objects=len(labels),
+        n_ignored=len(regions) - len(labels),
         origins=Counter(sample.origin for sample in dataset.samples),
         sizes=Counter(f"{s.width} × {s.height}" for s in dataset.samples),
         unlabelled=sum(sample.objects is None for sample in dataset.samples),
@@ -164,7 +181,11 @@ def read_settling(root: Path) -> Settling | None:
 def _histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart | None, ...]:
     sides = [math.sqrt((b[2] - b[0]) * (b[3] - b[1])) for b in (o.box_xyxy for o in labels)]
     fractions = [o.visible_fraction for o in labels if o.visible_fraction is not None]
-    numbers = [float(len(s.objects)) for s in dataset.samples if s.objects is not None]
+    numbers = [
+        float(sum(not o.is_crowd for o in s.objects))
+        for s in dataset.samples
+        if s.objects is not None
+    ]
     return (
         histogram(
             "Box size",
@@ -212,7 +233,9 @@ def _shown(
 def _object(
     label: ObjectLabel, number: int, categories: tuple[str, ...], mask: NDArray[np.bool_] | None
 ) -> ShownObject:
-    red, green, blue = category_colour(categories.index(label.category))
+    red, green, blue = (
+        IGNORED_COLOUR if label.is_crowd else category_colour(categories.index(label.category))
+    )
     return ShownObject(
         label=label,
         colour=f"rgb({red} {green} {blue})",

@@ -25,6 +25,8 @@ LONGER_SIDE_PX = 960  # of drawn images: small ones are enlarged before text goe
 KIND_COLOURS: dict[Kind, tuple[int, int, int]] = {
     "right": (64, 222, 112),
     "wrong category": (255, 176, 32),
+    "poorly placed": (86, 190, 255),
+    "duplicate": (245, 232, 80),
     "false": (255, 84, 84),
     "missed": (240, 120, 255),
 }
@@ -32,6 +34,9 @@ CATEGORY_COLOURS = (
     (86, 190, 255), (255, 176, 32), (64, 222, 112), (240, 120, 255), (255, 100, 100),
     (245, 232, 80), (60, 228, 216), (190, 160, 255), (255, 150, 200), (176, 214, 90),
 )  # fmt: skip
+
+IGNORED_COLOUR = (200, 200, 200)
+"""Of regions that are neither trained on nor scored."""
 
 _TEXT_PX, _LINE_PX, _DASH_PX, _DOT_PX = (
     15,
@@ -67,15 +72,17 @@ def category_colour(index: int) -> tuple[int, int, int]:
     return CATEGORY_COLOURS[index % len(CATEGORY_COLOURS)]
 
 
-def draw_verdicts(rgb: Rgb, objects: Sequence[ObjectLabel], detections: Sequence[Detection]) -> Rgb:
-    """Returns the image, enlarged, with sure detections and missed objects drawn into it.
+def draw_verdicts(
+    rgb: Rgb, objects: Sequence[ObjectLabel], detections: Sequence[Detection], threshold: float
+) -> Rgb:
+    """Return the image, enlarged, with detections of a score from ``threshold`` on and missed objects.
 
     Right detections show their category and score, wrong ones what the object is instead; missed
     objects are dashed.
     """
     marks = [
         Mark(v.box_xyxy, _text(v), KIND_COLOURS[v.kind], dashed=v.kind == "missed")
-        for v in judge(objects, detections)
+        for v in judge(objects, detections, threshold)
     ]
     return _draw(rgb, marks)
 
@@ -85,11 +92,13 @@ def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[s
 
     Args:
         rgb: the image.
-        objects: its labels; groups are dashed.
+        objects: its labels; regions that are ignored (``is_crowd``) are dashed and grey.
         categories: of the data set, which give the colours.
     """
     marks = [
-        Mark(o.box_xyxy, o.category, category_colour(categories.index(o.category)), o.is_crowd)
+        Mark(o.box_xyxy, f"ignored: {o.category}", IGNORED_COLOUR, dashed=True)
+        if o.is_crowd
+        else Mark(o.box_xyxy, o.category, category_colour(categories.index(o.category)))
         for o in objects
     ]
     return _draw(rgb, marks)
@@ -139,7 +148,7 @@ def _text(verdict: Verdict) -> str:
         return f"{verdict.truth} missed"
     assert verdict.score is not None  # of all that was found
     score = _score_text(verdict.score)
-    if verdict.kind == "wrong category":
+    if verdict.truth not in (None, verdict.found):
         return f"{verdict.found}, is {verdict.truth} {score}"
     return f"{verdict.found} {score}"
 

@@ -8,9 +8,8 @@ from sim2cam.dataset.sample import Origin
 from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.detection import DetectionScore
 from sim2cam.measure.metrics import BOX_METRICS
-from sim2cam.measure.verdicts import SURE_SCORE
 from sim2cam.report.charts import Range, RangeChart, line_chart, range_chart
-from sim2cam.report.examples import Shown, show_example
+from sim2cam.report.examples import Shown, show_examples
 from sim2cam.report.overlay import KIND_COLOURS
 from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
 from sim2cam.report.values import PictureRow, Rgb, RunReport, ScoreRow
@@ -45,10 +44,9 @@ def write_report(report: RunReport, out: Path) -> Path:
         overall=_overall(report),
         by_category=_by_category(report),
         rows=tuple(_picture_row(row, report.captures_origin) for row in report.pictures),
-        best=tuple(map(show_example, report.examples.best)),
-        worst=tuple(map(show_example, report.examples.worst)),
+        best=show_examples(report.examples.best, report.examples.threshold),
+        worst=show_examples(report.examples.worst, report.examples.threshold),
         kinds=KIND_COLOURS,
-        sure=SURE_SCORE,
         curves=tuple((curves, line_chart(curves)) for curves in report.curves),
         total_s=sum(stage.seconds or 0.0 for stage in report.stages),
     )

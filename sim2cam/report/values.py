@@ -13,7 +13,7 @@ from sim2cam.measure.bootstrap import Estimate
 from sim2cam.measure.calibration import Calibration
 from sim2cam.measure.detection import Detection, DetectionScore
 from sim2cam.measure.slices import Slice
-from sim2cam.measure.verdicts import CategoryErrors
+from sim2cam.measure.verdicts import DEFAULT_THRESHOLD, CategoryErrors
 
 Rgb = NDArray[np.uint8]
 """(height, width, 3), 0 to 255."""
@@ -100,10 +100,14 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Scored images: those with the fewest errors and those with the most, worst first."""
+    """Scored images: those with the fewest errors and those with the most, worst first.
+
+    Detections count from a score of ``threshold`` on.
+    """
 
     best: tuple[Example, ...] = ()
     worst: tuple[Example, ...] = ()
+    threshold: float = DEFAULT_THRESHOLD
 
 
 @dataclass(frozen=True)

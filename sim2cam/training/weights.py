@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,10 +15,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from sim2cam.errors import CheckpointError, UsageError
+from sim2cam.dataset.parsing import check_nesting, is_file, read_json
+from sim2cam.errors import CheckpointError, InputError, UsageError
 from sim2cam.files import write_whole
 
 SUFFIX = ".safetensors"
+_MOST_CARD_BYTES = 1 << 26
 
 Card = TypeVar("Card")
 
@@ -57,7 +61,7 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         CheckpointError: either file is missing or broken, or the suffix is another.
     """
     _check_suffix(path)
-    if not path.is_file():
+    if not is_file(path):
         raise CheckpointError(path, "no such weights. Check the path, or train them first.")
     try:
         stored = load_file(path)
@@ -76,14 +80,13 @@ def load_card(weights: Path) -> dict[str, Any]:
         CheckpointError: it is missing or broken.
     """
     path = card_path(weights)
+    if not is_file(path):
+        raise CheckpointError(path, "the card of the weights is missing. Copy both files.")
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(
-            path, "the card of the weights is missing. Copy both files."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(path, f"not a JSON card ({error}). Copy both files again.") from error
+        card = read_json(path, _MOST_CARD_BYTES, "card of weights", "Copy both files again.")
+        check_nesting(path, card)
+    except InputError as error:
+        raise CheckpointError(*error.args) from error
     if not isinstance(card, dict):
         raise CheckpointError(
             path, "not a JSON card: an object is expected. Copy both files again."
@@ -118,6 +121,40 @@ def read_card(path: Path, content: Mapping[str, Any], kind: type[Card], owner: s
 def card_path(path: Path) -> Path:
     """Returns where the card of a weights file lies: ``dice.json`` beside ``dice.safetensors``."""
     return path.with_suffix(".json")
+
+
+def check_sizes(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    *,
+    layers: Mapping[str, int] | None = None,
+    widths: Mapping[str, int] | None = None,
+    channels: Mapping[str, int] | None = None,
+) -> None:
+    """Refuse a card that asks for a larger network than its tensors can fill, before it is built.
+
+    Args:
+        path: the weights file, for the error.
+        tensors: in it.
+        layers: what the card says, by its name, of numbers of which a network has a tensor each.
+        widths: what it says of numbers of which a network has a tensor with as many rows and columns.
+        channels: what it says of numbers of which a network has a tensor with as long a side.
+
+    Raises:
+        CheckpointError: naming the number.
+    """
+    held = [tensor for tensor in tensors.values() if tensor.numel()]
+    largest = max((tensor.numel() for tensor in held), default=0)
+    longest = max((side for tensor in held for side in tensor.shape), default=0)
+    bounds = ((len(held), layers), (math.isqrt(largest), widths), (longest, channels))
+    for most, numbers in bounds:
+        for name, number in (numbers or {}).items():
+            if number > most:
+                raise CheckpointError(
+                    path,
+                    f"its card asks for {name} = {reprlib.repr(number)}, for which its tensors are too few or too "
+                    f"small ({most} at most). Copy both files again.",
+                )
 
 
 def fill_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -29,17 +29,32 @@ def found(dataset, factor, score=0.9):
 
 
 @pytest.mark.parametrize(
-    ("factor", "words"),
-    [(1.25, "25% longer"), (1.13, "13% longer"), (0.8, "20% shorter"), (0.85, "15% shorter")],
+    ("factor", "words", "before"),
+    [
+        (1.6, "60% longer", "0.00"),  # IoU 0.39
+        (1.25, "25% longer", "1.00"),
+        (1.13, "13% longer", "1.00"),
+        (0.8, "20% shorter", "1.00"),
+        (0.6, "40% shorter", "0.00"),  # IoU 0.36
+    ],
 )
-def test_boxes_of_another_habit_are_told(factor, words):
+def test_boxes_of_another_habit_are_told(factor, words, before):
     dataset = images()
     told = margin_warning(dataset, found(dataset, factor))
     assert told == (
-        f"sides of found boxes are {words} than those of the labels, in the median, from which AP and AP75 "
-        "suffer. Where that is how people draw boxes, tune measures it on labelled captures."
+        f"sides of found boxes are {words} than those of the labels, in the median. With sides as long, AP50 "
+        f"would be 1.00 instead of {before}. If people draw boxes so, sim2cam tune measures it on labelled images."
     )
     assert told in oddities(dataset, found(dataset, factor))
+
+
+def test_tuning_is_not_advised_where_other_errors_prevail():
+    dataset = images()
+    few = found(dataset, 1.25)
+    far = tuple(Detection("a", (0.0, 0.0, 9.0, 9.0), 0.95) for _ in range(20))
+    told = margin_warning(dataset, {name: (*each, *far) for name, each in few.items()})
+    assert told is not None
+    assert "instead of 0.05. Other errors prevail: tune would not help." in told
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.09, 0.93])

@@ -19,12 +19,13 @@ def slices(objects, n_images):
 def test_shares_are_of_the_objects_of_a_trait():
     objects = [judged(0, "right", size=SMALL), judged(0, "missed", size=SMALL)]
     objects += [judged(1, "right", size=LARGE), judged(1, "wrong category", size=SMALL)]
-    objects += [judged(1, "right", size=SMALL)]
+    objects += [judged(1, "right", size=SMALL), judged(1, "poorly placed", size=SMALL)]
     small, large = slices(objects, 2)
-    assert (small.about, small.value, small.objects) == ("size", "small", 4)
-    assert (small.right.value, small.wrong_category, small.missed) == (0.5, 0.25, 0.25)
+    assert (small.about, small.value, small.objects) == ("size", "small", 5)
+    assert small.right.value == 0.4
+    assert (small.wrong_category, small.misplaced, small.missed) == (0.2, 0.2, 0.2)
     assert (large.value, large.objects, large.right.value) == ("large", 1, 1)
-    assert small.to_json()["right"] == {"value": 0.5, "ci95": [0.5, 0.5]}
+    assert small.to_json()["right"] == {"value": 0.4, "ci95": [pytest.approx(1 / 3), 0.5]}
 
 
 def test_values_come_in_their_order_and_not_in_that_of_their_names():

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.geometry.boxes import pairwise_coverage
 from sim2cam.measure.detection import Detection
 from sim2cam.measure.verdicts import (
-    SURE_SCORE,
+    DEFAULT_THRESHOLD,
     CategoryErrors,
+    best_threshold,
     boxes_warning,
     count_category_errors,
     count_errors,
@@ -30,8 +32,15 @@ def image(name, *objects):
 
 
 def counted(objects, detections):
-    (errors,) = count_errors(captures(image("x", *objects)), {"x": detections})
+    (errors,) = count_errors(captures(image("x", *objects)), {"x": detections}, 0.5)
     return errors
+
+
+def lies_in_crowd(detection, objects):
+    boxes = [o.box_xyxy for o in objects if o.is_crowd]
+    return (
+        pairwise_coverage(np.array([detection.box_xyxy]), np.array(boxes).reshape(-1, 4)) >= 0.5
+    ).any()
 
 
 def random_box(rng):
@@ -51,13 +60,15 @@ def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed)
         Detection(str(rng.choice(["a", "b"])), box, float(rng.random()))
         for box in boxes + [o.box_xyxy for o in objects[::2]]
     ]
-    verdicts = judge(objects, found)
+    verdicts = judge(objects, found, 0.5)
     about = [v.number for v in verdicts if v.number is not None]
     assert sorted(about) == [i for i, o in enumerate(objects) if not o.is_crowd]
     seen = [v.score for v in verdicts if v.kind != "missed"]
     assert seen == sorted(seen, reverse=True)
-    assert all(score >= SURE_SCORE for score in seen)
-    assert len(seen) <= sum(d.score >= SURE_SCORE for d in found)
+    assert all(score >= 0.5 for score in seen)
+    assert len(seen) <= sum(d.score >= 0.5 for d in found)
+    left_out = [d for d in found if d.score >= 0.5 and lies_in_crowd(d, objects)]
+    assert len(seen) >= sum(d.score >= 0.5 for d in found) - len(left_out)
     for v in verdicts:
         assert v.truth == (None if v.number is None else objects[v.number].category)
     errors = counted(objects, found)
@@ -69,11 +80,11 @@ def test_verdicts_say_what_is_there_and_what_was_found():
     box, far, other = (0.0, 0.0, 10.0, 10.0), (40.0, 40.0, 50.0, 50.0), (60.0, 0.0, 70.0, 9.0)
     objects = (label("a", box), label("b", far))
     found = [Detection("b", box, 0.9), Detection("a", other, 0.8), Detection("b", far, 0.3)]
-    wrong, false, missed = judge(objects, found)
+    wrong, false, missed = judge(objects, found, 0.5)
     assert (wrong.kind, wrong.found, wrong.truth, wrong.score) == ("wrong category", "b", "a", 0.9)
     assert (false.kind, false.found, false.truth) == ("false", "a", None)
     assert (missed.kind, missed.found, missed.truth, missed.box_xyxy) == ("missed", None, "b", far)
-    assert judge((), ()) == ()
+    assert judge((), (), 0.5) == ()
 
 
 def test_errors_are_counted_by_kind_and_groups_are_left_out():
@@ -92,7 +103,7 @@ def test_errors_are_counted_by_kind_and_groups_are_left_out():
     )
     errors = counted(objects, found)
     assert (errors.objects, errors.right, errors.wrong_category) == (3, 1, 1)
-    assert (errors.missed, errors.false, errors.errors) == (1, 1, 3)
+    assert (errors.missed, errors.duplicate, errors.false, errors.errors) == (1, 1, 0, 3)
 
 
 def test_what_lies_in_a_group_is_neither_right_nor_false():
@@ -152,12 +163,12 @@ def test_errors_of_a_category_say_what_its_objects_were_taken_for():
             Detection("b", here, 0.9), Detection("b", there, 0.8), Detection("c", (60, 0, 69, 9), 0.7),
         ],
     }  # fmt: skip
-    assert count_category_errors(dataset, found) == (
-        CategoryErrors("a", 4, 0, {"b": 2, "c": 1}, 1, 0),
-        CategoryErrors("b", 1, 1, {}, 0, 0),
-        CategoryErrors("c", 0, 0, {}, 0, 1),
+    assert count_category_errors(dataset, found, 0.5) == (
+        CategoryErrors("a", 4, 0, {"b": 2, "c": 1}, 0, 1, 0, 0),
+        CategoryErrors("b", 1, 1, {}, 0, 0, 0, 0),
+        CategoryErrors("c", 0, 0, {}, 0, 0, 0, 1),
     )
-    (first, *_) = count_category_errors(dataset, found)
+    (first, *_) = count_category_errors(dataset, found, 0.5)
     assert list(first.taken_for) == ["b", "c"]  # most first
 
 
@@ -175,8 +186,71 @@ def test_errors_of_categories_are_those_of_images(seed):
         name: [Detection(category(), random_box(rng), float(rng.random())) for _ in range(9)]
         for name in "xyz"
     }
-    images, categories = count_errors(dataset, found), count_category_errors(dataset, found)
-    for total in ("objects", "right", "missed", "false"):
+    images = count_errors(dataset, found, 0.5)
+    categories = count_category_errors(dataset, found, 0.5)
+    for total in ("objects", "right", "misplaced", "missed", "duplicate", "false"):
         assert sum(getattr(e, total) for e in images) == sum(getattr(e, total) for e in categories)
     mixed = sum(sum(e.taken_for.values()) for e in categories)
     assert mixed == sum(e.wrong_category for e in images)
+
+
+WHOLE = (0.0, 0.0, 10.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("detections", "kinds"),
+    [
+        ([("a", WHOLE)], ["right"]),
+        ([("b", WHOLE)], ["wrong category"]),
+        ([("a", (0.0, 0.0, 10.0, 4.5))], ["poorly placed"]),  # IoU 0.45
+        ([("b", (0.0, 0.0, 10.0, 4.5))], ["poorly placed"]),
+        ([("a", (0.0, 0.0, 10.0, 1.0))], ["poorly placed"]),  # IoU 0.10
+        ([("a", (0.0, 0.0, 10.0, 0.9))], ["false", "missed"]),  # IoU 0.09
+        ([("b", WHOLE), ("a", WHOLE)], ["duplicate", "right"]),
+        ([("a", (0.0, 0.0, 10.0, 4.5)), ("b", WHOLE)], ["duplicate", "wrong category"]),
+        ([("a", WHOLE), ("a", (0.0, 0.0, 10.0, 4.5))], ["right", "duplicate"]),
+        (
+            [("a", (0.0, 0.0, 10.0, 4.5)), ("a", (0.0, 5.5, 10.0, 10.0))],
+            ["poorly placed", "duplicate"],
+        ),
+        ([("a", (50.0, 0.0, 60.0, 10.0))], ["false", "missed"]),
+    ],
+)
+def test_every_detection_and_every_object_is_counted_once(detections, kinds):
+    found = [Detection(name, box, 0.9 - 0.1 * n) for n, (name, box) in enumerate(detections)]
+    assert [v.kind for v in judge([label("a", WHOLE)], found, 0.5)] == kinds
+
+
+def test_a_badly_placed_box_in_a_group_is_left_out():
+    objects = [label("a", WHOLE), label("a", (0.0, 4.0, 10.0, 40.0), is_crowd=True)]
+    found = [Detection("a", (0.0, 4.0, 10.0, 16.0), 0.9)]
+    assert [v.kind for v in judge(objects, found, 0.5)] == ["missed"]
+
+
+def test_the_threshold_is_that_of_the_best_f1():
+    boxes = [(20.0 * n, 0.0, 20.0 * n + 10, 10.0) for n in range(5)]
+    dataset = captures(image("x", *(label("a", box) for box in boxes[:4])), image("y"))
+    found = {
+        "x": [
+            Detection("a", boxes[0], 0.3),
+            Detection("a", boxes[1], 0.2),
+            Detection("b", boxes[2], 0.15),
+            Detection("a", boxes[3], 0.01),
+        ],
+        "y": [Detection("a", boxes[4], score) for score in (0.2, 0.1, 0.09, 0.08)],
+    }
+    # 0.3: 2 * 1 / (1 + 4); 0.2: 2 * 2 / (3 + 4); 0.15: 2 * 2 / (4 + 4); 0.01: 2 * 3 / (8 + 4)
+    assert best_threshold(dataset, found) == 0.2
+    assert best_threshold(dataset, {"x": found["x"], "y": ()}) == 0.01
+    tenfold = {
+        name: [Detection(d.category, d.box_xyxy, 10 * d.score) for d in each]
+        for name, each in found.items()
+    }
+    assert best_threshold(dataset, tenfold) == 2
+
+
+def test_without_a_right_detection_the_threshold_is_the_usual_one():
+    dataset = captures(image("x", label("a", WHOLE)))
+    wrong = {"x": [Detection("b", WHOLE, 0.9)]}
+    assert best_threshold(dataset, wrong) == DEFAULT_THRESHOLD
+    assert best_threshold(dataset, {"x": ()}) == DEFAULT_THRESHOLD

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from math import ceil, floor
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from sim2cam.models.batches import Awaited, BatchMaker
 from sim2cam.models.close_ups import CATEGORY_PX, SURFACE_PX
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.crops import CropRules
+from sim2cam.models.detector import STRIDE_PX
+from sim2cam.models.losses import TargetTensors, heat_loss
 from sim2cam.models.parts import shares_at
 from sim2cam.models.pictures import BOXES, PictureStore, Tasks
 from sim2cam.models.reader import SURFACE_STRIDE_PX
@@ -173,3 +176,27 @@ def test_processes_beside_a_gpu_make_what_a_thread_makes(make_dataset):
             assert np.array_equal(value, getattr(other.targets, name)), name
         assert other.crops == ()
         assert views is None
+
+
+@pytest.mark.parametrize("origin", ["real", "self-labelled"])
+def test_an_object_that_a_labelling_detector_missed_is_not_learned_as_background(
+    make_dataset, origin
+):
+    """The heat that a detector shows where nothing is labelled costs nothing in its own labels."""
+    data = make_dataset("a", n=4)
+    some = replace(
+        data, samples=tuple(replace(s, objects=s.objects[:1], origin=origin) for s in data.samples)
+    )
+    tasks = Tasks(masks=True)
+    batch = maker(((some, 1.0),), batch=8, photometric=False, tasks=tasks).make(0)
+    targets = TargetTensors.of(batch.targets, torch.device("cpu"))
+    logits = torch.zeros_like(targets.heat, requires_grad=True)
+    heat_loss(logits, targets.heat, targets.heat_weight).backward()
+    is_near = np.zeros(targets.heat.shape, bool)
+    for crop, near in zip(batch.crops, is_near, strict=True):
+        for x0, y0, x1, y1 in crop.boxes_xyxy / STRIDE_PX:
+            near[floor(y0) : ceil(y1), floor(x0) : ceil(x1)] = True
+    costs = logits.grad.numpy() != 0
+    background = (batch.targets.shown == 0).any()
+    assert costs[is_near].any()
+    assert costs[~is_near].any() == background == (origin == "real")

@@ -211,6 +211,13 @@ def test_card_and_tensors_must_fit(weights):
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
     with pytest.raises(CheckpointError, match="not the card of a detector: categories: Field req"):
         load_detector(weights)
+    for name, number in (("magnification", 1e9), ("magnification", 0), ("box_margin", -0.6)):
+        card.write_text(json.dumps(words | {name: number}))
+        with pytest.raises(CheckpointError, match=rf"{name} must be .*, not {float(number)}"):
+            load_detector(weights)
+    card.write_text(json.dumps(words | {"categories": [str(n) for n in range(9999)]}))
+    with pytest.raises(CheckpointError, match=r"its card asks for categories \(number\) = 9999"):
+        load_detector(weights)
     card.write_text(json.dumps(words | {"categories": ["1", "1"]}))
     with pytest.raises(CheckpointError, match="categories must be different names"):
         load_detector(weights)

@@ -56,6 +56,17 @@ def test_nothing_is_learned_in_ignored_regions_but_of_objects_there():
     assert made.heat_weight[3, 0] == made.heat_weight[8, 25] == 1
 
 
+def test_outside_the_boxes_nothing_is_learned_where_objects_may_lack_labels():
+    boxes = np.array([(40.0, 40.0, 64.0, 64.0)])
+    ignored = np.array([(56.0, 40.0, 96.0, 64.0)])
+    made = targets_of(boxes, np.array([0]), ignored, (96, 128), is_complete=False)
+    learned = np.zeros((24, 32), np.float32)
+    learned[10:16, 10:14] = 1  # the box without the ignored region, 4 px a cell
+    assert (made.heat_weight == learned).all()
+    nothing = targets_of(NONE, np.zeros(0, np.int64), NONE, (96, 128), is_complete=False)
+    assert not nothing.heat_weight.any()
+
+
 def test_an_empty_crop_learns_that_nothing_is_there():
     made = targets([])
     assert made.heat.max() == made.object_weight.max() == 0

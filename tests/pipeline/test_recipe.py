@@ -7,6 +7,8 @@ import pytest
 from sim2cam.errors import RecipeError, UsageError
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
 from sim2cam.randomize.draw import draw
+from sim2cam.randomize.limits import check_settings
+from sim2cam.randomize.references import extremes_of
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
@@ -150,6 +152,15 @@ BAD = [
     ("base = 'dice'\n[domain.table]\nhue = { kind = 'sum', of = [{ kind = 'quota', of = [0.1, 0.2] }, { kind = 'quota', of = [0.1, 0.2] }] }", "'domain.table.hue' has more than one quota, which would move together."),
     ("base = 'dice'\n[domain.lens]\nk1 = { kind = 'column', table = 'phone', values = [0.0, 0.1] }\nk2 = { kind = 'column', table = 'phone', values = [0.0] }", "'domain.lens.k2' has 1 values, and 'domain.lens.k1' of the same table 'phone' has 2."),
     ("base = 'r.toml'", "its bases lead back to itself."),
+    ('base = "dice"\nname = "a\\nb"', '"a\\nb" holds a control character. Rename it.'),
+    ("base = 'dice'\nname = '../../b'", "name must be without slashes, not ../../b."),
+    (f"base = 'dice'\nname = '{'n' * 300}'", f"'{'n' * 40}…' has 300 characters. Use at most 200."),
+    ('base = "groceries"\ncategories = ["tea\\u001b[2J"]', '"tea\\u001b[2J" holds a control character. Rename it.'),
+    ("a = " + "[" * 100_000, "lists or tables are nested more than 64 deep."),
+    ("a = " + "[" * 90 + "]" * 90, "lists or tables are nested more than 64 deep."),
+    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'", "a card can show back, which categories lack. Add it, or let cards"),
+    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'\nface_down = false\n[domain.layout]\nspeed_m_s = 0.5", "a card can show back, which categories lack."),
+    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'\nface_down = false\nlean_rad = 0.5", "a card can show back, which categories lack."),
     ("= 3", "not TOML: "),
     ("name = 'x'", "key 'categories' is missing."),
 ]  # fmt: skip
@@ -163,6 +174,50 @@ def test_a_bad_recipe_is_refused_by_name(tmp_path, text, message):
         load_recipe(str(path))
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
+
+
+def test_cards_that_stay_as_they_are_laid_show_no_back(tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_text(
+        "base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'\nface_down = false"
+    )
+    recipe = load_recipe(str(path))
+    assert recipe.categories == ("AC",)
+    lists = ((), recipe.categories)
+    check_settings(recipe.domain, {"card/face": "AC", "card/0/face_down": False}, *lists)
+    for name, value in (("card/face", "2C"), ("card/0/face_down", True)):
+        with pytest.raises(UsageError, match=r"it shows (2C|back), which categories lack"):
+            check_settings(recipe.domain, {name: value}, *lists)
+
+
+def test_a_recipe_may_begin_with_a_byte_order_mark_and_be_in_any_language(tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_bytes("\ufeffbase = 'dice'\nname = 'Würfel'".encode())
+    assert load_recipe(str(path)).name == "Würfel"
+    path.write_bytes("name = 'Würfel'".encode("latin-1"))
+    with pytest.raises(RecipeError, match="not a text in UTF-8"):
+        load_recipe(str(path))
+
+
+def test_inherited_cases_of_what_no_longer_occurs_are_ignored(tmp_path):
+    base, path = tmp_path / "base.toml", tmp_path / "r.toml"
+    of_each = "{ kind = 'given', factor = 'layout/surface', cases = { table = 0.1, mat = 0.2, tray = 0.3 } }"
+    base.write_text(f"base = 'dice'\n[domain.table]\nhue = {of_each}")
+    path.write_text("base = 'base.toml'\n[domain.layout]\nsurface = 'mat'")
+    domain = load_recipe(str(path)).domain
+    assert extremes_of(domain, domain.table.hue, "domain.table.hue") == (0.2,)
+    assert draw(domain, 0, 0, views=1).values["table/hue"] == 0.2
+    path.write_text(
+        f"base = 'base.toml'\n[domain.layout]\nsurface = 'mat'\n[domain.table]\nhue = {of_each}"
+    )
+    with pytest.raises(RecipeError, match=r"'layout/surface' is never 'table'\. .*Allowed: mat"):
+        load_recipe(str(path))
+
+
+def test_three_layers_of_a_recipe_of_two_or_three_are_enough(tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_text("base = 'twisty'\ncategories = ['3x3x3']\n[domain.twisty]\nlayers = 3")
+    assert load_recipe(str(path)).categories == ("3x3x3",)
 
 
 WHOLE = [
@@ -189,3 +244,5 @@ def test_an_unknown_name_gets_a_hint():
         load_recipe("dcie")
     with pytest.raises(UsageError, match=r"nowhere\.toml: no such recipe file"):
         load_recipe("nowhere.toml")
+    with pytest.raises(UsageError, match=r"nn\.toml: no such recipe file"):
+        load_recipe("n" * 300 + ".toml")

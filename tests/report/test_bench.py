@@ -30,9 +30,9 @@ def report(label, text="t"):
             Estimate(0.041, (0.012, 0.067)), 0.03, (Bin(0.5, 0.25, 8), Bin(0.9, 0.75, 8))
         ),
         more={f"AP of {text}": Estimate(0.123, (float("nan"), float("nan")))},
-        categories=(CategoryErrors(text, 9, 4, {"b": 2, text: 1}, 2, 3),),
-        slices=(Slice("size", text, 9, found, 0.333, 0.222),),
-        examples=Examples((), (missed,)),
+        categories=(CategoryErrors(text, 9, 4, {"b": 2, text: 1}, 1, 2, 5, 3),),
+        slices=(Slice("size", text, 9, found, 0.333, 0.111, 0.222),),
+        examples=Examples((), (missed,), 0.413),
         notes=(text,),
     )  # fmt: skip
 
@@ -44,7 +44,8 @@ def test_the_page_says_what_was_found(tmp_path, label, read_page):
     for said in (
         "weights on t", "50 images, 308 objects.", "AP50 0.842 0.800–0.880", "AP of t 0.123 –",
         "over 50 images", "error 0.041 ( 0.012–0.067 ); by chance at most 0.030", "share that is right",
-        "t 9 4 3 b (2), t (1) 2 3", "size t 9 0.500 0.400–0.600 0.333 0.222", "t: 1 missed",
+        "t 9 4 3 b (2), t (1) 1 2 5 3", "size t 9 0.500 0.400–0.600 0.333 0.111 0.222", "t: 1 missed",
+        "score of 0.413 or more, the threshold of the best F1",
     ):  # fmt: skip
         assert re.sub(r"\s", "", said) in re.sub(r"\s", "", page.text)
     assert [address.split(",")[0] for address in page.addresses()] == ["data:image/jpeg;base64"]

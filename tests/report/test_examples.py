@@ -22,7 +22,7 @@ def test_best_and_worst(make_dataset, label):
         "003": (),
         "004": (),
     }
-    chosen = choose_examples(captures, found, count=2)
+    chosen = choose_examples(captures, found, 0.5, count=2)
     assert [e.name for e in chosen.best] == ["001", "000"]
     assert [e.name for e in chosen.worst] == ["003", "002"]
     assert chosen.worst[1].objects == (one, two)
@@ -34,9 +34,9 @@ def test_no_image_is_shown_twice_and_none_without_error_is_among_the_worst(make_
     one = label()
     captures = make_dataset([(one,)] * 3, origin="real")
     all_right = {s.name: (right(one),) for s in captures.samples}
-    assert choose_examples(captures, all_right, count=5).worst == ()
+    assert choose_examples(captures, all_right, 0.5, count=5).worst == ()
     all_wrong = {s.name: () for s in captures.samples}
-    chosen = choose_examples(captures, all_wrong, count=5)
+    chosen = choose_examples(captures, all_wrong, 0.5, count=5)
     names = [e.name for e in (*chosen.best, *chosen.worst)]
     assert sorted(names) == ["000", "001", "002"]
 

@@ -55,6 +55,22 @@ def test_a_rendered_set(make_dataset, label, tmp_path, read_page):
     assert "50 %" in page.text
 
 
+def test_ignored_regions_are_drawn_apart_and_not_counted(make_dataset, label, tmp_path, read_page):
+    region = label("b", (30.0, 0.0, 60.0, 40.0), is_crowd=True)
+    dataset = make_dataset([(label("a"), region), (region,), (label("a"), label("a"))])
+    page = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None))
+    text = " ".join(page.text.split())
+    assert "3 objects and 2 ignored regions (dashed; neither trained on nor scored) in 2" in text
+    figures = [a for a in page.all("figure") if a.get("class") == "sample"]
+    assert [f["data-objects"] for f in figures] == ["1", "0", "2"]
+    assert "1 objects, 1 ignored" in text
+    drawn = [a.get("class") for a in page.all("g") if "data-category" in a]
+    assert drawn == ["object", "object ignored", "object ignored", "object", "object"]
+    assert text.count("ignored: b") == 2
+    assert "b (ignored)" in text
+    assert "Objects of each category a a 3 b b 0 " in text
+
+
 def test_every_layer_can_be_chosen(make_dataset, label, tmp_path, read_page):
     page = read_page(
         write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=None)

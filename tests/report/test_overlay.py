@@ -5,6 +5,7 @@ import pytest
 
 from sim2cam.measure.detection import Detection, FoundKeypoint
 from sim2cam.report.overlay import (
+    IGNORED_COLOUR,
     KIND_COLOURS,
     LONGER_SIDE_PX,
     category_colour,
@@ -30,7 +31,7 @@ def grey(height=320, width=480):
 )
 def test_a_box_is_drawn_in_the_colour_of_its_verdict(label, kind, detection):
     given = grey()
-    drawn = draw_verdicts(given, [label("a", BOX)], [detection])
+    drawn = draw_verdicts(given, [label("a", BOX)], [detection], 0.5)
     assert drawn.shape == (640, 960, 3)
     assert (given == 128).all()
     inside = np.zeros(drawn.shape[:2], bool)
@@ -43,13 +44,13 @@ def test_a_box_is_drawn_in_the_colour_of_its_verdict(label, kind, detection):
 
 
 def test_a_false_detection_is_drawn():
-    drawn = draw_verdicts(grey(), [], [Detection("a", BOX, 0.9)])
+    drawn = draw_verdicts(grey(), [], [Detection("a", BOX, 0.9)], 0.5)
     assert tuple(drawn[240, 200]) == KIND_COLOURS["false"]
 
 
 def test_a_missed_object_is_dashed(label):
     def share(objects, detections):
-        side = draw_verdicts(grey(), objects, detections)[240, 200:400]
+        side = draw_verdicts(grey(), objects, detections, 0.5)[240, 200:400]
         return (side == 128).all(axis=1).mean()
 
     assert share([label("a", BOX)], [Detection("a", BOX, 0.9)]) == 0
@@ -57,7 +58,7 @@ def test_a_missed_object_is_dashed(label):
 
 
 def test_a_large_image_keeps_its_size():
-    assert draw_verdicts(grey(100, LONGER_SIDE_PX + 40), [], []).shape == (100, 1000, 3)
+    assert draw_verdicts(grey(100, LONGER_SIDE_PX + 40), [], [], 0.5).shape == (100, 1000, 3)
 
 
 def test_what_is_drawn_into_a_large_image_is_still_seen_when_that_is_shown_small(label):
@@ -75,6 +76,13 @@ def test_what_is_drawn_into_a_large_image_is_still_seen_when_that_is_shown_small
 @pytest.mark.parametrize("name", ["", "Würfel", "骰子", "x" * 300])
 def test_boxes_at_the_edge_and_any_name(label, box, name):
     assert draw_labels(grey(), [label(name, box)], [name]).shape == (640, 960, 3)
+
+
+def test_ignored_regions_are_dashed_and_grey(label):
+    drawn = draw_labels(grey(), [label("a", BOX, is_crowd=True)], ["a"])
+    side = (drawn[360, 200:400] == IGNORED_COLOUR).all(axis=1).mean()
+    assert 0.3 < side < 0.8
+    assert not (drawn == category_colour(0)).all(axis=2).any()
 
 
 def test_texts_of_near_boxes_do_not_cover_one_another(label):

@@ -1,8 +1,10 @@
+import json
+
 import pytest
 import torch
 
 from sim2cam.errors import CheckpointError, OutputError
-from sim2cam.training.weights import card_path, load_weights, save_weights
+from sim2cam.training.weights import card_path, check_sizes, load_weights, save_weights
 
 
 def test_floats_are_halved_and_come_back_single(tmp_path):
@@ -33,7 +35,7 @@ def test_what_cannot_be_loaded_says_why(tmp_path):
     save_weights(path, {"a": torch.zeros(50)}, {})
     for text in ("{", "[]", "\x00"):
         card_path(path).write_text(text)
-        with pytest.raises(CheckpointError, match="not a JSON card"):
+        with pytest.raises(CheckpointError, match=r"not (a JSON card|JSON)"):
             load_weights(path)
     card_path(path).unlink()
     with pytest.raises(CheckpointError, match=r"the card of the weights is missing. Copy both"):
@@ -58,3 +60,38 @@ def test_numbers_that_files_do_not_hold_are_refused_before_anything_is_written(t
     with pytest.raises(CheckpointError, match="'b' would hold numbers that are not finite"):
         save_weights(path, tensors, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_card_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_weights(path, {"a": torch.zeros(2)}, {"steps": 3})
+    card_path(path).write_bytes(b"\xef\xbb\xbf" + card_path(path).read_bytes())
+    assert load_weights(path)[1] == {"steps": 3}
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, json.dumps({"a": json.loads("[" * 900 + "]" * 900)})]
+)
+def test_a_card_that_is_nested_too_deep_is_refused(tmp_path, text):
+    path = tmp_path / "w.safetensors"
+    save_weights(path, {"a": torch.zeros(2)}, {})
+    card_path(path).write_text(text)
+    with pytest.raises(
+        CheckpointError, match=r"w\.json: (not JSON \(maximum recursion|lists or tables are)"
+    ):
+        load_weights(path)
+
+
+def test_weights_with_a_name_that_no_file_has_are_not_there(tmp_path):
+    with pytest.raises(CheckpointError, match="no such weights"):
+        load_weights(tmp_path / ("w" * 300 + ".safetensors"))
+
+
+def test_a_network_is_at_most_as_large_as_its_tensors(tmp_path):
+    tensors = {"a": torch.zeros(4, 9), "b": torch.zeros(2), "nothing": torch.zeros(10**9, 0)}
+    check_sizes(tmp_path, tensors, layers={"n": 2}, widths={"n": 6}, channels={"n": 9})
+    for kind, most in (("layers", 2), ("widths", 6), ("channels", 9)):
+        with pytest.raises(CheckpointError, match=rf"n = {most + 1}, .* \({most} at most\)"):
+            check_sizes(tmp_path, tensors, **{kind: {"n": most + 1}})
+    with pytest.raises(CheckpointError, match="0 at most"):
+        check_sizes(tmp_path, {}, layers={"n": 1})

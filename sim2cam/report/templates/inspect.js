@@ -35,7 +35,7 @@ function apply() {
       for (const mark of find(".object", sample)) {
         const hit = matches(mark);
         mark.classList.toggle("dimmed", !hit);
-        if (hit && mark.tagName === "g") hits += 1;
+        if (hit && mark.tagName === "g" && !mark.classList.contains("ignored")) hits += 1;
       }
     } else {
       find(".dimmed", sample).forEach((mark) => mark.classList.remove("dimmed"));

@@ -1,15 +1,23 @@
 """Pictures of any size through a published generator."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import torch
 
+from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.certificate.artefacts import seam_levels
 from sim2cam.adapt.certificate.pair import Pair
 from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.reference import translator as module
+from sim2cam.adapt.reference.card import ReferenceCard
+from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.networks import ResnetGenerator, normed_by
-from sim2cam.adapt.reference.translator import spread_crops, translator_of
+from sim2cam.adapt.reference.translator import load_reference, spread_crops, translator_of
+from sim2cam.errors import CheckpointError
+from sim2cam.training.weights import save_weights
 
 CPU = torch.device("cpu")
 
@@ -86,3 +94,19 @@ def test_crops_are_spread_from_edge_to_edge(height, width):
     side = min(256, height)
     assert crops.shape == (16, 1, side, side)
     assert (crops.min(), crops.max()) == (0, height * width - 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("blocks", 10**9), ("width", 10**6), ("width", 10**30)]
+)
+def test_a_card_that_asks_for_more_than_its_tensors_hold_is_refused(tmp_path, name, number):
+    translator, path = trained(antialias=False), tmp_path / "weights.safetensors"
+    images = ImagesRecord("set", 20, "0" * 64)
+    config = ReferenceConfig(width=4, blocks=5)
+    card = ReferenceCard("cyclegan", 20, config, images, images)
+    save_weights(path, translator.generator.state_dict(), asdict(card))
+    words = json.loads(path.with_suffix(".json").read_text())
+    words["config"][name] = number
+    path.with_suffix(".json").write_text(json.dumps(words))
+    with pytest.raises(CheckpointError, match=rf"its card asks for config\.{name} = 1000000"):
+        load_reference(path)

@@ -211,6 +211,10 @@ def test_folder_and_file_load_the_same(tmp_path):
         ({"buffers": ["depht"]}, "Did you mean 'depth'?"),
         ({"config": {"local_bound": 0.9}}, "local_bound must be above 0 and at most 0.3, not 0.9"),
         ({"config": {"width": 16}}, "its card asks for"),
+        ({"config": {"blocks": 10**9}}, "its card asks for config.blocks = 1000000000, for which"),
+        ({"config": {"width": 10**6}}, "its card asks for config.width = 1000000, for which"),
+        ({"config": {"width": 10**30}}, "its card asks for config.width = 1000000000000"),
+        ({"buffers": ["depth"] * 9999}, "its card asks for buffers (channels) = 9999, for which"),
     ],
 )
 def test_card_that_does_not_fit_is_refused(tmp_path, change, message):
