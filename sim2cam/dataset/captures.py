@@ -12,10 +12,12 @@ from sim2cam.dataset.formats.bop_poses import as_scored
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
+from sim2cam.dataset.formats.pictures import unread_images, unread_words
 from sim2cam.dataset.formats.video import is_video, read_video
 from sim2cam.dataset.formats.voc import is_voc, read_voc
 from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
-from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
+from sim2cam.dataset.formats.yolo_layout import is_yolo
+from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import SELF_LABELLED, Dataset, Origin, Sample
@@ -37,10 +39,6 @@ _LAYOUTS: tuple[
     (is_video, read_video),
 )
 """How folders of other formats than COCO are told, and what reads their parts by name."""
-
-_UNREAD = (".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".arw", ".cr2", ".cr3", ".nef",
-           ".orf", ".raf", ".rw2")  # fmt: skip
-"""How names of pictures end that cameras and people make, and that are not read."""
 
 _STYLE, _DEV, _TEST, _TRAIN = ("style", "train"), ("dev", "val"), ("test",), ("train",)
 _RENDERS = ("train_pbr", "train_synt")  # what BOP calls parts that nobody photographed
@@ -277,14 +275,7 @@ def unread_note(path: Path) -> str | None:
     """
     if not is_photos(path):
         return None
-    names = sorted(p.name for p in path.iterdir() if p.suffix.lower() in _UNREAD)
-    unread = [name for name in names if not name.startswith(".")]
-    if not unread:
-        return None
-    return (
-        f"{path}: {len(unread)} pictures are left out, as {unread[0]}: read are JPEG, PNG, BMP, TIFF and "
-        "WebP. Convert them."
-    )
+    return unread_words(path, unread_images(path))
 
 
 def _read_folder(root: Path, origin: Origin) -> Dataset:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RepairWarning
 
 
 def labels_of(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
@@ -94,3 +96,72 @@ def each_a_scene(parts: Mapping[str, Dataset]) -> dict[str, Dataset]:
         )
         for name, part in parts.items()
     }
+
+
+_UNREAD = (".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".arw", ".cr2", ".cr3", ".nef",
+           ".orf", ".raf", ".rw2")  # fmt: skip
+"""Suffixes of images that cameras and people make and that are not read."""
+
+
+def unread_images(folder: Path) -> list[Path]:
+    """Return the images in a folder that cannot be read for their kind, by name."""
+    unread = set(_UNREAD) - set(images.SUFFIXES)
+    files = (path for path in folder.iterdir() if path.suffix.lower() in unread)
+    return sorted(path for path in files if not path.name.startswith("."))
+
+
+def unread_words(root: Path, unread: Sequence[Path]) -> str | None:
+    """Return a note on images of a dataset that are left out for their kind; None without any."""
+    if not unread:
+        return None
+    return (
+        f"{root}: {len(unread)} pictures are left out, as {unread[0].relative_to(root)}: read are JPEG, PNG, "
+        "BMP, TIFF and WebP. Convert them."
+    )
+
+
+def warn_of_unread(root: Path, folders: Iterable[Path]) -> None:
+    """Warn of images in folders of a dataset that are left out for their kind."""
+    words = unread_words(
+        root, [path for folder in sorted(folders) for path in unread_images(folder)]
+    )
+    if words is not None:
+        warnings.warn(words, RepairWarning, stacklevel=2)
+
+
+_LONGEST_NAME = 200
+
+
+def checked_categories(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of categories, which differ and can be printed in one line.
+
+    Raises:
+        InputError: two are the same, or one is empty, too long or holds control characters.
+    """
+    for name in names:
+        check_category(path, name)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(path, f"two categories are named '{twice}'. Merge them or rename one.")
+    return tuple(names)
+
+
+def check_category(path: Path, name: str) -> None:
+    """Refuse a name of a category that cannot be printed in one line.
+
+    Raises:
+        InputError: it is empty, too long or holds control characters.
+    """
+    if not name.strip():
+        raise InputError(path, "a category has an empty name. Give it one.")
+    if len(name) > _LONGEST_NAME:
+        raise InputError(
+            path,
+            f"the category name '{name[:40]}…' has {len(name)} characters. Allowed are {_LONGEST_NAME}. "
+            "Shorten it.",
+        )
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
+        raise InputError(
+            path,
+            f"the category name {name!r:.80} holds control characters or line breaks. Rename it.",
+        )
