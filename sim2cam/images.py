@@ -11,6 +11,7 @@ import hashlib
 import io
 import math
 import re
+import stat
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -154,15 +155,19 @@ def read_orientation(path: Path) -> int:
 
 
 def file_size(path: Path) -> int:
-    """Returns the bytes of a file.
+    """Return the bytes of a file.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or it is a folder, a pipe or a device, which nothing here reads.
     """
     try:
-        return path.stat().st_size
+        status = path.stat()
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+        raise InputError(path, f"is {kind}, not a file. Name a file.")
+    return status.st_size
 
 
 def digest_of(path: Path) -> str:
@@ -526,6 +531,8 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _open(path: Path) -> Image.Image:
+    if path.exists():
+        file_size(path)  # opening a pipe would wait for whoever writes into it
     try:
         with warnings.catch_warnings():  # Pillow's own, of what is refused below
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)

@@ -168,7 +168,7 @@ def rewrite_header(root):
 
 
 FULL = "cannot be written (No space left on device). Free some disk space, then run again with "
-CORRECT = "Correct or remove the annotation."
+CORRECT = "Correct the file, or leave flawed annotations out with --skip-invalid."
 NO_TRUTH = "its images have no labels, so nothing can be scored. Label them."
 
 
@@ -202,8 +202,8 @@ BAD = {
     "unknown image id": (
         lambda folder: captures(folder, image_id=5),
         read_captures,
-        "/a.json: annotations[0] is of image_id 5, which is not in the list of images. List the "
-        "image or remove the annotation.",
+        "/a.json: annotations[0] is of image_id 5, which is not in the list of images. "
+        f"{CORRECT}",
     ),
     "negative size": (
         lambda folder: captures(folder, bbox=[2, 3, -10, 6]),
@@ -220,7 +220,7 @@ BAD = {
     "unknown category id": (
         lambda folder: captures(folder, category_id=5),
         read_captures,
-        "/a.json: annotations[0] (image a.jpg): no category has the id 5. Allowed: 1 (1).",
+        f"/a.json: annotations[0] (image a.jpg): no category has the id 5. Allowed: 1 (1). {CORRECT}",
     ),
     "no captures": (
         lambda folder: folder / "none.json",

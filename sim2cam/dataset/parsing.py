@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import ConfigDict, ValidationError
 
+from sim2cam import images
 from sim2cam.errors import InputError
 
 PLAIN = ConfigDict(extra="forbid", allow_inf_nan=False)
 """Of values that are read from files: known keys, finite numbers."""
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LONGEST_NAME = 200  # characters; files are named after categories and images
 
 
-def first_problem(error: ValidationError) -> str:
-    """Returns the first problem in one line: ``images[3].width: ... (found "a")``."""
+def first_problem(error: ValidationError, where: str = "") -> str:
+    """Return the first problem in one line: ``images[3].width: ... (found "a")``.
+
+    Args:
+        error: of pydantic.
+        where: place of the validated value in its file, as ``images[3]``.
+    """
     first = error.errors()[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
-    place = "".join(steps).removeprefix(".").removesuffix(".int").removesuffix(".str")
+    place = "".join([where, *steps]).removeprefix(".").removesuffix(".int").removesuffix(".str")
     place = place.removesuffix(".[key]")
     if first["type"] == "missing":
         return f"{place} is missing"
@@ -31,6 +40,23 @@ def first_problem(error: ValidationError) -> str:
     return f"{head}{message} (found {json.dumps(first['input'], default=str)[:80]})"
 
 
+def name_problem(name: str) -> str | None:
+    """Return why a category or an image cannot have a name; None where it can."""
+    if len(name) > _LONGEST_NAME:
+        return f"'{name[:40]}…' has {len(name)} characters. Use at most {_LONGEST_NAME}."
+    if _CONTROL.search(name):
+        return f"{json.dumps(name)[:80]} holds a control character. Rename it."
+    return None
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a path is a regular file; False also for names that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def stays_inside(name: str) -> bool:
     """Returns whether a relative path names something inside its folder, in every reading of it."""
     path = PurePosixPath(name)
@@ -38,7 +64,7 @@ def stays_inside(name: str) -> bool:
 
 
 def read_text(path: Path, most_bytes: int, what: str) -> str:
-    """Returns the text of a file, unpacked where its name ends in .gz.
+    """Return the text of a file, without a byte order mark, unpacked where its name ends in .gz.
 
     Args:
         path: the file.
@@ -46,13 +72,17 @@ def read_text(path: Path, most_bytes: int, what: str) -> str:
         what: it is, for the error.
 
     Raises:
-        InputError: it is missing, damaged, not a text, or too long.
+        InputError: it is missing, damaged, not a text, too long, or no regular file.
     """
+    is_packed = path.suffix == ".gz"
+    too_long = f"more than {most_bytes} bytes. No {what} is that long."
+    if images.file_size(path) > most_bytes and not is_packed:
+        raise InputError(path, too_long)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if is_packed else path.open("rb") as file:
             data = file.read(most_bytes + 1)
         if len(data) > most_bytes:
-            raise InputError(path, f"more than {most_bytes} bytes. No {what} is that long.")
+            raise InputError(path, too_long)
         return data.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(path, f"is damaged ({error}). Make it anew.") from error
@@ -62,8 +92,14 @@ def read_text(path: Path, most_bytes: int, what: str) -> str:
         raise InputError(path, "not a text in UTF-8. Check the path.") from error
 
 
-def read_json(path: Path, most_bytes: int, what: str) -> Any:
-    """Returns the values of a JSON file; takes and raises what ``read_text`` does.
+def read_json(path: Path, most_bytes: int, what: str, cure: str = "Correct the file.") -> Any:
+    """Return the values of a JSON file; takes and raises what ``read_text`` does.
+
+    Args:
+        path: the file.
+        most_bytes: a longer one is refused.
+        what: it is, for the error.
+        cure: what to do if the file is not JSON, for the error.
 
     Raises:
         InputError: it is no JSON.
@@ -71,4 +107,4 @@ def read_json(path: Path, most_bytes: int, what: str) -> Any:
     try:
         return json.loads(read_text(path, most_bytes, what))
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"not JSON ({error}). Correct the file.") from error
+        raise InputError(path, f"not JSON ({error}). {cure}") from error

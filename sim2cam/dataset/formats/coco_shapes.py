@@ -14,11 +14,12 @@ from sim2cam.dataset.sample import Keypoint
 from sim2cam.geometry.masks import RunLengths
 
 _VISIBILITIES: tuple[Literal[0], Literal[1], Literal[2]] = (0, 1, 2)
+_MOST_CHARACTERS = 7  # of a run
 _SHOWN = 60  # characters of what is wrong
 
 
 def mask_of(segmentation: Any, size: tuple[int, int]) -> RunLengths | None:
-    """Returns the mask of a ``segmentation``; None where it is empty or missing.
+    """Return the mask of a ``segmentation``; None where it is missing or has no polygon with a corner.
 
     Args:
         segmentation: a list of polygons; or a table of ``size`` and ``counts``, which are compressed
@@ -35,8 +36,8 @@ def mask_of(segmentation: Any, size: tuple[int, int]) -> RunLengths | None:
     if not isinstance(segmentation, list):
         raise _wrong(segmentation, "must be a list of polygons or a table of size and counts")
     height, width = size
-    for polygon in segmentation:
-        corners = _corners(polygon)
+    polygons = [_corners(polygon) for polygon in segmentation if polygon != []]
+    for corners in polygons:
         low, high = corners.min(axis=0), corners.max(axis=0)
         sides = np.array([width, height])
         if (low < -sides).any() or (high > 2 * sides).any():  # it would take long to fill
@@ -44,20 +45,30 @@ def mask_of(segmentation: Any, size: tuple[int, int]) -> RunLengths | None:
                 f"a polygon of segmentation reaches from ({low[0]:g}, {low[1]:g}) to ({high[0]:g}, "
                 f"{high[1]:g}), far outside the image of {width}x{height} pixels."
             )
-    return RunLengths.of_polygons(segmentation, size)
+    if not polygons:
+        return None
+    return RunLengths.of_polygons([corners.ravel().tolist() for corners in polygons], size)
 
 
 def _corners(polygon: Any) -> NDArray[np.float64]:
     """Returns the corners (n, 2) of a polygon."""
-    try:
-        numbers = np.array(polygon, np.float64)
-    except (ValueError, TypeError) as error:
-        raise _wrong(polygon, "of segmentation must be a list of numbers") from error
+    numbers = _numbers(polygon)
+    if numbers is None:
+        raise _wrong(polygon, "of segmentation must be a list of numbers")
     if numbers.ndim != 1:
         raise _wrong(polygon, "of segmentation must be a list of numbers, in a list of polygons")
     if len(numbers) < 6 or len(numbers) % 2 or not np.isfinite(numbers).all():
         raise _wrong(polygon, "of segmentation must be 6 or more finite numbers, x and y by turns")
     return numbers.reshape(-1, 2)
+
+
+def _numbers(values: Any) -> NDArray[np.float64] | None:
+    """Return numbers as an array; None where others, also texts that hold numbers, are among them."""
+    try:
+        array = np.array(values)
+    except ValueError:  # lists of different lengths
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 
 
 def _of_runs(table: dict[str, Any], size: tuple[int, int]) -> RunLengths:
@@ -67,6 +78,13 @@ def _of_runs(table: dict[str, Any], size: tuple[int, int]) -> RunLengths:
             "(height, width)."
         )
     counts = table.get("counts")
+    most = 2 * math.prod(size) + 2  # a run may be empty
+    if isinstance(counts, str | list) and len(counts) > most * (
+        _MOST_CHARACTERS if isinstance(counts, str) else 1
+    ):
+        raise ValueError(
+            f"segmentation: counts has {len(counts)} entries, too many for {list(size)} (height, width)."
+        )
     if isinstance(counts, list):
         are_runs = all(type(run) is int and run >= 0 for run in counts)
         if not are_runs or sum(counts) != math.prod(size):
@@ -84,7 +102,7 @@ def _of_runs(table: dict[str, Any], size: tuple[int, int]) -> RunLengths:
 
 
 def keypoints_of(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | None:
-    """Returns the keypoints of an annotation; None where it has none.
+    """Return the keypoints of an annotation; None where it has none.
 
     Args:
         numbers: x, y and visibility (0 not in the picture or not labelled, 1 hidden, 2 seen) of each.
@@ -93,15 +111,12 @@ def keypoints_of(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | N
     Raises:
         ValueError: they are something else, or of another number.
     """
-    if numbers is None or (numbers == [] and not names):
+    if numbers is None or numbers == []:
         return None
     if not names:
         raise ValueError("keypoints, but its category does not list their names under 'keypoints'.")
-    try:
-        found = np.array(numbers, np.float64)
-    except (ValueError, TypeError):
-        found = np.array(np.nan)
-    if found.shape != (3 * len(names),) or not np.isfinite(found).all():
+    found = _numbers(numbers)
+    if found is None or found.shape != (3 * len(names),) or not np.isfinite(found).all():
         raise ValueError(
             f"keypoints {_told(numbers)} must be {3 * len(names)} finite numbers: x, y and "
             f"visibility of {', '.join(names)}."
@@ -122,5 +137,7 @@ def _wrong(value: Any, why: str) -> ValueError:
 
 
 def _told(value: Any) -> str:
+    if isinstance(value, list | str):
+        value = value[: _SHOWN + 1]  # it may be very long
     text = json.dumps(value, default=str)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -246,10 +246,14 @@ def test_what_other_files_say_beside_coco_is_left_alone(tmp_path, native, given)
 
 def test_labels_of_stored_pixels_turn_with_what_stands_beside(tmp_path):
     exif = Image.Exif()
-    exif[0x0112] = 3
-    Image.new("RGB", (24, 16)).save(tmp_path / "a.jpg", exif=exif)
+    for name, orientation in (("a", 3), ("b", 6)):  # the second shows of which pixels labels are
+        exif[0x0112] = orientation
+        Image.new("RGB", (24, 16)).save(tmp_path / f"{name}.jpg", exif=exif)
     tables = {
-        "images": [{"id": 1, "file_name": "a.jpg", "width": 24, "height": 16}],
+        "images": [
+            {"id": number, "file_name": f"{name}.jpg", "width": 24, "height": 16}
+            for number, name in enumerate("ab", 1)
+        ],
         "categories": [{"id": 1, "name": "square"}],
         "annotations": [
             {"image_id": 1, "category_id": 1, "bbox": [2, 3, 4, 5], "bbox_amodal": [2, 3, 6, 5]}

@@ -130,14 +130,21 @@ def test_runs_of_a_crowd_are_counted_as_pycocotools_counts_them(tmp_path):
     assert np.array_equal(label.mask.mask(), theirs(path))
 
 
-@pytest.mark.parametrize("nothing", [None, [], {}])
+@pytest.mark.parametrize("nothing", [None, [], {}, [[]], [[], []]])
 def test_an_empty_segmentation_is_none(tmp_path, nothing):
     assert label_of(one(tmp_path, segmentation=nothing)).mask is None
 
 
 @pytest.mark.parametrize("nothing", [None, []])
-def test_no_keypoints_are_none(tmp_path, nothing):
-    assert label_of(one(tmp_path, names=None, keypoints=nothing)).keypoints is None
+@pytest.mark.parametrize("names", [None, NAMES])
+def test_no_keypoints_are_none(tmp_path, nothing, names):
+    assert label_of(one(tmp_path, names=names, keypoints=nothing)).keypoints is None
+
+
+def test_an_empty_polygon_beside_others_is_left_out(tmp_path):
+    square = [2, 3, 12, 3, 12, 9, 2, 9]
+    both, alone = (label_of(one(tmp_path, segmentation=s)) for s in ([[], square], [square]))
+    assert both.mask == alone.mask
 
 
 def test_a_keypoint_that_is_not_labelled_lies_nowhere(tmp_path):
@@ -158,9 +165,13 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
         keypoints=[4, 7, 2, 0, 0, 0],
     )
     exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
-    (sample,) = read_captures(path).samples
+    for name, number in (("a", orientation), ("b", 6)):  # the second shows of which pixels labels are
+        exif[0x0112] = number
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png", exif=exif)
+    tables = json.loads(path.read_text())
+    tables["images"].append({"id": 2, "file_name": "b.png", "width": WIDTH, "height": HEIGHT})
+    path.write_text(json.dumps(tables))
+    sample = read_captures(path).samples[0]
     upright = read_rgb(sample.rgb)[..., 0]
     (label,) = sample.objects
     assert np.array_equal(label.mask.mask(), upright > 0)
@@ -190,6 +201,18 @@ BAD = {
     "words": (
         {"segmentation": [["a"] * 6]},
         '["a", "a", "a", "a", "a", "a"] of segmentation must be a list of numbers.',
+    ),
+    "a text among its numbers": (
+        {"segmentation": [[2, "3", 12, 3, 12, 9]]},
+        '[2, "3", 12, 3, 12, 9] of segmentation must be a list of numbers.',
+    ),
+    "runs of a far larger image": (
+        {"segmentation": {"size": [HEIGHT, WIDTH], "counts": "1" * 50_000}},
+        "segmentation: counts has 50000 entries, too many for [16, 24] (height, width).",
+    ),
+    "more runs than pixels": (
+        {"segmentation": {"size": [HEIGHT, WIDTH], "counts": [0] * 5_000}},
+        "segmentation: counts has 5000 entries, too many for [16, 24] (height, width).",
     ),
     "pairs": (
         {"segmentation": [[[2, 3], [12, 3], [12, 9]]]},
@@ -254,6 +277,10 @@ BAD = {
         {"keypoints": [3, 4, "seen", 0, 0, 0]},
         'keypoints [3, 4, "seen", 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.',
     ),
+    "a keypoint with a number as text": (
+        {"keypoints": [3, "4", 2, 0, 0, 0]},
+        'keypoints [3, "4", 2, 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.',
+    ),
     "a keypoint nowhere": (
         {"keypoints": [3, float("nan"), 2, 0, 0, 0]},
         "keypoints [3, NaN, 2, 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.",
@@ -271,4 +298,4 @@ def test_what_is_no_shape_is_answered_exactly(tmp_path, changes, problem):
     with pytest.raises(InputError) as caught:
         read_captures(path)
     place = f"{path}: annotations[0] (image a.png): "
-    assert str(caught.value) == f"{place}{problem} Correct or remove the annotation."
+    assert str(caught.value) == f"{place}{problem} Correct the file, or leave flawed annotations out with --skip-invalid."

@@ -1,0 +1,221 @@
+"""Images of a COCO file: where they lie, and of which pixels their labels are, stored or upright."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from sim2cam import images
+from sim2cam.dataset.formats.coco_file import ImageEntry
+from sim2cam.dataset.parsing import is_file, name_problem, stays_inside
+from sim2cam.errors import InputError, RepairWarning
+from sim2cam.geometry.boxes import Box
+
+_TO_UPRIGHT = {
+    1: (False, False, False),
+    2: (True, False, False),
+    3: (True, True, False),
+    4: (False, True, False),
+    5: (False, False, True),
+    6: (False, True, True),
+    7: (True, True, True),
+    8: (True, False, True),
+}
+"""EXIF orientation: mirrored in x, mirrored in y, then x and y exchanged, to stand upright."""
+_ANNOTATIONS = ("annotations", "labels")
+"""Names of folders beside whose siblings the images may lie."""
+_KINDS = ("instances_", "person_keypoints_", "keypoints_", "panoptic_")
+"""Beginnings of the names of COCO files, before the name of the split."""
+
+
+@dataclass(frozen=True)
+class Photo:
+    """An image of the list and what its file says.
+
+    Attributes:
+        entry: of the list.
+        name: relative path that identifies the image.
+        path: the file.
+        stored: width and height of the stored pixels.
+        orientation: of EXIF, 1 (upright) to 8.
+    """
+
+    entry: ImageEntry
+    name: str
+    path: Path
+    stored: tuple[int, int]
+    orientation: int
+
+    @property
+    def listed(self) -> tuple[int, int]:
+        """Width and height in the list."""
+        return self.entry.width, self.entry.height
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """Width and height as the image is read."""
+        return self.stored[::-1] if _TO_UPRIGHT[self.orientation][2] else self.stored
+
+    @property
+    def exif(self) -> tuple[bool, bool, bool]:
+        """Return whether x and y are mirrored and then exchanged to bring the stored pixels upright."""
+        return _TO_UPRIGHT[self.orientation]
+
+    def upright_box(self, box_xyxy: Box) -> Box:
+        """Return where a box of the stored pixels lies in the upright ones."""
+        x0, y0, x1, y1 = box_xyxy
+        width, height = self.stored
+        mirrored_x, mirrored_y, exchanged = self.exif
+        if mirrored_x:
+            x0, x1 = width - x1, width - x0
+        if mirrored_y:
+            y0, y1 = height - y1, height - y0
+        return (y0, x0, y1, x1) if exchanged else (x0, y0, x1, y1)
+
+
+def read_photo(path: Path, entry: ImageEntry, name: str, image: Path) -> Photo:
+    """Read size and orientation of an image and check them against the list.
+
+    Args:
+        path: of the list, for errors.
+        entry: of the list.
+        name: that identifies the image.
+        image: its file.
+
+    Raises:
+        InputError: the image cannot be read, or is of another size than listed.
+    """
+    orientation, (width, height) = images.read_orientation(image), images.read_size(image)
+    is_exchanged = _TO_UPRIGHT[orientation][2]
+    stored = (height, width) if is_exchanged else (width, height)
+    photo = Photo(entry, name, image, stored, orientation)
+    if photo.listed not in (photo.stored, photo.upright):
+        raise InputError(
+            path,
+            f"image {name} is {width}x{height} pixels, not {entry.width}x{entry.height} as listed. Export "
+            "the annotations of this very image.",
+        )
+    return photo
+
+
+def find_photos(path: Path, entries: Sequence[ImageEntry]) -> list[Photo]:
+    """Find the images of a COCO file, beside it or in the layouts of COCO and CVAT.
+
+    Names are relative to one folder for all: the file's own, ``images/SPLIT`` or ``images`` in it, and of a
+    file in ``annotations/`` the same beside that folder. Absolute paths and paths that lead outside are
+    replaced by the only image of that file name in the dataset's folder.
+
+    Args:
+        path: the COCO file.
+        entries: its list of images.
+
+    Raises:
+        InputError: an image is missing, listed twice, outside the folder, or of another size.
+    """
+    names = [_relative(path, entry.file_name) for entry in entries]
+    base = _base(path, [name for name in names if name is not None])
+    strays = [entry.file_name for entry, name in zip(entries, names, strict=True) if name is None]
+    found = _by_file_name(path, strays) if strays else {}
+    photos, listed = [], set[Path]()
+    for entry, name in zip(entries, names, strict=True):
+        image = base / name if name is not None else found[entry.file_name]
+        if image in listed:
+            raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
+        listed.add(image)
+        name = name if name is not None else image.relative_to(_root(path)).as_posix()
+        photos.append(read_photo(path, entry, name, image))
+    return photos
+
+
+def are_of_stored_pixels(path: Path, photos: Sequence[Photo]) -> list[bool]:
+    """Return for each photo whether its labels are of the pixels as stored, not of the upright ones.
+
+    The listed size says so where EXIF exchanges width and height. Others follow these; without any, labels
+    are of the upright pixels, as browsers, OpenCV and CVAT show them.
+    """
+    are_stored = [p.listed == p.stored for p in photos if p.stored != p.upright]
+    default = bool(are_stored) and all(are_stored)
+    open_ones = [p for p in photos if p.stored == p.upright and p.orientation != 1]
+    if open_ones and not are_stored:
+        first = open_ones[0]
+        count = f"image {first.name}" + (f" and {len(open_ones) - 1} more" if open_ones[1:] else "")
+        warnings.warn(
+            f"{path}: {count}: EXIF turns or mirrors the pixels, and the listed size does not say whether "
+            "labels are of the stored or of the turned ones. They are taken as labels of the turned ones, "
+            "as browsers, OpenCV and CVAT show them.",
+            RepairWarning,
+            stacklevel=2,
+        )
+    return [p.listed == p.stored if p.stored != p.upright else default for p in photos]
+
+
+def _relative(path: Path, file_name: str) -> str | None:
+    """Return the relative path that a list names, with slashes; None where it leads outside."""
+    problem = name_problem(file_name)
+    if problem:
+        raise InputError(path, f"image {problem}")
+    name = file_name.replace("\\", "/")
+    is_relative = not PureWindowsPath(file_name).is_absolute() and stays_inside(name)
+    return PurePosixPath(name).as_posix() if is_relative else None
+
+
+def _root(path: Path) -> Path:
+    """Return the folder of the dataset, outside which no image may lie."""
+    folder = path.parent
+    is_apart = folder.absolute().name.lower() in _ANNOTATIONS
+    return folder.absolute().parent if is_apart else folder
+
+
+def _base(path: Path, names: Sequence[str]) -> Path:
+    """Return the folder in which most of the images lie."""
+    folders = dict.fromkeys([path.parent, _root(path)])
+    split = path.stem
+    for kind in _KINDS:
+        split = split.removeprefix(kind)
+    places = [folder / place for folder in folders for place in ("", f"images/{split}", "images", split)]
+    counts: dict[Path, int] = {}
+    for place in places:
+        counts[place] = sum(is_file(place / name) for name in names) if place.is_dir() else 0
+        if counts[place] == len(names):
+            return place
+    return max(places, key=lambda place: counts[place])  # the first of equals
+
+
+def _by_file_name(path: Path, names: Sequence[str]) -> dict[str, Path]:
+    """Return the files of images by their names, which are absolute or lead outside the folder."""
+    root = _root(path)
+    files: dict[str, list[Path]] = defaultdict(list)
+    for file in sorted(root.rglob("*")):
+        if file.suffix.lower() in images.SUFFIXES and is_file(file):
+            files[file.name].append(file)
+    found = {}
+    for name in names:
+        steps = PurePosixPath(name.replace("\\", "/")).parts
+        like = files.get(steps[-1], []) if steps else []
+        likeness = [_shared_end(steps, file.relative_to(root).parts) for file in like]
+        if not like or likeness.count(max(likeness)) > 1:
+            what = f"and {len(like)} images in it have that file name" if like else "and is not in it"
+            raise InputError(
+                path,
+                f"image '{name}' lies outside the folder of this file, {what}. Put the images beside it and "
+                "name them relative to it.",
+            )
+        found[name] = like[likeness.index(max(likeness))]
+    count = f"{len(names)} images have absolute paths or paths" if names[1:] else "an image has a path"
+    warnings.warn(
+        f"{path}: {count} outside the folder, as '{names[0]}': read are the images of that file name in "
+        f"{root}.",
+        RepairWarning,
+        stacklevel=2,
+    )
+    return found
+
+
+def _shared_end(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return how many steps at their ends two paths share."""
+    pairs = zip(reversed(first), reversed(second), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
