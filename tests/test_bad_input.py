@@ -202,8 +202,7 @@ BAD = {
     "unknown image id": (
         lambda folder: captures(folder, image_id=5),
         read_captures,
-        "/a.json: annotations[0] is of image_id 5, which is not in the list of images. "
-        f"{CORRECT}",
+        f"/a.json: annotations[0] is of image_id 5, which is not in the list of images. {CORRECT}",
     ),
     "negative size": (
         lambda folder: captures(folder, bbox=[2, 3, -10, 6]),

@@ -154,7 +154,9 @@ def test_without_another_image_labels_are_of_upright_pixels_with_a_warning(tmp_p
     x0, y0, x1, y1 = planted_box(tmp_path / "a.png")
     path = tmp_path / "a.json"
     path.write_text(json.dumps(one_image(40, 30, (x0, y0, x1 - x0, y1 - y0))))
-    with pytest.warns(RepairWarning, match=r"image a\.png: EXIF turns .* as labels of the turned ones"):
+    with pytest.warns(
+        RepairWarning, match=r"image a\.png: EXIF turns .* as labels of the turned ones"
+    ):
         (sample,) = read_captures(path).samples
     assert sample.objects[0].box_xyxy == (x0, y0, x1, y1)
 
@@ -195,8 +197,7 @@ REFUSED = {
     "no images": (coco(images=[]), "its list of images is empty. Export it with the images."),
     "an unknown image id": (
         changed("annotations", 1, image_id=99),
-        "annotations[1] is of image_id 99, which is not in the list of images. "
-        f"{CORRECT}",
+        f"annotations[1] is of image_id 99, which is not in the list of images. {CORRECT}",
     ),
     "an annotation that repeats": (
         doubled("annotations", id=1),

@@ -199,7 +199,9 @@ def _annotations(
             try:
                 annotation = _ANNOTATION.validate_python(entry)
             except ValidationError as error:
-                raise InputError(path, first_problem(error, f"annotations[{number}]") + ".") from error
+                raise InputError(
+                    path, first_problem(error, f"annotations[{number}]") + "."
+                ) from error
             yield number, annotation
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from sim2cam import images
+from sim2cam.dataset.parsing import name_problem
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError, RepairWarning
 
@@ -129,9 +129,6 @@ def warn_of_unread(root: Path, folders: Iterable[Path]) -> None:
         warnings.warn(words, RepairWarning, stacklevel=2)
 
 
-_LONGEST_NAME = 200
-
-
 def checked_categories(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of categories, which differ and can be printed in one line.
 
@@ -154,14 +151,6 @@ def check_category(path: Path, name: str) -> None:
     """
     if not name.strip():
         raise InputError(path, "a category has an empty name. Give it one.")
-    if len(name) > _LONGEST_NAME:
-        raise InputError(
-            path,
-            f"the category name '{name[:40]}…' has {len(name)} characters. Allowed are {_LONGEST_NAME}. "
-            "Shorten it.",
-        )
-    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
-        raise InputError(
-            path,
-            f"the category name {name!r:.80} holds control characters or line breaks. Rename it.",
-        )
+    problem = name_problem(name)
+    if problem is not None:
+        raise InputError(path, f"the category {problem}")

@@ -165,7 +165,10 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
         keypoints=[4, 7, 2, 0, 0, 0],
     )
     exif = Image.Exif()
-    for name, number in (("a", orientation), ("b", 6)):  # the second shows of which pixels labels are
+    for name, number in (
+        ("a", orientation),
+        ("b", 6),
+    ):  # the second shows of which pixels labels are
         exif[0x0112] = number
         Image.fromarray(pixels).save(tmp_path / f"{name}.png", exif=exif)
     tables = json.loads(path.read_text())
@@ -298,4 +301,7 @@ def test_what_is_no_shape_is_answered_exactly(tmp_path, changes, problem):
     with pytest.raises(InputError) as caught:
         read_captures(path)
     place = f"{path}: annotations[0] (image a.png): "
-    assert str(caught.value) == f"{place}{problem} Correct the file, or leave flawed annotations out with --skip-invalid."
+    assert (
+        str(caught.value)
+        == f"{place}{problem} Correct the file, or leave flawed annotations out with --skip-invalid."
+    )

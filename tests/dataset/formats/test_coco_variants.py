@@ -91,8 +91,12 @@ def test_a_box_that_is_not_rotated_stays(tmp_path, rotation):
 @pytest.mark.parametrize("bbox", [[4, 5, 0, 8], [4, 5, 10, 0], [0, 0, 0, 0]])
 def test_boxes_of_no_size_are_left_out_and_counted(tmp_path, bbox):
     values = tables(2)
-    values["annotations"] += [{"id": i, "image_id": 1, "category_id": 1, "bbox": bbox} for i in (7, 8)]
-    with pytest.warns(RepairWarning, match="2 of the boxes have no width or no height and are left out"):
+    values["annotations"] += [
+        {"id": i, "image_id": 1, "category_id": 1, "bbox": bbox} for i in (7, 8)
+    ]
+    with pytest.warns(
+        RepairWarning, match="2 of the boxes have no width or no height and are left out"
+    ):
         samples = read_captures(save(tmp_path / "a.json", values)).samples
     assert [len(sample.objects) for sample in samples] == [1, 1]
 
@@ -114,7 +118,10 @@ def test_the_root_category_of_roboflow_is_left_out(tmp_path, name):
 )
 def test_other_categories_without_annotations_stay(tmp_path, root):
     other = {"id": 2, "name": "die", "supercategory": "dice"}
-    path = save(tmp_path / "a.json", tables(categories=[root, other, {"id": 1, "name": "six"}][: 3 - (root["id"] == 1)]))
+    path = save(
+        tmp_path / "a.json",
+        tables(categories=[root, other, {"id": 1, "name": "six"}][: 3 - (root["id"] == 1)]),
+    )
     assert root["name"] in read_captures(path).categories
 
 
@@ -143,7 +150,9 @@ def test_images_are_found_in_the_usual_layouts(tmp_path, file, photos):
 
 def test_all_images_are_of_one_folder(tmp_path):
     """An image that is missing is not replaced by one of the same name elsewhere."""
-    path = save(tmp_path / "annotations/instances_val.json", tables(3), photos=tmp_path / "images/val")
+    path = save(
+        tmp_path / "annotations/instances_val.json", tables(3), photos=tmp_path / "images/val"
+    )
     (tmp_path / "images/val/a1.png").unlink()
     picture(tmp_path / "images/a1.png", 9)
     with pytest.raises(InputError) as caught:
