@@ -14,7 +14,7 @@ from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
 from sim2cam.dataset.formats.pictures import unread_images, unread_words
 from sim2cam.dataset.formats.video import is_video, read_video
-from sim2cam.dataset.formats.voc import is_voc, read_voc
+from sim2cam.dataset.formats.voc_reader import is_voc, read_voc
 from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
 from sim2cam.dataset.formats.yolo_layout import is_yolo
 from sim2cam.dataset.formats.yolo_reader import read_yolo
