@@ -11,7 +11,9 @@ from sim2cam import images
 from sim2cam.dataset.formats.bop_poses import as_scored
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
+from sim2cam.dataset.formats.cvat import is_cvat, read_cvat
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
+from sim2cam.dataset.formats.labelme import is_labelme, read_labelme
 from sim2cam.dataset.formats.pictures import unread_images, unread_words
 from sim2cam.dataset.formats.video import is_video, read_video
 from sim2cam.dataset.formats.voc_reader import is_voc, read_voc
@@ -33,6 +35,8 @@ _LAYOUTS: tuple[
 ] = (
     (is_yolo, read_yolo),
     (is_voc, read_voc),
+    (is_cvat, read_cvat),
+    (is_labelme, read_labelme),
     (is_bop, read_bop),
     (is_kitti, read_kitti),
     (is_webdataset, read_webdataset),

@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from sim2cam import images
+from sim2cam.dataset.formats.drawn_shapes import DrawnShapes
 from sim2cam.dataset.formats.label_files import ImageFinder
 from sim2cam.dataset.formats.photos import Photo, are_of_stored_pixels, read_photo
 from sim2cam.dataset.formats.pictures import check_category, each_a_scene, warn_of_unread
@@ -25,7 +26,7 @@ from sim2cam.dataset.parsing import read_text, stays_inside
 from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.geometry.boxes import Box, box_around_rotated
+from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.masks import RunLengths
 
 _BOTH = "trainval"
@@ -81,7 +82,8 @@ class _Reader:
         self.annotations = root / ANNOTATIONS if nested else root
         self._finder = ImageFinder(root, root / PICTURES if nested else root)
         self._trees: dict[Path, Element] = {}
-        self._rotated = self._repeated = 0
+        self._shapes = DrawnShapes()
+        self._repeated = 0
 
     def photos(self, stems: Sequence[str]) -> Iterator[tuple[Path, Photo]]:
         """Yield the XML files of some stems, each once, with their images."""
@@ -127,19 +129,12 @@ class _Reader:
             raise InputError(path, f"object {number} has no name.")
         check_category(path, category)
         box, rotation_deg = _box(path, entry)
-        x0, y0, x1, y1 = box
-        width, height = size
-        if not (x0 < x1 and y0 < y1 and x0 < width and y0 < height and x1 > 0 and y1 > 0):
-            raise InputError(
-                path,
-                f"object {number} ({category}): the box from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) is empty "
-                f"or outside the image of {width}x{height} pixels.",
-            )
-        if rotation_deg % 180:
-            self._rotated += 1
-            box = box_around_rotated(box, rotation_deg)
+        try:
+            label = self._shapes.label_box(category, box, size, rotation_deg)
+        except ValueError as error:
+            raise InputError(path, f"object {number} ({category}): {error}") from error
         difficult = entry.findtext("difficult", "0").strip() == "1"
-        return ObjectLabel(category, box, (x1 - x0) * (y1 - y0), is_crowd=difficult)
+        return replace(label, is_crowd=difficult)
 
     def finish(self) -> None:
         """Report flawed labels, and labels that are changed.
@@ -148,14 +143,9 @@ class _Reader:
             InputError: labels are flawed and are not skipped.
         """
         self._problems.finish()
-        notes = self._finder.notes()
+        notes = [*self._finder.notes(), *self._shapes.notes()]
         if self._repeated:
             notes.append(f"{self._repeated} images are listed more than once. Each is read once.")
-        if self._rotated:
-            notes.append(
-                f"{self._rotated} of the boxes are rotated (robndbox, or an attribute rotation): read are the "
-                "boxes around them."
-            )
         if notes:
             warnings.warn(f"{self._root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
         warn_of_unread(self._root, {self._finder.folder})
@@ -190,7 +180,7 @@ def _size(path: Path, tree: Element) -> tuple[int, int] | None:
     """Return width and height as listed; None where the file gives none, or 0 as labelImg may."""
     if tree.find("size") is None:
         return None
-    width, height = (number_of(path, tree, f"size/{side}") for side in ("width", "height"))
+    width, height = (_number(path, tree, f"size/{side}") for side in ("width", "height"))
     return (int(width), int(height)) if width or height else None
 
 
@@ -198,13 +188,17 @@ def _box(path: Path, entry: Element) -> tuple[Box, float]:
     """Return the box of an object before it is rotated about its centre, and the rotation in degrees."""
     if entry.find("bndbox") is None and entry.find("robndbox") is not None:
         keys = ("cx", "cy", "w", "h", "angle")
-        x, y, width, height, angle = (number_of(path, entry, f"robndbox/{key}") for key in keys)
+        x, y, width, height, angle = (_number(path, entry, f"robndbox/{key}") for key in keys)
         box = x - width / 2, y - height / 2, x + width / 2, y + height / 2
         return box, math.degrees(angle)
     sides = ("xmin", "ymin", "xmax", "ymax")
-    x0, y0, x1, y1 = (number_of(path, entry, f"bndbox/{side}") for side in sides)
+    x0, y0, x1, y1 = (_number(path, entry, f"bndbox/{side}") for side in sides)
     is_rotated = entry.find(_ROTATED) is not None
-    return (x0 - 1, y0 - 1, x1, y1), number_of(path, entry, _ROTATED) if is_rotated else 0.0
+    return (x0 - 1, y0 - 1, x1, y1), _number(path, entry, _ROTATED) if is_rotated else 0.0
+
+
+def _number(path: Path, entry: Element, place: str) -> float:
+    return number_of(path, place, entry.findtext(place))
 
 
 def _masked(

@@ -35,13 +35,18 @@ def parse_xml(path: Path, tag: str, most_bytes: int) -> ElementTree.Element:
     return tree
 
 
-def number_of(path: Path, entry: ElementTree.Element, place: str) -> float:
-    """Return the finite number at a place in an element of a file.
+def number_of(path: Path, place: str, text: str | None) -> float:
+    """Return the finite number that a text in a file is.
+
+    Args:
+        path: the file.
+        place: of the text, for errors.
+        text: None where the file has none.
 
     Raises:
-        InputError: there is none.
+        InputError: it is no number.
     """
-    text = entry.findtext(place, "").strip()
+    text = (text or "").strip()
     try:
         value = float(text)
     except ValueError:
