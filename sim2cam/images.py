@@ -29,8 +29,11 @@ from sim2cam.errors import InputError, OutputError
 MAX_PIXELS = 64_000_000
 TEXTURE_PX = 16384
 """Both sides of the largest texture that is opened."""
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
-LOSSLESS = (".png", ".bmp", ".tif", ".tiff")
+SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm",
+            ".tga", ".jp2")  # fmt: skip
+KINDS = "JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000"
+"""What ``SUFFIXES`` are of, in words."""
+LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".tga")
 """Of files that keep every level; a TIFF that holds a JPEG is taken for one of them."""
 SKY_SUFFIXES = (".hdr", *SUFFIXES)
 VIDEO_SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
@@ -42,7 +45,8 @@ LINEAR = np.array(
 LUMA = (0.299, 0.587, 0.114)
 """Shares of red, green and blue in the brightness of coded values (ITU-R BT.601)."""
 
-_FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
+_FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
+_TGA = "TGA"  # known by its suffix alone: such files begin with nothing of their own
 _GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B")
 _ORIENTATION_TAG = 0x0112
 _TRANSPOSING = (5, 6, 7, 8)
@@ -142,6 +146,16 @@ def _exif(path: Path, image: Image.Image) -> dict[str, str | float]:
             except (TypeError, ValueError, ZeroDivisionError):
                 continue
     return found
+
+
+def read_mode(path: Path) -> str:
+    """Return the mode of the pixels as stored, in Pillow's words.
+
+    Raises:
+        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+    """
+    with _open(path) as image:
+        return image.mode
 
 
 def read_orientation(path: Path) -> int:
@@ -536,13 +550,14 @@ def _open(path: Path) -> Image.Image:
     try:
         with warnings.catch_warnings():  # Pillow's own, of what is refused below
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(path, formats=_FORMATS)
+            formats = (_TGA,) if path.suffix.lower() == ".tga" else _FORMATS
+            image = Image.open(path, formats=formats)
     except FileNotFoundError as error:
         raise InputError(path, "no such image. Check the path, or what the list names.") from error
     except Image.DecompressionBombError as error:
         raise InputError(path, f"more than {MAX_PIXELS} pixels. Scale it down.") from error
     except UnidentifiedImageError as error:
-        raise InputError(path, f"not an image ({', '.join(_FORMATS)} can be read).") from error
+        raise InputError(path, f"not an image ({KINDS} can be read).") from error
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno:
             raise InputError(path, f"cannot be read ({error.strerror}).") from error

@@ -196,7 +196,7 @@ BAD = {
     "image that is none": (
         lambda folder: captures(folder, image=b"hello"),
         read_captures,
-        "/a.jpg: not an image (JPEG, PNG, BMP, TIFF, WEBP can be read).",
+        "/a.jpg: not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read).",
     ),
     # captures
     "unknown image id": (
@@ -229,7 +229,7 @@ BAD = {
     "empty capture folder": (
         empty_folder,
         read_captures,
-        "/photos: no images in it (JPEG, PNG, BMP, TIFF, WebP). Check the path.",
+        "/photos: no images in it (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000). Check the path.",
     ),
     "captures that cannot be scored": (unlabelled, split_captures, f"/a.json: {NO_TRUTH}"),
     # categories

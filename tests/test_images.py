@@ -177,12 +177,15 @@ def test_what_is_no_image(tmp_path, read, content):
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
         read(path)
-    assert str(caught.value) == f"{path}: not an image (JPEG, PNG, BMP, TIFF, WEBP can be read)."
+    assert (
+        str(caught.value)
+        == f"{path}: not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read)."
+    )
 
 
 @READERS
 def test_a_folder_is_no_image(tmp_path, read):
-    with pytest.raises(InputError, match="Is a directory"):
+    with pytest.raises(InputError, match="is a folder, not a file"):
         read(tmp_path)
 
 

@@ -18,8 +18,9 @@ from sim2cam.adapt.calibrate.boards import Sighting, find_board, find_whole, usu
 from sim2cam.adapt.calibrate.chart import Marks, marks
 from sim2cam.adapt.calibrate.jpeg import Jpeg, jpeg_in, jpeg_of, jpeg_quality
 from sim2cam.adapt.calibrate.light import Tones, board_white, falloff, fringes, metered, tones
-from sim2cam.dataset.captures import read_captures
+from sim2cam.dataset.captures import is_photos, read_captures
 from sim2cam.dataset.formats.video import is_video
+from sim2cam.dataset.photos import find_photos
 from sim2cam.errors import InputError
 from sim2cam.images import Header
 from sim2cam.scene.asset import Board
@@ -365,10 +366,12 @@ def _files(path: Path) -> list[Path]:
         raise InputError(path, "no such file or folder. Check the path.")
     if path.is_file() and path.suffix.lower() != ".json" and not is_video(path):
         return [path]
-    known = (*images.SUFFIXES, *_FOREIGN)
-    found = [p for p in path.iterdir() if p.suffix.lower() in known] if path.is_dir() else []
-    if found:
-        return sorted(p for p in found if p.is_file())
+    if is_photos(path):
+        found = find_photos(path)
+        unread, found.unread = found.unread, []  # reported with other files that cannot be used
+        found.warn()
+        if found.photos or unread:
+            return sorted([*found.photos, *unread])
     return [sample.rgb for sample in read_captures(path).samples]
 
 

@@ -12,7 +12,7 @@ import tyro
 
 from sim2cam.cli.console import Console
 from sim2cam.cli.options import Folder, Talk, check_numbers
-from sim2cam.cli.runs import clear_run, given, steps_told, take_threads, tell_unread
+from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
 from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.training.launch import is_first, process_count
 
@@ -107,7 +107,6 @@ class AdaptTrain:
         take_threads(self.workers, console)
         sides = _side(self.sim, "trainA"), _side(self.real, "trainB")
         sim, real = map(read_captures, sides)
-        tell_unread(console, *sides)
         _note_frames(console, sim, real)
         real = real.take(self.limit)
         options = load_recipe(self.recipe).adapt
@@ -253,7 +252,6 @@ class AdaptApply:
         workers = _own_workers(self.device) if self.workers is None else self.workers
         check_numbers(seed=self.seed, workers=workers, limit=self.limit)
         sim = read_captures(self.data)
-        tell_unread(self.talk.console(), self.data)
         _note_frames(self.talk.console(), sim)
         sim = sim.take(self.limit)
         limits = load_recipe(self.recipe).adapt.certificate

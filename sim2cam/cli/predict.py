@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.options import Refine, Talk, check_empty, check_numbers
-from sim2cam.cli.runs import tell_unread
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +81,6 @@ class Predict:
         shapes = self._shapes(detector)
         console = self.talk.console()
         broken: list[InputError] = []
-        tell_unread(console, Path(self.what))
         pictures = _pictures(self.what, console, broken)
         if self.camera is not None:
             pictures = _through(self.camera, pictures)
@@ -193,7 +191,6 @@ class Label:
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
                 "Tune it with 19 labelled captures or more, train it with --held-out, or raise --score."
             )
-        tell_unread(self.talk.console(), self.captures)
         captures = read_captures(self.captures.resolve()).take(self.limit)
         check_readable(captures)
         progress = self.talk.console().progress("labelling")
@@ -262,7 +259,8 @@ def _pictures(
         broken: takes why.
     """
     from sim2cam import images
-    from sim2cam.dataset.captures import is_photos, photos_in, read_captures
+    from sim2cam.dataset.captures import is_photos, read_captures
+    from sim2cam.dataset.photos import photos_in
 
     path = Path(what)
     if what.isdecimal() and not path.exists():
@@ -276,7 +274,7 @@ def _pictures(
     else:
         files: Iterator[tuple[str, Path, Lens | None]]
         if is_photos(path):  # whose headers need not all be whole
-            files = ((photo.name, photo, None) for photo in photos_in(path))
+            files = ((p.relative_to(path).as_posix(), p, None) for p in photos_in(path))
         else:
             files = ((s.name, s.rgb, s.lens) for s in read_captures(path).samples)
         for name, file, lens in files:

@@ -22,14 +22,6 @@ def clear_run(run_dir: Path, folder: Folder) -> None:
         remove_run(run_dir)
 
 
-def tell_unread(console: Console, *paths: Path) -> None:
-    """Says how many pictures of folders are of formats that are not read."""
-    from sim2cam.dataset.captures import unread_note
-
-    for note in filter(None, map(unread_note, paths)):
-        console.say(note)
-
-
 def take_threads(count: int, console: Console) -> None:
     """Takes so many threads, all processes here together, and warns where they would wait for one another."""
     from sim2cam.training.device import crowding, use_threads

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from sim2cam import images
 from sim2cam.dataset.formats.bop_poses import as_scored
@@ -14,13 +15,14 @@ from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.dataset.formats.cvat import is_cvat, read_cvat
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
 from sim2cam.dataset.formats.labelme import is_labelme, read_labelme
-from sim2cam.dataset.formats.pictures import unread_images, unread_words
 from sim2cam.dataset.formats.video import is_video, read_video
 from sim2cam.dataset.formats.voc_reader import is_voc, read_voc
 from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
 from sim2cam.dataset.formats.yolo_layout import is_yolo
 from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.dataset.matching import Matching
+from sim2cam.dataset.parsing import name_problem
+from sim2cam.dataset.photos import photos_in
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import SELF_LABELLED, Dataset, Origin, Sample
 from sim2cam.dataset.sessions import with_sessions
@@ -30,9 +32,14 @@ from sim2cam.errors import InputError
 Parts = dict[str, tuple[Path, Dataset]]
 """By name: what an error is about, and the captures."""
 
-_LAYOUTS: tuple[
-    tuple[Callable[[Path], bool], Callable[[Path, Origin], dict[str, Dataset]]], ...
-] = (
+
+class _Reader(Protocol):
+    def __call__(
+        self, path: Path, origin: Origin, /, *, skip_invalid: bool
+    ) -> dict[str, Dataset]: ...
+
+
+_LAYOUTS: tuple[tuple[Callable[[Path], bool], _Reader], ...] = (
     (is_yolo, read_yolo),
     (is_voc, read_voc),
     (is_cvat, read_cvat),
@@ -69,31 +76,34 @@ class CaptureSets:
     matching: Matching | None = None
 
 
-def read_captures(path: Path, *, origin: Origin = "real") -> Dataset:
-    """Returns captures: those of a COCO file, of a folder in YOLO's, VOC's, BOP's or KITTI's layout, of
+def read_captures(path: Path, *, origin: Origin = "real", skip_invalid: bool = False) -> Dataset:
+    """Return captures: those of a COCO file, of a folder in YOLO's, VOC's, BOP's or KITTI's layout, of
     WebDataset's tar files, of a folder of photos, of a video, or a data set of sim2cam.
 
-    The photos of a folder are unlabelled (``objects`` is None) and sorted by name. Of a folder with
-    several parts (``train``, ``test``) these are all.
+    The photos of a folder and its subfolders are unlabelled (``objects`` is None), named and sorted by their
+    relative paths. Of a folder with several parts (``train``, ``test``) these are all.
 
     Args:
         path: a COCO file, with the images relative to its folder; or a folder, the ``data.yaml`` of
             YOLO, a tar file, or a video.
         origin: how the photos were made; a data set of sim2cam says so itself.
+        skip_invalid: leave flawed annotations out with a warning; not those of a data set of sim2cam.
 
     Raises:
         InputError: nothing there, no images, or a file that is broken or contradicts itself.
     """
     if (path / HEADER).is_file():
         return read_dataset(path)
-    parts = _layout_parts(path, origin)
+    parts = _layout_parts(path, origin, skip_invalid)
     if parts:
         return _joined([part for _, part in parts.values()])
-    return _read_folder(path, origin) if path.is_dir() else read_coco(path, origin)
+    if path.is_dir():
+        return _read_folder(path, origin)
+    return _read_coco(path, origin, skip_invalid)
 
 
-def read_scored(path: Path, *, sessions: str | None = None) -> Dataset:
-    """Returns captures as detections in them are scored.
+def read_scored(path: Path, *, sessions: str | None = None, skip_invalid: bool = False) -> Dataset:
+    """Return captures as detections in them are scored.
 
     They are those of ``read_captures``; of a BOP data set with a list of targets, those of its test
     images that it names, with boxes of whole objects.
@@ -101,22 +111,28 @@ def read_scored(path: Path, *, sessions: str | None = None) -> Dataset:
     Args:
         path: as ``read_captures`` takes it.
         sessions: rule of ``with_sessions`` that tells which were taken together; None without one.
+        skip_invalid: as ``read_captures`` takes it.
 
     Raises:
         UsageError: there is no such rule.
         InputError: as ``read_captures``, the list is broken, the rule does not fit the captures, or a
             detector labelled them.
     """
-    captures = read_captures(path)
+    captures = read_captures(path, skip_invalid=skip_invalid)
     check_labels_are_true(captures, path)
     captures = as_scored(path, captures) if is_bop(path) else captures
     return captures if sessions is None else with_sessions([captures], sessions)[0]
 
 
 def split_captures(
-    path: Path, *, origin: Origin = "real", labelled: bool = False, sessions: str | None = None
+    path: Path,
+    *,
+    origin: Origin = "real",
+    labelled: bool = False,
+    sessions: str | None = None,
+    skip_invalid: bool = False,
 ) -> CaptureSets:
-    """Returns captures apart by their use.
+    """Return captures apart by their use.
 
     Args:
         path: a folder with the parts ``test``, ``style`` (or else ``train``) and perhaps ``dev`` (or
@@ -127,19 +143,21 @@ def split_captures(
         labelled: whether photos to train on are wanted: the part ``train`` where it has labels; of
             one COCO file the half that is style, with its labels.
         sessions: rule of ``with_sessions`` that tells which were taken together; None without one.
+        skip_invalid: as ``read_captures`` takes it.
 
     Raises:
         UsageError: there is no such rule.
         InputError: a part is missing or broken, a test image is in another part too, or there are
             no labels to score against or to tune on; or the rule does not fit the captures.
     """
-    parts = _layout_parts(path, origin)
+    parts = _layout_parts(path, origin, skip_invalid)
     if not parts and not path.is_dir():
-        whole = _in_sessions({"all": (path, read_coco(path, origin))}, sessions)["all"][1]
+        read = _read_coco(path, origin, skip_invalid)
+        whole = _in_sessions({"all": (path, read)}, sessions)["all"][1]
         style, test = _halves(whole, path)
         _check_labelled(test, path)
         return CaptureSets(_unlabelled(style), test, train=style if labelled else None)
-    parts = _in_sessions(parts or _coco_parts(path, origin, labelled), sessions)
+    parts = _in_sessions(parts or _coco_parts(path, origin, labelled, skip_invalid), sessions)
     return _sets(path, parts, labelled)
 
 
@@ -151,21 +169,36 @@ def _in_sessions(parts: Parts, rule: str | None) -> Parts:
     return {name: (path, new) for (name, (path, _)), new in zip(parts.items(), told, strict=True)}
 
 
-def _layout_parts(path: Path, origin: Origin) -> Parts:
+def _layout_parts(path: Path, origin: Origin, skip_invalid: bool) -> Parts:
     """Returns the parts of a folder that is neither COCO's nor ours; none where it is one of them."""
     for is_one, read in _LAYOUTS:
         if is_one(path):
-            return {name: (path, part) for name, part in read(path, origin).items()}
+            parts = read(path, origin, skip_invalid=skip_invalid)
+            return {name: (path, _checked(path, part)) for name, part in parts.items()}
     return {}
 
 
-def _coco_parts(root: Path, origin: Origin, labelled: bool) -> Parts:
+def _read_coco(path: Path, origin: Origin, skip_invalid: bool) -> Dataset:
+    return _checked(path, read_coco(path, origin, skip_invalid=skip_invalid))
+
+
+def _checked(path: Path, dataset: Dataset) -> Dataset:
+    """Refuse names that cannot stand in a line of text or be those of files."""
+    named = [("category", name) for name in dataset.categories]
+    for what, name in [*named, *(("image", sample.name) for sample in dataset.samples)]:
+        problem = name_problem(name)
+        if problem:
+            raise InputError(path, f"{what} {problem}")
+    return dataset
+
+
+def _coco_parts(root: Path, origin: Origin, labelled: bool, skip_invalid: bool) -> Parts:
     """Returns what is to be used of the COCO files in a folder, under the first name of each use."""
     found: Parts = {}
     for uses in (_STYLE, _DEV, _TEST, *([_TRAIN] if labelled else [])):
         files = [root / f"{use}.json" for use in uses if (root / f"{use}.json").is_file()]
         for path in files[:1]:
-            found[path.stem] = path, read_coco(path, origin)
+            found[path.stem] = path, _read_coco(path, origin, skip_invalid)
     return found
 
 
@@ -258,41 +291,13 @@ def is_photos(path: Path) -> bool:
     return path.is_dir() and not known
 
 
-def photos_in(root: Path) -> list[Path]:
-    """Returns the files of the photos in a folder, sorted by name.
-
-    Raises:
-        InputError: there is none.
-    """
-    found = (p for p in root.iterdir() if p.suffix.lower() in images.SUFFIXES and p.is_file())
-    paths = sorted(p for p in found if not p.name.startswith("."))
-    if not paths:
-        raise InputError(
-            root, f"no images in it (JPEG, PNG, BMP, TIFF, WebP).{_other_reading(root)}"
-        )
-    return paths
-
-
-def unread_note(path: Path) -> str | None:
-    """Returns in words that a folder of photos holds some that are not read; None where it holds none, or is
-    no such folder.
-    """
-    if not is_photos(path):
-        return None
-    return unread_words(path, unread_images(path))
-
-
 def _read_folder(root: Path, origin: Origin) -> Dataset:
     samples = []
     for index, path in enumerate(photos_in(root)):
         width, height = images.read_size(path)
-        samples.append(Sample(path.name, path, width, height, None, origin, scene_index=index))
-    return Dataset(root, (), tuple(samples))
-
-
-def _other_reading(root: Path) -> str:
-    files = sorted(p.name for p in root.glob("*.json"))
-    return f" Name the COCO file itself: {', '.join(files)}." if files else " Check the path."
+        name = path.relative_to(root).as_posix()
+        samples.append(Sample(name, path, width, height, None, origin, scene_index=index))
+    return _checked(root, Dataset(root, (), tuple(samples)))
 
 
 def _check_apart(learned: Dataset, test: Dataset, path: Path) -> None:

@@ -1,5 +1,6 @@
 import functools
 import json
+import re
 import threading
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,8 +18,9 @@ from sim2cam.cli.main import main
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.kalibr import write_kalibr
 from sim2cam.dataset.cameras.opencv import write_opencv
-from sim2cam.dataset.captures import unread_note
 from sim2cam.dataset.known_objects import KnownObject
+from sim2cam.dataset.photos import find_photos
+from sim2cam.errors import RepairWarning
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import save_detector
@@ -86,19 +88,17 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_told(photos, capsys):
 
 
 @pytest.mark.parametrize("command", ["predict", "label"])
-def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_path, capsys):
+def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_path):
     (photos / "b.HEIC").write_bytes(b"heic")
     (photos / "c.gif").write_bytes(b"gif")
     (photos / "._b.HEIC").write_bytes(b"what macOS keeps beside it")
     flags = ["--out", str(tmp_path / "told"), "--workers", "1"]
-    assert main([command, "dice", str(photos), *flags]) == 0
-    assert (
-        f"{photos}: 2 pictures are left out, as b.HEIC: read are JPEG, PNG, BMP, TIFF and WebP. Convert "
-        "them.\n"
-    ) in capsys.readouterr().err
+    words = f"{photos}: 2 pictures are left out, as b.HEIC: read are {images.KINDS}. Convert them."
+    with pytest.warns(RepairWarning, match=re.escape(words)):
+        assert main([command, "dice", str(photos), *flags]) == 0
     (photos / "b.HEIC").unlink()
     (photos / "c.gif").unlink()
-    assert unread_note(photos) is None
+    assert find_photos(photos).notes() == []
 
 
 def film(path, photo):
@@ -307,8 +307,8 @@ BAD = [
     (("nowhere",), 1, "no such file"),
     (("film.mp4",), 1, "film.mp4: cannot be read (No such file or directory). Check the path."),
     (("broken.mp4",), 1, "broken.mp4: not a video that OpenCV can read. Check it."),
-    (("film.wmv",), 1, "film.wmv: is neither a folder of pictures (.jpg, .jpeg, .png, .bmp, .tif, .tiff, "
-     ".webp), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
+    (("film.wmv",), 1, "film.wmv: is neither a folder of pictures (.jpg, .jpeg, .jfif, .png, .bmp, .tif, "
+     ".tiff, .webp, .ppm, .pgm, .tga, .jp2), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
      "its folder."),
     (("99",), 1, "camera 99: no such camera, or another program uses it. Check it."),
     (("broken.mp4", "--score", "1.5"), 2, "--score must be 0 to 1, not 1.5"),

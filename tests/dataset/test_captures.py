@@ -340,7 +340,7 @@ def test_a_missing_file_or_image_is_named(tmp_path):
 def test_a_folder_without_images_says_what_is_there(tmp_path):
     with pytest.raises(InputError) as caught:
         read_captures(tmp_path)
-    none = f"{tmp_path}: no images in it (JPEG, PNG, BMP, TIFF, WebP)."
+    none = f"{tmp_path}: no images in it (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000)."
     assert str(caught.value) == f"{none} Check the path."
     for name in ("test.json", "style.json"):
         (tmp_path / name).write_text("{}")

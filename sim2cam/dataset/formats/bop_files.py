@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 CAMERAS, POSES, INFOS = "scene_camera.json", "scene_gt.json", "scene_gt_info.json"
 NAMES = "categories.json"
+_SENSOR = "rgb"
 MM = 1000.0
 """BOP's unit of length, in a metre."""
 CURE = "Correct the file."
@@ -63,19 +64,56 @@ class InfoEntry:
 CAMERA_TABLE: TypeAdapter[dict[int, CameraEntry]] = TypeAdapter(dict[int, CameraEntry])
 POSE_TABLE: TypeAdapter[dict[int, list[PoseEntry]]] = TypeAdapter(dict[int, list[PoseEntry]])
 INFO_TABLE: TypeAdapter[dict[int, list[InfoEntry]]] = TypeAdapter(dict[int, list[InfoEntry]])
+POSE_LIST: TypeAdapter[list[PoseEntry]] = TypeAdapter(list[PoseEntry])
+INFO_LIST: TypeAdapter[list[InfoEntry]] = TypeAdapter(list[InfoEntry])
 _NAME_TABLE: TypeAdapter[dict[int, str]] = TypeAdapter(dict[int, str])
 
 
 def scenes_below(root: Path) -> dict[str, list[Path]]:
     """Returns the folders of scenes by part, for a data set, one part of it, or one scene."""
     root = root.resolve()  # whose parts are told by the names of folders
-    if (root / CAMERAS).is_file():
+    if _is_scene(root):
         return {root.parent.name: [root]}
     found: dict[str, list[Path]] = defaultdict(list)
-    for pattern in (f"*/{CAMERAS}", f"*/*/{CAMERAS}"):
-        for path in sorted(root.glob(pattern)):
-            found[path.parent.parent.name].append(path.parent)
+    for pattern in ("*/scene_camera*.json", "*/*/scene_camera*.json"):
+        for folder in sorted({path.parent for path in root.glob(pattern)}):
+            found[folder.parent.name].append(folder)
     return dict(found)
+
+
+def _is_scene(folder: Path) -> bool:
+    return any(folder.glob("scene_camera*.json"))
+
+
+def table_file(folder: Path, name: str) -> Path:
+    """Return the file of a table of a scene: that of the sensor ``rgb`` where it has several sensors.
+
+    Raises:
+        InputError: the scene has several sensors, none of which is called ``rgb``.
+    """
+    if (folder / CAMERAS).is_file():
+        return folder / name
+    sensors = sorted(
+        p.stem.removeprefix("scene_camera_") for p in folder.glob("scene_camera_*.json")
+    )
+    if sensors and _SENSOR not in sensors:
+        raise InputError(
+            folder,
+            f"has images of the sensors {', '.join(sensors)}, of which none is called {_SENSOR}. Rename the files "
+            f"of one, as scene_camera_{sensors[0]}.json to {CAMERAS}.",
+        )
+    return folder / f"{Path(name).stem}_{_SENSOR}.json"
+
+
+def masks_folder(folder: Path) -> Path:
+    """Return the folder of the masks of what is seen in a scene."""
+    own = folder / f"mask_visib_{_SENSOR}"
+    return own if own.is_dir() else folder / "mask_visib"
+
+
+def default_name(obj_id: int) -> str:
+    """Return the name of a category that has none."""
+    return f"obj_{obj_id:06d}"
 
 
 def box_within(first_and_more: Sequence[float], size: tuple[int, int]) -> Box:
@@ -99,11 +137,13 @@ def names_of(scenes: Sequence[Path]) -> dict[int, str]:
     shown = {
         pose.obj_id
         for scene in scenes
-        if (scene / POSES).is_file()
-        for poses in read_table(scene / POSES, POSE_TABLE).values()
+        if table_file(scene, POSES).is_file()
+        for poses in read_table(table_file(scene, POSES), POSE_TABLE).values()
         for pose in poses
     }
-    return {number: given.get(number, f"obj_{number:06d}") for number in sorted(shown | set(given))}
+    return {
+        number: given.get(number, default_name(number)) for number in sorted(shown | set(given))
+    }
 
 
 def read_table(path: Path, adapter: TypeAdapter[T]) -> T:

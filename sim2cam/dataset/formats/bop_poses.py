@@ -32,6 +32,7 @@ from sim2cam.dataset.formats.bop_files import (
     pose_matrix,
     read_table,
     scenes_below,
+    table_file,
 )
 from sim2cam.dataset.parsing import read_text
 from sim2cam.dataset.sample import Dataset, Sample
@@ -230,8 +231,9 @@ def read_views(scenes: Sequence[Path]) -> tuple[PoseView, ...]:
 
 
 def _views(scene: Path, wanted: Wanted | None) -> Iterator[PoseView]:
-    cameras = read_table(scene / CAMERAS, CAMERA_TABLE)
-    poses, infos = read_table(scene / POSES, POSE_TABLE), read_table(scene / INFOS, INFO_TABLE)
+    cameras = read_table(table_file(scene, CAMERAS), CAMERA_TABLE)
+    poses = read_table(table_file(scene, POSES), POSE_TABLE)
+    infos = read_table(table_file(scene, INFOS), INFO_TABLE)
     scene_id = scene_number(scene)
     listed: dict[int, Mapping[int, int]]
     if wanted is None:
@@ -242,7 +244,7 @@ def _views(scene: Path, wanted: Wanted | None) -> Iterator[PoseView]:
         for table, name in ((cameras, CAMERAS), (poses, POSES), (infos, INFOS)):
             if number not in table:
                 raise InputError(
-                    scene / name, f"image {number} is not in it. Copy the scene again."
+                    table_file(scene, name), f"image {number} is not in it. Copy the scene again."
                 )
         yield _view(scene, number, cameras[number], _truths(scene, number, counts, poses, infos))
 
@@ -266,7 +268,7 @@ def _truths(
     given, beside = poses[number], infos[number]
     if len(given) != len(beside):
         raise InputError(
-            scene / INFOS,
+            table_file(scene, INFOS),
             f"image {number}: {len(beside)} objects, but {POSES} has {len(given)}. Calculate it "
             "again.",
         )
@@ -274,11 +276,11 @@ def _truths(
     for index in sorted(range(len(given)), key=lambda i: -beside[i].visib_fract):
         chosen = truths.get(given[index].obj_id)
         if chosen is not None and len(chosen) < counts[given[index].obj_id]:
-            chosen.append(matrix_of(scene / POSES, number, index, given[index]))
+            chosen.append(matrix_of(table_file(scene, POSES), number, index, given[index]))
     for object_id, chosen in truths.items():
         if len(chosen) < counts[object_id]:
             raise InputError(
-                scene / POSES,
+                table_file(scene, POSES),
                 f"image {number}: {len(chosen)} instances of object {object_id}, but {TARGETS} asks "
                 f"for {counts[object_id]}. They are of different data sets.",
             )

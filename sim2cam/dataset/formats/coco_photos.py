@@ -73,8 +73,8 @@ def find_photos(path: Path, entries: Sequence[ImageEntry]) -> list[CocoPhoto]:
         if image in listed:
             raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
         listed.add(image)
-        name = name if name is not None else image.relative_to(_root(path)).as_posix()
-        photos.append(coco_photo(path, entry, name, image))
+        own = name if name is not None else image.relative_to(_root(path)).as_posix()
+        photos.append(coco_photo(path, entry, own, image))
     return photos
 
 

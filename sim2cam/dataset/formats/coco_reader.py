@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 from sim2cam import images
 from sim2cam.dataset.formats.coco_boxes import CORNERS, are_corners
@@ -274,7 +274,7 @@ def _is_empty(bbox: Sequence[float]) -> bool:
 def _rotation_deg(attributes: Any) -> float:
     """Return by how much CVAT rotated a box about its centre, clockwise; 0 where it stands upright."""
     rotation = attributes.get("rotation") if isinstance(attributes, dict) else None
-    return float(rotation) % 180 if _is_number(rotation) else 0.0
+    return rotation % 180.0 if _is_number(rotation) else 0.0
 
 
 def _said_beside(annotation: Annotation) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def _said_beside(annotation: Annotation) -> dict[str, Any]:
     return found
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) in (int, float) and math.isfinite(value)
 
 

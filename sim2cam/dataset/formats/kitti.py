@@ -17,11 +17,14 @@ from typing import Literal
 from sim2cam import images
 from sim2cam.dataset.formats.pictures import each_a_scene, labels_of, upright_png
 from sim2cam.dataset.parsing import read_text
+from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, keeps_off_edge
 
 PICTURES, LABELS, NAMES = "image_2", "label_2", "categories.txt"
+_LAYOUTS = {PICTURES: LABELS, "rgb": "object_detection"}
+"""Folders of images and of their labels; the second are those of Omniverse Replicator."""
 _GROUP = "DontCare"
 _LEVELS: dict[int, Literal[0, 1, 2]] = {0: 0, 1: 1, 2: 2}
 _PARTS = {"training": "train", "testing": "test"}
@@ -137,31 +140,50 @@ class _Row:
 
 
 def is_kitti(path: Path) -> bool:
-    """Returns whether a path is a folder with ``image_2/``, or of such folders."""
+    """Return whether a path is a folder with ``image_2/``, as KITTI has it, or with ``rgb/`` and
+    ``object_detection/``, as Omniverse Replicator writes it, or of such folders.
+    """
     return bool(_folders(path))
 
 
 def _folders(root: Path) -> dict[str, Path]:
-    """Returns the folders of pictures by part, for a data set or one part of it."""
-    found = [root] if (root / PICTURES).is_dir() else [p.parent for p in root.glob(f"*/{PICTURES}")]
-    parts = {_PARTS.get(path.name, path.name): path for path in sorted(found)}
-    return parts if len(parts) == len(found) else {path.name: path for path in sorted(found)}
+    """Return the folders of images by part, for a data set or one part of it."""
+    own = _pictures_of(root)
+    below = map(_pictures_of, (path.parent for name in _LAYOUTS for path in root.glob(f"*/{name}")))
+    found = sorted(filter(None, [own] if own else below))
+    parts = {_PARTS.get(path.parent.name, path.parent.name): path for path in found}
+    return parts if len(parts) == len(found) else {path.parent.name: path for path in found}
 
 
-def read_kitti(root: Path, origin: Origin) -> dict[str, Dataset]:
-    """Returns the parts of a data set, ``training`` as ``train`` and ``testing`` as ``test``.
+def _pictures_of(folder: Path) -> Path | None:
+    """Return the folder of images in the folder of a part."""
+    for name, labels in _LAYOUTS.items():
+        if (folder / name).is_dir() and (name == PICTURES or (folder / labels).is_dir()):
+            return folder / name
+    return None
 
-    A part without ``label_2/`` was never labelled. A ``DontCare`` region is a group of each category:
+
+def read_kitti(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
+    """Return the parts of a data set, ``training`` as ``train`` and ``testing`` as ``test``.
+
+    A part without labels was never labelled. A ``DontCare`` region is a group of each category:
     what lies in it is neither trained on nor scored. Categories are those that occur, sorted, with the
     names that ``categories.txt`` gives them where our export wrote one.
+
+    Args:
+        root: the folder.
+        origin: how the images were made.
+        skip_invalid: leave flawed annotations out with a warning.
 
     Raises:
         InputError: a file is missing, broken or contradicts itself.
     """
+    problems = Problems(root, skip=skip_invalid)
     rows: dict[str, dict[Path, list[_Row] | None]] = {}
-    for name, folder in _folders(root).items():
-        names = _names(folder / NAMES)
-        rows[name] = {path: _labels(path, folder, names) for path in _pictures(folder)}
+    for part, pictures in _folders(root).items():
+        names = _names(pictures.parent / NAMES)
+        rows[part] = {path: _labels(path, names, problems) for path in _pictures(pictures)}
+    problems.finish()
     listed = [row for part in rows.values() for found in part.values() for row in found or ()]
     categories = tuple(sorted({row.category for row in listed} - {_GROUP}))
     parts = {
@@ -176,10 +198,10 @@ def read_kitti(root: Path, origin: Origin) -> dict[str, Dataset]:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    found = (folder / PICTURES).iterdir()
-    paths = sorted(p for p in found if p.suffix.lower() in images.SUFFIXES and p.name[0] != ".")
+    found = (p for p in folder.iterdir() if p.suffix.lower() in images.SUFFIXES and p.is_file())
+    paths = sorted(p for p in found if p.name[0] != ".")
     if not paths:
-        raise InputError(folder / PICTURES, "no images in it. Copy the data set again.")
+        raise InputError(folder, "no images in it. Copy the data set again.")
     return paths
 
 
@@ -200,34 +222,38 @@ def _names(path: Path) -> dict[str, str]:
     return found
 
 
-def _labels(picture: Path, folder: Path, names: Mapping[str, str]) -> list[_Row] | None:
-    if not (folder / LABELS).is_dir():
+def _labels(picture: Path, names: Mapping[str, str], problems: Problems) -> list[_Row] | None:
+    folder = picture.parents[1] / _LAYOUTS[picture.parent.name]
+    if not folder.is_dir():
         return None
-    path = folder / LABELS / f"{picture.stem}.txt"
+    path = folder / f"{picture.stem}.txt"
     if not path.is_file():
         raise InputError(path, f"missing, of {picture.name}. Add it, empty where nothing is seen.")
     width, height = images.read_size(picture)
     lines = read_text(path, _MOST_BYTES, "file of labels").splitlines()
-    return [
-        _row(path, number, line, width, height, names)
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            with problems.collecting():
+                rows.append(_row(path, number, line, (width, height), names))
+    return rows
 
 
 def _row(
-    path: Path, number: int, line: str, width: int, height: int, names: Mapping[str, str]
+    path: Path, number: int, line: str, size: tuple[int, int], names: Mapping[str, str]
 ) -> _Row:
     category, *words = line.split()
+    if path.parent.name != LABELS and len(words) == _COLUMNS:
+        words.pop()  # of Replicator, whose last column is a score, 0 of all
     try:
         numbers = [float(word) for word in words]
     except ValueError as error:
         raise InputError(
-            path, f"line {number}: '{line[:60]}' is not a name and numbers. {_CURE}"
+            path, f"line {number}: '{line[:60]}' is not a name and numbers."
         ) from error
-    problem = _problem(numbers, width, height)
+    problem = _problem(numbers, *size)
     if problem:
-        raise InputError(path, f"line {number}: {problem} {_CURE}")
+        raise InputError(path, f"line {number}: {problem}")
     truncation, occlusion, _, x0, y0, last_x, last_y, *_ = numbers
     return _Row(
         names.get(category, category),

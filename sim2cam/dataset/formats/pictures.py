@@ -13,6 +13,9 @@ from sim2cam.dataset.parsing import name_problem
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError, RepairWarning
 
+_RARE = (".ppm", ".pgm", ".tga", ".jp2")
+"""Suffixes of images that few tools read."""
+
 
 def labels_of(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
     """Returns the labels of a sample.
@@ -26,17 +29,18 @@ def labels_of(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
 
 
 def upright_file(sample: Sample) -> tuple[bytes, str]:
-    """Returns the bytes and the suffix of a picture's file.
+    """Return the bytes and the suffix of an image's file.
 
-    The bytes are the file's own; a picture that EXIF turns is encoded upright as PNG, as tools
-    disagree on whether to turn it.
+    The bytes are the file's own. An image that EXIF turns is encoded upright as PNG, as tools disagree on
+    whether to turn it, and so is one of a kind that few tools read.
 
     Raises:
         InputError: it cannot be read.
     """
-    if images.read_orientation(sample.rgb) != 1:
+    suffix = sample.rgb.suffix
+    if suffix.lower() in _RARE or images.read_orientation(sample.rgb) != 1:
         return upright_png(sample), ".png"
-    return bytes_of(sample.rgb), sample.rgb.suffix
+    return bytes_of(sample.rgb), ".jpg" if suffix.lower() == ".jfif" else suffix
 
 
 def bytes_of(path: Path) -> bytes:
@@ -115,8 +119,8 @@ def unread_words(root: Path, unread: Sequence[Path]) -> str | None:
     if not unread:
         return None
     return (
-        f"{root}: {len(unread)} pictures are left out, as {unread[0].relative_to(root)}: read are JPEG, PNG, "
-        "BMP, TIFF and WebP. Convert them."
+        f"{root}: {len(unread)} pictures are left out, as {unread[0].relative_to(root)}: read are "
+        f"{images.KINDS}. Convert them."
     )
 
 

@@ -20,7 +20,12 @@ def is_video(path: Path) -> bool:
     return path.suffix.lower() in images.VIDEO_SUFFIXES and path.is_file()
 
 
-def read_video(path: Path, origin: Origin) -> dict[str, Dataset]:
+def read_video(
+    path: Path,
+    origin: Origin,
+    *,
+    skip_invalid: bool = False,
+) -> dict[str, Dataset]:
     """Returns frames of a video as its one part, without labels, named by their numbers.
 
     They are of one scene, so that none of them is tested by what others taught, and of one film, whose

@@ -18,19 +18,24 @@ from typing import Any
 from sim2cam import images
 from sim2cam.dataset.cache import unpacked
 from sim2cam.dataset.channels import CHANNELS
+from sim2cam.dataset.formats.bop_reader import read_bop_image
 from sim2cam.dataset.formats.coco_reader import read_coco_image
 from sim2cam.dataset.formats.pictures import each_a_scene
 from sim2cam.dataset.parsing import stays_inside
+from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.reader import RawSample, parse_sample
 from sim2cam.dataset.sample import Dataset, Origin, Sample
 from sim2cam.errors import InputError
 
-_VERSION = "tars-1"  # counts up when they are unpacked differently
+_VERSION = "tars-2"  # counts up when they are unpacked differently
 _LINES = "samples.jsonl"
 _MOST_BYTES = 300_000_000  # of one file
 _BESIDE = (*CHANNELS, "right")
 _PLACE = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]+)")
 _META = re.compile(r"__[^/]*__($|/)")
+_NAMED = re.compile(r"(rgb|gray)\.[^.]+")
+_POSES, _INFOS = "gt.json", "gt_info.json"
+_TABLES = ("json", _POSES, _INFOS)
 _AGAIN = "Write the file again"
 
 
@@ -42,22 +47,32 @@ def is_webdataset(path: Path) -> bool:
     return any(path.glob("*.tar")) and not any(others)
 
 
-def read_webdataset(path: Path, origin: Origin) -> dict[str, Dataset]:
-    """Returns the parts of a tar file or of a folder of them, named as ``PART-000000.tar``.
+def read_webdataset(
+    path: Path, origin: Origin, *, skip_invalid: bool = False
+) -> dict[str, Dataset]:
+    """Return the parts of a tar file or of a folder of them, named as ``PART-000000.tar``.
 
-    Of those that ``write_webdataset`` wrote, everything is read back. Of others, a sample is its one
-    picture, named ``TAR/KEY``. Its ``json`` may be COCO tables of that image, with ``annotations``
-    and ``categories``; otherwise it was never labelled.
+    Of those that ``write_webdataset`` wrote, everything is read back. Of others, a sample is its one image, named
+    ``TAR/KEY``: the only one, or that called ``KEY.rgb.jpg`` or ``KEY.gray.png``. It has labels where its ``json``
+    holds COCO tables of that image, with ``annotations`` and ``categories``, or where it has ``gt.json`` and
+    ``gt_info.json`` of BOP; otherwise it was never labelled.
+
+    Args:
+        path: the file or folder.
+        origin: how the images of others were made.
+        skip_invalid: leave flawed annotations out with a warning.
 
     Raises:
         InputError: a file is cut off or no tar file, holds links or names that lead elsewhere or come
             twice, or a sample is broken.
     """
+    problems = Problems(path, skip=skip_invalid)
     tars = [path] if path.is_file() else sorted(path.glob("*.tar"))
     found: dict[str, list[_Read]] = {}
     for tar in tars:
         part = re.sub(r"[-_.]?\d+$", "", tar.stem) or "train"
-        found.setdefault(part, []).extend(_samples(tar, origin))
+        found.setdefault(part, []).extend(_samples(tar, origin, problems))
+    problems.finish()
     read = [one for part in found.values() for one in part]
     _check_names(read)
     categories = tuple(dict.fromkeys(name for one in read for name in one.categories))
@@ -88,11 +103,13 @@ def _check_names(read: Sequence[_Read]) -> None:
             )
 
 
-def _samples(tar: Path, origin: Origin) -> Iterator[_Read]:
+def _samples(tar: Path, origin: Origin, problems: Problems) -> Iterator[_Read]:
     folder = unpacked(tar, _VERSION, functools.partial(_fill, tar))
     for text in (folder / _LINES).read_bytes().splitlines():
         entry = json.loads(text)
-        key, facts = entry["key"], _facts(tar, entry["key"], entry["json"])
+        tables = {name: _parsed(tar, entry["key"], text) for name, text in entry["json"].items()}
+        facts = tables.get("json")
+        facts = facts if isinstance(facts, dict) else {}
         names = _names(facts.get("categories"))
         if "origin" in facts and names is not None:
             line = facts | {"files": dict.fromkeys(entry["files"], "")}
@@ -100,7 +117,7 @@ def _samples(tar: Path, origin: Origin) -> Iterator[_Read]:
             _check_size(tar, sample)
             yield _Read(tar, sample, names, is_ours=True)
         else:
-            yield _of_others(tar, folder, key, entry["files"], facts, origin)
+            yield _of_others(tar, folder, entry, tables, origin, problems)
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
@@ -109,12 +126,11 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return tuple(value) if are_names else None
 
 
-def _facts(tar: Path, key: str, text: str | None) -> dict[str, Any]:
+def _parsed(tar: Path, key: str, text: str) -> Any:
     try:
-        facts = {} if text is None else json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(tar, f"sample {key}: not JSON ({error}). {_AGAIN}.") from error
-    return facts if isinstance(facts, dict) else {}
 
 
 def _check_size(tar: Path, sample: Sample) -> None:
@@ -128,18 +144,28 @@ def _check_size(tar: Path, sample: Sample) -> None:
 
 
 def _of_others(
-    tar: Path, folder: Path, key: str, files: Sequence[str], facts: dict[str, Any], origin: Origin
+    tar: Path,
+    folder: Path,
+    entry: dict[str, Any],
+    tables: dict[str, Any],
+    origin: Origin,
+    problems: Problems,
 ) -> _Read:
-    (picture,) = (folder / place for place in files if place.startswith("rgb/"))
+    (picture,) = (folder / place for place in entry["files"] if place.startswith("rgb/"))
     width, height = images.read_size(picture)
-    name = f"{tar.stem}/{key}"
+    name = f"{tar.stem}/{entry['key']}"
     categories: tuple[str, ...] = ()
     objects = None
-    if "annotations" in facts and "categories" in facts:
-        categories, objects = read_coco_image(tar, name, picture, facts)
-    return _Read(
-        tar, Sample(name, picture, width, height, objects, origin), categories, is_ours=False
-    )
+    facts = tables.get("json")
+    if isinstance(facts, dict) and "annotations" in facts and "categories" in facts:
+        categories, objects = read_coco_image(tar, name, picture, facts, problems)
+    elif {_POSES, _INFOS} <= tables.keys():
+        objects = read_bop_image(
+            tar, name, tables[_POSES], tables[_INFOS], (width, height), problems
+        )
+        categories = tuple(sorted({label.category for label in objects}))
+    sample = Sample(name, picture, width, height, objects, origin)
+    return _Read(tar, sample, categories, is_ours=False)
 
 
 def _fill(tar: Path, folder: Path) -> None:
@@ -157,22 +183,25 @@ def _unpack(
 ) -> dict[str, Any]:
     """Writes the pictures of a sample and returns its line."""
     pictures = [ending for ending in files if f".{ending}" in images.SUFFIXES]
+    if not pictures:  # then as BOP names them
+        pictures = [
+            e for e in files if _NAMED.fullmatch(e) and f".{e.split('.')[1]}" in images.SUFFIXES
+        ]
     if len(pictures) != 1:
         told = f"{len(pictures)} pictures ({', '.join(pictures)})" if pictures else "no picture"
         raise InputError(tar, f"sample {key} has {told}, not one. {_AGAIN}.")
-    places = {pictures[0]: f"rgb/{number:06d}.{pictures[0]}"}
+    places = {pictures[0]: f"rgb/{number:06d}.{pictures[0].rpartition('.')[2]}"}
     for ending in files:
         name, _, suffix = ending.partition(".")
         if name in _BESIDE and f".{suffix}" in images.SUFFIXES:
             places[ending] = f"{name}/{number:06d}.{suffix}"
     for ending, place in places.items():
         images.write_bytes(folder / place, files[ending])
-    text = files.get("json")
     try:
-        told_of = None if text is None else text.decode()
+        texts = {name: files[name].decode("utf-8-sig") for name in _TABLES if name in files}
     except UnicodeDecodeError as error:
         raise InputError(tar, f"sample {key}: its json is no text in UTF-8. {_AGAIN}.") from error
-    return {"key": key, "files": list(places.values()), "json": told_of}
+    return {"key": key, "files": list(places.values()), "json": texts}
 
 
 def _groups(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:

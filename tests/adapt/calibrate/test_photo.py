@@ -170,8 +170,11 @@ def test_files_that_do_not_say_what_took_them_are_told_apart_by_how_they_are_wri
 
 ODD = {
     "a.heic": (b"\0" * 40, "HEIC is not read. Export it as JPEG, unedited."),
-    "b.jpg": (b"\xff\xd8\xff", "not an image (JPEG, PNG, BMP, TIFF, WEBP can be read)."),
-    "c.png": (b"", "not an image (JPEG, PNG, BMP, TIFF, WEBP can be read)."),
+    "b.jpg": (
+        b"\xff\xd8\xff",
+        "not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read).",
+    ),
+    "c.png": (b"", "not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read)."),
 }
 
 

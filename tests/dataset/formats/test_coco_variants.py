@@ -245,16 +245,16 @@ def test_names_that_no_file_should_have_are_refused(tmp_path, name, problem):
     assert str(caught.value) == f"{path}: {problem.replace('image', 'category', 1)}"
 
 
-@pytest.mark.parametrize("key", ["segmentation", "id", "attributes", "keypoints", "bbox_amodal"])
-@pytest.mark.parametrize("depth", [400, 900, 5_000])
+@pytest.mark.parametrize(
+    ("key", "depth"),
+    [("segmentation", 900), ("keypoints", 900), ("segmentation", 5_000), ("id", 5_000)],
+)
 def test_deeply_nested_tables_are_refused_in_words(tmp_path, key, depth):
     path = save(tmp_path / "a.json", tables())
     deep = "[" * depth + "]" * depth
     path.write_text(path.read_text().replace('"bbox"', f'"{key}": {deep}, "bbox"', 1))
-    try:
+    with pytest.raises(InputError, match=r"a\.json: "):
         read_captures(path)
-    except InputError as error:
-        assert str(path) in str(error)  # others are keys that are not read
 
 
 def test_all_flawed_annotations_are_named_at_once(tmp_path):

@@ -203,32 +203,33 @@ def line(**changes):
 
 
 CURE = "Correct the file."
+SKIP = "Correct the file, or leave flawed annotations out with --skip-invalid."
 BAD = {
-    "a word too few": ("Car 0 0", f"line 1: 3 words, not 15. {CURE}"),
-    "a score": (f"{LINE} 0.9", f"line 1: 16 words, not 15. {CURE}"),
+    "a word too few": ("Car 0 0", f"line 1: 3 words, not 15. {SKIP}"),
+    "a score": (f"{LINE} 0.9", f"line 1: 16 words, not 15. {SKIP}"),
     "a name of two words": (
         f"Big {LINE}",
-        f"line 1: 'Big {LINE[:56]}' is not a name and numbers. {CURE}",
+        f"line 1: 'Big {LINE[:56]}' is not a name and numbers. {SKIP}",
     ),
     "a box upside down": (
         line(_5="9.5"),
-        f"line 1: the box from (2, 9.5) to (11, 8) is none. {CURE}",
+        f"line 1: the box from (2, 9.5) to (11, 8) is none. {SKIP}",
     ),
     "a box of no numbers": (
         line(_6="nan"),
-        f"line 1: the box from (2, 3.5) to (nan, 8) is none. {CURE}",
+        f"line 1: the box from (2, 3.5) to (nan, 8) is none. {SKIP}",
     ),
     "a box beside the picture": (
         line(_4="24", _6="30"),
-        f"line 1: the box from (24, 3.5) to (30, 8) lies outside the image of 24x16 pixels. {CURE}",
+        f"line 1: the box from (24, 3.5) to (30, 8) lies outside the image of 24x16 pixels. {SKIP}",
     ),
     "too much beyond the edge": (
         line(_1="1.5"),
-        f"line 1: truncation 1.5 is neither 0 to 1 nor -1. {CURE}",
+        f"line 1: truncation 1.5 is neither 0 to 1 nor -1. {SKIP}",
     ),
     "an unknown level": (
         line(_2="4"),
-        f"line 1: occlusion 4 is none of -1, 0, 1, 2, 3. {CURE}",
+        f"line 1: occlusion 4 is none of -1, 0, 1, 2, 3. {SKIP}",
     ),
 }
 

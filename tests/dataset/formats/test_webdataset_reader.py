@@ -87,7 +87,7 @@ def test_it_is_unpacked_once_for_each_content(tmp_path, dataset):
     first = read_captures(tar).samples[0].rgb
     tar.rename(tmp_path / "elsewhere.tar")
     assert read_captures(tmp_path / "elsewhere.tar").samples[0].rgb == first
-    assert len(list((cache_folder() / "tars-1").iterdir())) == 1
+    assert len(list((cache_folder() / "tars-2").iterdir())) == 1
 
 
 COCO = {
@@ -138,7 +138,7 @@ def test_a_folder_with_pictures_or_lists_of_them_is_no_folder_of_tar_files(tmp_p
     tar_of(tmp_path / "backup.tar", ("1.jpg", PICTURE))
     assert read_captures(tmp_path).samples[0].name == "backup/1"
     write_bytes(tmp_path / "photo.jpg", PICTURE)
-    assert read_captures(tmp_path).samples[0].name == "photo.jpg"
+    assert "photo.jpg" in {sample.name for sample in read_captures(tmp_path).samples}
 
 
 def sparse(name):
@@ -195,7 +195,7 @@ BAD = {
     "a box outside": (
         [("1.jpg", PICTURE), ("1.json", COCO | {"annotations": [{"category_id": 7, "bbox": [30, 3, 1, 1]}]})],
         "annotations[0] (image a/1): bbox [30.0, 3.0, 1.0, 1.0] lies outside the image of 24x16 "
-        "pixels. Correct or remove the annotation.",
+        "pixels. Correct the file, or leave flawed annotations out with --skip-invalid.",
     ),
     "another size": (
         [("1.jpg", PICTURE), ("1.json", COCO | {"width": 25})],

@@ -1,0 +1,205 @@
+"""Photos in a folder and its subfolders, without what renderers and depth cameras write beside them."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sim2cam import images
+from sim2cam.dataset.formats.pictures import unread_images, unread_words
+from sim2cam.dataset.writer import HEADER
+from sim2cam.errors import InputError, RepairWarning
+
+_DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
+"""Modes of images of one channel that hold more than 8 bits."""
+_MAPS = frozenset(
+    [
+        "depth",
+        "disparity",
+        "flow",
+        "segmentation",
+        "segment",
+        "seg",
+        "semantic",
+        "instance",
+        "instances",
+        "normal",
+        "normals",
+        "mask",
+        "masks",
+        "coordinates",
+        "ids",
+    ]
+)
+"""Words in the names of files and folders that hold no photos but numbers of each pixel."""
+_PHOTOS = frozenset(
+    [
+        "rgb",
+        "rgba",
+        "color",
+        "colour",
+        "image",
+        "images",
+        "img",
+        "photo",
+        "photos",
+        "object",
+        "forward",
+        "backward",
+    ]
+)
+"""Words that tell of two files of one shot no more than which of the two is the photo."""
+
+
+@dataclass
+class PhotoFolder:
+    """Images in a folder and its subfolders, sorted by their paths.
+
+    Attributes:
+        root: the folder.
+        photos: that can be read.
+        unread: images of kinds that cannot be read.
+        maps: images that are left out because they hold depth, masks or other numbers of each pixel.
+        datasets: subfolders that are data sets of ours, which are not looked into.
+    """
+
+    root: Path
+    photos: list[Path] = field(default_factory=list)
+    unread: list[Path] = field(default_factory=list)
+    maps: list[Path] = field(default_factory=list)
+    datasets: list[Path] = field(default_factory=list)
+
+    def warn(self) -> None:
+        """Warn of what a user should know of the folder."""
+        for note in self.notes():
+            warnings.warn(note, RepairWarning, stacklevel=2)
+
+    def notes(self) -> list[str]:
+        """Return what a user should know of the folder: which images are nested, and which are left out."""
+        nested = sum(photo.parent != self.root for photo in self.photos)
+        notes = []
+        if nested:
+            count = len(self.photos)
+            notes.append(f"{self.root}: {count} images, {nested} of them in subfolders.")
+        if self.maps:
+            name = self.maps[0].relative_to(self.root)
+            notes.append(
+                f"{self.root}: {len(self.maps)} images are left out, as {name}: by their bits or names they hold "
+                "depth, masks or other numbers of each pixel. Name their own folder if they are photos."
+            )
+        if self.datasets:
+            first = self.datasets[0].relative_to(self.root)
+            notes.append(
+                f"{self.root}: {len(self.datasets)} data sets in it are left out, as {first}."
+            )
+        unread = unread_words(self.root, self.unread)
+        return [*notes, unread] if unread else notes
+
+
+def photos_in(root: Path) -> list[Path]:
+    """Return the photos in a folder and its subfolders, sorted by their paths, and warn of what is left out.
+
+    Links are followed, each file counts once; hidden files and folders are left out.
+
+    Raises:
+        InputError: there is none, or a folder cannot be read.
+    """
+    found = find_photos(root)
+    if not found.photos:
+        notes = found.notes()
+        other = f" {notes[0].removeprefix(f'{root}: ')}" if notes else _other_reading(root)
+        raise InputError(root, f"no images in it ({images.KINDS}).{other}")
+    found.warn()
+    return found.photos
+
+
+def find_photos(root: Path) -> PhotoFolder:
+    """Return the images in a folder and its subfolders.
+
+    Raises:
+        InputError: a folder cannot be read.
+    """
+    found = PhotoFolder(root)
+    files, links = list[Path](), list[Path]()
+    for folder in _folders(root, found.datasets):
+        found.unread += unread_images(folder)
+        for path in folder.iterdir():
+            is_image = path.suffix.lower() in images.SUFFIXES and path.name[0] != "."
+            if is_image and path.is_file():
+                (links if path.is_symlink() else files).append(path)
+    paths = sorted([*files, *_elsewhere(links, files)])
+    maps = _maps(root, paths)
+    found.photos = [path for path in paths if path not in maps]
+    found.maps = sorted(maps)
+    found.unread.sort()
+    return found
+
+
+def _elsewhere(links: Sequence[Path], files: Sequence[Path]) -> list[Path]:
+    """Return the links that lead to other files than these, one for each file."""
+    if not links:
+        return []
+    known = {path.resolve() for path in files}
+    targets = {link.resolve(): link for link in sorted(links, reverse=True)}
+    return [link for target, link in targets.items() if target not in known]
+
+
+def _folders(root: Path, datasets: list[Path]) -> Iterator[Path]:
+    """Yield a folder and those below it, each once, links last; data sets of ours are listed instead."""
+    waiting, links, seen = deque([root]), deque[Path](), set[tuple[int, int]]()
+    while waiting or links:
+        folder = waiting.popleft() if waiting else links.popleft()
+        try:
+            status = folder.stat()
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            raise InputError(
+                folder, f"cannot be read ({error.strerror}). Check the path."
+            ) from error
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        if folder != root and (folder / HEADER).is_file():
+            datasets.append(folder)
+            continue
+        yield folder
+        for entry in entries:
+            if entry.name[0] != "." and entry.is_dir():
+                (links if entry.is_symlink() else waiting).append(Path(entry.path))
+
+
+def _maps(root: Path, paths: Sequence[Path]) -> set[Path]:
+    """Return the images that hold numbers of each pixel beside photos: by their depth, or by their names."""
+    deep = {path for path in paths if _is_deep(path)}
+    maps = deep if len(deep) < len(paths) else set()
+    words = {path: _words(path.relative_to(root)) for path in paths if path not in maps}
+    shots = {_shot(found) for found in words.values() if not _MAPS & set(found)}
+    return maps | {p for p, found in words.items() if _MAPS & set(found) and _shot(found) in shots}
+
+
+def _is_deep(path: Path) -> bool:
+    if path.suffix.lower() not in (*images.LOSSLESS, ".jp2"):
+        return False
+    try:
+        return images.read_mode(path) in _DEEP
+    except InputError:
+        return False  # what reads it says why
+
+
+def _words(path: Path) -> tuple[str, ...]:
+    return tuple(filter(None, re.split(r"[\W_]+", path.with_suffix("").as_posix().lower())))
+
+
+def _shot(words: Sequence[str]) -> tuple[str, ...]:
+    """Return what names of the files of one shot share."""
+    return tuple(word for word in words if word not in _MAPS | _PHOTOS)
+
+
+def _other_reading(root: Path) -> str:
+    files = sorted(p.name for p in root.glob("*.json"))
+    return f" Name the COCO file itself: {', '.join(files)}." if files else " Check the path."
