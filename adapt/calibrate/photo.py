@@ -372,7 +372,7 @@ def _files(path: Path) -> list[Path]:
         found.warn()
         if found.photos or unread:
             return sorted([*found.photos, *unread])
-    return [sample.rgb for sample in read_captures(path).samples]
+    return [sample.rgb for sample in read_captures(path, skip_invalid=True).samples]
 
 
 def _named(files: Sequence[Path]) -> dict[str, Path]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Folder, Talk, check_numbers
+from sim2cam.cli.options import Folder, SkipInvalid, Talk, check_numbers
 from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
 from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.training.launch import is_first, process_count
@@ -85,6 +86,7 @@ class AdaptTrain:
     workers: int = os.cpu_count() or 1
     """Threads, of all processes on this machine together."""
     folder: Folder = field(default_factory=Folder)
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -106,7 +108,8 @@ class AdaptTrain:
         console = self.talk.console()
         take_threads(self.workers, console)
         sides = _side(self.sim, "trainA"), _side(self.real, "trainB")
-        sim, real = map(read_captures, sides)
+        read = partial(read_captures, skip_invalid=self.skip_invalid)
+        sim, real = map(read, sides)
         _note_frames(console, sim, real)
         real = real.take(self.limit)
         options = load_recipe(self.recipe).adapt
@@ -129,7 +132,7 @@ class AdaptTrain:
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
-        dev = None if self.dev is None else read_captures(self.dev)
+        dev = None if self.dev is None else read(self.dev)
         if dev is not None and self.dev is not None:
             check_labels_are_true(dev, self.dev)
         odd = check_training(
@@ -239,6 +242,7 @@ class AdaptApply:
     device: str = "cpu"
     """cpu, cuda or cuda:0."""
     folder: Folder = field(default_factory=Folder)
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -251,7 +255,7 @@ class AdaptApply:
 
         workers = _own_workers(self.device) if self.workers is None else self.workers
         check_numbers(seed=self.seed, workers=workers, limit=self.limit)
-        sim = read_captures(self.data)
+        sim = read_captures(self.data, skip_invalid=self.skip_invalid)
         _note_frames(self.talk.console(), sim)
         sim = sim.take(self.limit)
         limits = load_recipe(self.recipe).adapt.certificate

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from sim2cam.cli.options import Talk
+from sim2cam.cli.options import SkipInvalid, Talk
 from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class New:
     """Photos, a folder or a COCO file; the pictures get their size."""
     overwrite: bool = False
     """Replace a recipe that is there."""
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -91,7 +92,9 @@ class New:
         if path.exists() and not self.overwrite:
             raise UsageError(f"{path} is there already. Choose another name or add --overwrite.")
         found = list(import_assets(folder, names))
-        captures = read_captures(self.captures) if self.captures else None
+        captures = None
+        if self.captures is not None:
+            captures = read_captures(self.captures, skip_invalid=self.skip_invalid)
         recipe = _written(path, recipe_text(path.absolute(), folder, found, captures))
         console = self.talk.console()
         console.say(f"recipe: {path} ({len(found)} objects in {len(recipe.categories)} categories)")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Refine, Sessions, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import Refine, Sessions, SkipInvalid, Talk, category_pairs, check_numbers
 from sim2cam.cli.tables import (
     comparison_tables,
     detectable_words,
@@ -69,6 +69,7 @@ class Bench:
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Threads."""
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -160,7 +161,9 @@ class Bench:
         from sim2cam.pipeline.slices import slice_errors
 
         console, poses, learned = self.talk.console(), None, None
-        everything = read_scored(self.captures, sessions=self.sessions)
+        everything = read_scored(
+            self.captures, sessions=self.sessions, skip_invalid=self.skip_invalid
+        )
         captures = everything.take(self.limit)
         if self.weights.suffix not in _DETECTIONS:
             check_readable(captures)
@@ -285,6 +288,7 @@ class Compare:
     """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset; of poses,
     one of BOP, for .csv files with its meshes."""
     sessions: Sessions = None
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -329,7 +333,9 @@ class Compare:
         from sim2cam.measure.verdicts import oddities
         from sim2cam.pipeline.compare import compare_predictions
 
-        captures = read_scored(self.captures, sessions=self.sessions)
+        captures = read_scored(
+            self.captures, sessions=self.sessions, skip_invalid=self.skip_invalid
+        )
         ours, theirs = (
             [read_predictions(path, captures, self.captures) for path in side]
             for side in (first, second)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.cli.options import SkipInvalid, Talk, check_numbers
 from sim2cam.errors import OutputError
 
 
@@ -25,6 +25,7 @@ class Demo:
     """Processes and threads."""
     overwrite: bool = False
     """Remove an earlier demo in the folder."""
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -35,7 +36,9 @@ class Demo:
         from sim2cam.render.rasterizer import rasterizer
 
         check_numbers(seed=self.seed, workers=self.workers)
-        sets = demo_captures(self.captures)  # a wrong path must not cost the last run
+        sets = demo_captures(
+            self.captures, skip_invalid=self.skip_invalid
+        )  # a wrong path must not cost the last run
         _clear(self.out, self.overwrite)
         console = self.talk.console()
         console.say(f"renderer: {rasterizer().name}")

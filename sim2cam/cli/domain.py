@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Folder, Talk, check_numbers
+from sim2cam.cli.options import Folder, SkipInvalid, Talk, check_numbers
 from sim2cam.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class DomainFit:
     workers: int = 1
     """Processes; each trial starts them anew."""
     folder: Folder = field(default_factory=Folder)
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -126,7 +127,7 @@ class DomainFit:
         if self.trials < 1:
             raise UsageError(f"--trials must be 1 or more, not {self.trials}")
         recipe = load_recipe(self.recipe)
-        captures = read_captures(self.captures).take(self.limit)
+        captures = read_captures(self.captures, skip_invalid=self.skip_invalid).take(self.limit)
         names = tuple(name for name in self.factors.split(",") if name)
         options = FitOptions(self.trials, self.count, self.seed, names, self.weights, self.workers)
         prepare_trials(self.out, resume=self.folder.resume, overwrite=self.folder.overwrite)

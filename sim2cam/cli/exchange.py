@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from sim2cam.cli.options import Talk, check_numbers
+from sim2cam.cli.options import SkipInvalid, Talk, check_numbers
 from sim2cam.errors import UsageError
 
 
@@ -33,6 +33,7 @@ class Export:
     """Only pictures for which this holds of the table samples (see catalog), as "objects > 3"."""
     seed: int = 0
     """Decides which scenes go into which part."""
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -47,7 +48,9 @@ class Export:
         from sim2cam.seeds import stream
 
         check_numbers(seed=self.seed)
-        found = [read_captures(path.resolve()) for path in self.data]
+        found = [
+            read_captures(path.resolve(), skip_invalid=self.skip_invalid) for path in self.data
+        ]
         if self.where is not None:
             found = where(found, self.where)
         whole = merge(found)
@@ -106,6 +109,7 @@ class Catalog:
     sql: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="SQL")] = None
     """A query over the tables samples, objects, scenes and drawn (needs the extra catalog); without
     it: counts, ranges, rejections, licences and size."""
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -114,7 +118,7 @@ class Catalog:
         from sim2cam.dataset.card import card_of
         from sim2cam.dataset.catalog import query
 
-        dataset = read_captures(self.data.resolve())
+        dataset = read_captures(self.data.resolve(), skip_invalid=self.skip_invalid)
         console = self.talk.console()
         if self.sql is None:
             card = card_of(dataset)

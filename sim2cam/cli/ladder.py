@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from sim2cam.cli.options import Folder, Sessions, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import Folder, Sessions, SkipInvalid, Talk, category_pairs, check_numbers
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Ladder:
     workers: int = os.cpu_count() or 1
     """Trainings side by side, one thread each."""
     folder: Folder = field(default_factory=Folder)
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -125,7 +126,12 @@ class Ladder:
 
         renamed, amodal = category_pairs(self.map), recipe.train.amodal
         matching = Matching(recipe.categories, renamed, self.ignore, amodal)
-        found = split_captures(self.captures, labelled=True, sessions=self.sessions)
+        found = split_captures(
+            self.captures,
+            labelled=True,
+            sessions=self.sessions,
+            skip_invalid=self.skip_invalid,
+        )
         return CaptureSets(
             found.style,
             matching.of(found.test),

@@ -21,6 +21,11 @@ Sessions = Annotated[
     ),
 ]
 
+SkipInvalid = Annotated[
+    bool,
+    tyro.conf.arg(help="Leave flawed annotations out with a warning instead of refusing the data."),
+]
+
 Refine = Annotated[
     Path | None,
     tyro.conf.arg(

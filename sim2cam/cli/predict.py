@@ -191,7 +191,7 @@ class Label:
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
                 "Tune it with 19 labelled captures or more, train it with --held-out, or raise --score."
             )
-        captures = read_captures(self.captures.resolve()).take(self.limit)
+        captures = read_captures(self.captures.resolve(), skip_invalid=True).take(self.limit)
         check_readable(captures)
         progress = self.talk.console().progress("labelling")
         found = labelled(detector, captures, sure=self.score, progress=progress)
@@ -276,7 +276,9 @@ def _pictures(
         if is_photos(path):  # whose headers need not all be whole
             files = ((p.relative_to(path).as_posix(), p, None) for p in photos_in(path))
         else:
-            files = ((s.name, s.rgb, s.lens) for s in read_captures(path).samples)
+            files = (
+                (s.name, s.rgb, s.lens) for s in read_captures(path, skip_invalid=True).samples
+            )
         for name, file, lens in files:
             try:
                 rgb = images.read_rgb(file)

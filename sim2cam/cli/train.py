@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Folder, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import Folder, SkipInvalid, Talk, category_pairs, check_numbers
 from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
 from sim2cam.errors import UsageError
 from sim2cam.training.launch import is_first
@@ -71,12 +71,13 @@ class Train:
     workers: int = os.cpu_count() or 1
     """Threads, of all processes on this machine together; beside a GPU, processes that make its batches."""
     folder: Folder = field(default_factory=Folder)
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
         """Trains."""
         from sim2cam.dataset.algebra import merge
-        from sim2cam.dataset.captures import check_labels_are_true, read_captures
+        from sim2cam.dataset.captures import check_labels_are_true
         from sim2cam.dataset.duplicates import check_apart
         from sim2cam.models.card import card_from_json
         from sim2cam.models.lesson import Aids
@@ -112,11 +113,11 @@ class Train:
         check_operators(config.architecture)
         start = None if self.start is None else weights_file(self.start)
         shares = self.weights or (1.0,) * len(self.data)
-        sets = [read_captures(path).take(self.limit) for path in self.data]
+        sets = [self._read(path).take(self.limit) for path in self.data]
         captures, dev = (
-            None if path is None else read_captures(path) for path in (self.captures, self.dev)
+            None if path is None else self._read(path) for path in (self.captures, self.dev)
         )
-        backdrops = [read_captures(path) for path in self.backdrops]
+        backdrops = [self._read(path) for path in self.backdrops]
         if dev is not None and self.dev is not None:
             check_labels_are_true(dev, self.dev)
             check_apart((sample for one in sets for sample in one.samples), dev)
@@ -148,6 +149,11 @@ class Train:
         if pictures is not None:
             measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
+
+    def _read(self, path: Path) -> Dataset:
+        from sim2cam.dataset.captures import read_captures
+
+        return read_captures(path, skip_invalid=self.skip_invalid)
 
     def _matched(
         self, sets: list[Dataset], dev: Dataset | None, before: DetectorCard | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Talk, category_pairs, check_empty, check_numbers
+from sim2cam.cli.options import SkipInvalid, Talk, category_pairs, check_empty, check_numbers
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Tune:
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Threads."""
+    skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
@@ -114,7 +115,7 @@ class Tune:
         from sim2cam.measure.detection import count_objects
 
         paths = dict.fromkeys(path.resolve() for path in self.captures)
-        read = [read_captures(path) for path in paths]
+        read = [read_captures(path, skip_invalid=self.skip_invalid) for path in paths]
         for path, one in zip(paths, read, strict=True):
             check_labels_are_true(one, path)
         how = Matching(card.categories, renamed, self.ignore, card.is_amodal).among(read)

@@ -155,7 +155,7 @@ def read_demo(root: Path) -> DemoResult:
     if not path.is_file():
         raise InputError(root, f"no finished demo: there is no {RESULT} in it.")
     facts = json.loads(path.read_text())
-    sets = demo_captures(Path(facts["captures"]) if facts["captures"] else None)
+    sets = demo_captures(Path(facts["captures"]) if facts["captures"] else None, skip_invalid=True)
     results = {
         name: score_predictions(Found(sets.test, predictions_from_json(found)))
         for name, found in facts["found"].items()
@@ -179,13 +179,15 @@ def read_parts(result: DemoResult) -> tuple[Dataset, Dataset | None]:
     return read_dataset(result.root / "sim"), read_dataset(adapted) if kept else None
 
 
-def demo_captures(path: Path | None) -> CaptureSets:
-    """Returns captures as ``split_captures`` does; those of the stand-in camera for None.
+def demo_captures(path: Path | None, *, skip_invalid: bool = False) -> CaptureSets:
+    """Return captures as ``split_captures`` does; those of the stand-in camera for None.
 
     Raises:
         InputError: there are none, or they are broken.
     """
-    return split_captures(STANDIN, origin="stand-in") if path is None else split_captures(path)
+    if path is None:
+        return split_captures(STANDIN, origin="stand-in")
+    return split_captures(path, skip_invalid=skip_invalid)
 
 
 def _counts() -> tuple[int, int]:
