@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sim2cam import images
-from sim2cam.dataset.formats.bop_poses import as_scored
+from sim2cam.dataset.formats.bop_poses import as_scored, has_targets
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.dataset.formats.cvat import is_cvat, read_cvat
@@ -108,8 +108,7 @@ def read_captures(
     parts = read_parts(path, origin=origin, skip_invalid=skip_invalid, split=split, uses=uses)
     if split is None and not uses:
         warn_of_joining(path, list(parts))
-    _check_no_part_shares(path, parts)
-    return _joined(list(parts.values()))
+    return join_parts(path, parts)
 
 
 def read_parts(
@@ -142,8 +141,16 @@ def read_parts(
     return {"train": whole}
 
 
-def _check_no_part_shares(path: Path, parts: Mapping[str, Dataset]) -> None:
-    """Refuse an image that several parts have."""
+def join_parts(path: Path, parts: Mapping[str, Dataset]) -> Dataset:
+    """Return the parts of captures as one.
+
+    Args:
+        path: of the captures, for errors.
+        parts: by name.
+
+    Raises:
+        InputError: an image is in several parts.
+    """
     owners: dict[str, str] = {}
     for name, part in parts.items():
         for sample in part.samples:
@@ -154,6 +161,7 @@ def _check_no_part_shares(path: Path, parts: Mapping[str, Dataset]) -> None:
                     f"image {sample.name} is in the parts {owner} and {name}. Keep it in one, or choose a part "
                     "with --split.",
                 )
+    return _joined(list(parts.values()))
 
 
 def read_scored(
@@ -179,9 +187,12 @@ def read_scored(
         InputError: as ``read_captures``, the list is broken, the rule does not fit the captures, or a
             detector labelled them.
     """
-    captures = read_captures(path, skip_invalid=skip_invalid, split=split)
+    is_listed = is_bop(path) and has_targets(path)
+    captures = read_captures(
+        path, skip_invalid=skip_invalid, split=split, uses=_TEST if is_listed else ()
+    )
     check_labels_are_true(captures, path)
-    captures = as_scored(path, captures) if is_bop(path) else captures
+    captures = as_scored(path, captures) if is_listed else captures
     return captures if sessions is None else with_sessions([captures], sessions)[0]
 
 
