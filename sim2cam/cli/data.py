@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import tyro
 
 from sim2cam.cli.changes import change_of
-from sim2cam.cli.options import Folder, Overwrite, SkipInvalid, Talk, check_new, check_numbers
+from sim2cam.cli.options import (
+    Folder,
+    Overwrite,
+    SkipInvalid,
+    Split,
+    Talk,
+    check_new,
+    check_numbers,
+)
 from sim2cam.cli.runs import remove_damaged_shards
 from sim2cam.errors import Sim2CamError, UsageError
 
@@ -238,6 +246,7 @@ class Inspect:
     limit: int | None = 200
     """Most samples on the page."""
     overwrite: Overwrite = False
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -250,7 +259,7 @@ class Inspect:
         data = self.data.resolve()
         out = self.out or data.with_name(f"{data.stem}-inspect.html")
         check_new(out, overwrite=self.overwrite, inputs=[data])
-        shown = read_captures(data, skip_invalid=self.skip_invalid)
+        shown = read_captures(data, skip_invalid=self.skip_invalid, split=self.split)
         page = write_inspect_page(shown, out, limit=self.limit)
         self.talk.tell(f"page: {page}", page=str(page))
 

@@ -122,11 +122,18 @@ def test_a_condition_may_leave_nothing_of_one_of_several(rendered, tmp_path, to,
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 2}
 
 
-@pytest.mark.parametrize("split", ["train", "train=x", "train=0.5,train=0.5", "a=1,b=0"])
+@pytest.mark.parametrize("split", ["train=x", "train=0.5,train=0.5", "a=1,b=0"])
 def test_a_split_that_is_none_is_a_usage_error(rendered, tmp_path, split, capsys):
     arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", split]
     assert main(arguments) == 2
     told = f"--split {split}: give different names and shares, as train=0.8,val=0.2."
+    assert told in capsys.readouterr().err
+
+
+def test_data_without_parts_has_none_to_choose(rendered, tmp_path, capsys):
+    arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", "train"]
+    assert main(arguments) == 2
+    told = f"--split train: {rendered} has no parts. Leave --split out."
     assert told in capsys.readouterr().err
 
 
