@@ -33,7 +33,7 @@ from sim2cam.pipeline.environment import environment_facts
 RESULTS = Path(__file__).parent / "results"
 RECIPE = 'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
 COUNT = 64  # four shards
-STALL_S = 10
+STALL_S = 30
 STARTED = """
 import sim2cam.pipeline.generate as generate
 from sim2cam.cli.main import main
@@ -100,6 +100,7 @@ def main(arguments: Arguments) -> None:
         "environment": environment_facts(None, 2),
         "samples": COUNT,
         "stall_s": STALL_S,
+        "repeats": REPEATS,
         "undisturbed_s": seconds,
         "experiments": experiments,
         "costs": measure_costs(bench, reference),

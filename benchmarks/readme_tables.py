@@ -547,6 +547,30 @@ def _number(value: float | None) -> str:
     return "—" if value is None else f"{value:.3g}"
 
 
+def faults_table(results: dict[str, Any] | None) -> str:
+    """Return how data sets stood faults as a Markdown table.
+
+    Args:
+        results: the content of ``faults.json``, None when it is not there.
+    """
+    heads = ("fault, then `--resume`", "tries", "same bytes", "seconds")
+    if not results:
+        return _table(heads, [])
+    rows = [
+        (one["name"], one["tries"], one["whole"], f"{one['seconds']:.0f}" if "seconds" in one else "")
+        for one in results["experiments"]
+    ]
+    costs = results["costs"]
+    words = (
+        f"Flushing a shard of 16 samples takes {costs['flush_shard_ms']['median']:.0f} ms "
+        f"(median of {results['repeats']}), looking at a finished sample {costs['check_sample_ms']['median']:.2f} ms, "
+        f"comparing its hashes {costs['hash_sample_ms']['median']:.2f} ms. An undisturbed run of "
+        f"{results['samples']} samples took {results['undisturbed_s']:.0f} s; a worker without progress counted as "
+        f"hung after {results['stall_s']} s here, and does after 600 s otherwise."
+    )
+    return f"{_table(heads, rows)}\n\n{words}"
+
+
 def _named(counts: dict[str, Any] | None) -> tuple[str, str]:
     if counts is None:
         return "—", "—"
@@ -817,6 +841,7 @@ TABLES: dict[str, dict[str, tuple[str, Table]]] = {
         "train": ("train.json", train_table),
         "worlds": ("worlds.json", worlds_table),
         "rest": ("rest.json", rest_table),
+        "faults": ("faults.json", faults_table),
         "calibrate": ("calibrate.json", calibrate_table),
         "drift": ("drift.json", drift_table),
         "render-steps": ("render.json", render_steps_table),

@@ -31,6 +31,7 @@ from sim2cam.geometry.boxes import is_box
 from sim2cam.geometry.lens import Lens
 
 _AGAIN = "Generate the data set again"
+_RESUME = "Run its command again with --resume: it makes damaged shards anew"
 
 
 @dataclass(frozen=True)
@@ -326,10 +327,10 @@ def _jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
             try:
                 line = json.loads(text, parse_constant=refuse)
             except (ValueError, RecursionError) as error:
-                raise InputError(path, f"line {number} is not JSON ({error}). {_AGAIN}.") from error
+                raise InputError(path, f"line {number} is not JSON ({error}). {_RESUME}.") from error
             if not isinstance(line, dict):
                 what = name.removesuffix("s")
-                raise InputError(path, f"line {number} is not a {what}. {_AGAIN}.")
+                raise InputError(path, f"line {number} is not a {what}. {_RESUME}.")
             yield path, line
 
 
@@ -346,6 +347,8 @@ def _read(root: Path, descendants: frozenset[Path], *, with_rejected: bool = Fal
     if with_rejected:
         lines = sorted([*lines, *read_lines(root, REJECTED)], key=_place)
     samples = tuple(parse_sample(raw, categories) for raw in lines)
+    for raw in lines:
+        _check_sizes(raw)
     if not samples:
         raise InputError(
             root, "the data set holds no samples. Run its command again with --resume."
@@ -354,6 +357,24 @@ def _read(root: Path, descendants: frozenset[Path], *, with_rejected: bool = Fal
         parent = _read(parent_folder(root, header), descendants | {root.resolve()})
         samples = _with_labels(root, samples, parent)
     return Dataset(root, categories, samples)
+
+
+def _check_sizes(raw: RawSample) -> None:
+    """Refuse a sample whose image is missing, or of which a file has another size than was written.
+
+    Channels that nobody needs may have been removed; older data sets record no sizes.
+    """
+    sizes = raw.line.get("bytes")
+    for place, size in sizes.items() if isinstance(sizes, dict) else ():
+        path = raw.shard / place
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            if PurePosixPath(place).parts[0] not in ("rgb", REJECTED):
+                continue
+            raise InputError(path, f"is missing. {_RESUME}.") from error
+        if found != size:
+            raise InputError(path, f"has {found} bytes, not {size}. {_RESUME}.")
 
 
 def _place(raw: RawSample) -> tuple[str, str]:

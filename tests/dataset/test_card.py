@@ -81,8 +81,8 @@ def test_it_is_written_as_tables(recorded, tmp_path):
     ("line", "problem"),
     [
         ("{", "line 1 is not JSON (Expecting property name enclosed in double quotes: line 1 column 2 "
-              "(char 1)). Generate the data set again."),
-        ("[]", "line 1 is not a scene. Generate the data set again."),
+              "(char 1)). Run its command again with --resume: it makes damaged shards anew."),
+        ("[]", "line 1 is not a scene. Run its command again with --resume: it makes damaged shards anew."),
         ("{}", "scene_index is missing. Generate the data set again."),
         ('{"scene_index": 0, "drawn": 3}', "drawn: Input should be a valid dictionary (found 3). "
                                             "Generate the data set again."),

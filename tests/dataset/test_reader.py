@@ -87,6 +87,7 @@ def test_parents_that_lead_back_are_told(native, adapted, tiny):
 
 
 AGAIN = "Generate the data set again."
+RESUME = "Run its command again with --resume: it makes damaged shards anew."
 
 
 @pytest.mark.parametrize(
@@ -167,9 +168,9 @@ def test_a_broken_line_is_told(native, tiny, edit, problem):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{}\n{", "line 2 is not JSON (.*). Generate"),
-        ("[]", "line 1 is not a sample. Generate"),
-        ("\xff\xfe", "line 1 is not JSON (.*). Generate"),
+        ("{}\n{", "line 2 is not JSON (.*). Run its"),
+        ("[]", "line 1 is not a sample. Run its"),
+        ("\xff\xfe", "line 1 is not JSON (.*). Run its"),
     ],
 )
 def test_a_line_that_is_no_table_is_told(native, text, problem):
@@ -294,10 +295,30 @@ def test_what_json_has_no_word_for_is_refused(native, tiny, word):
     tiny.edit_lines(path, with_first("visible_fraction", float(word)))
     with pytest.raises(InputError) as caught:
         read_dataset(native)
-    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is no number). {AGAIN}"
+    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is no number). {RESUME}"
 
 
 def test_a_negative_area_is_refused(native, tiny):
     tiny.edit_lines(native / "shards/000000/samples.jsonl", with_first("area_px", -1))
     with pytest.raises(InputError, match=r"area_px -1\.0 must be finite, 0 or more"):
         read_dataset(native)
+
+
+def test_a_torn_image_is_refused_before_it_is_decoded(native):
+    image = next((native / "shards/000001/rgb").iterdir())
+    data = image.read_bytes()
+    image.write_bytes(data[:-1])
+    with pytest.raises(InputError) as caught:
+        read_dataset(native)
+    assert str(caught.value) == (
+        f"{image}: has {len(data) - 1} bytes, not {len(data)}. Run its command again with --resume: "
+        "it makes damaged shards anew."
+    )
+    image.unlink()
+    with pytest.raises(InputError, match=r"rgb/00000\d\.\w+: is missing\. Run its command again"):
+        read_dataset(native)
+
+
+def test_channels_that_were_removed_are_not_missed(native):
+    shutil.rmtree(native / "shards/000000/depth")
+    assert len(read_dataset(native).samples) == 4
