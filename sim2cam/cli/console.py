@@ -1,12 +1,38 @@
-"""What the command line says: results on stdout, talk on stderr, progress only on a terminal."""
+"""Output of the command line: results on stdout, messages on stderr, progress only on a terminal.
+
+Names in messages come from files and may hold anything. All text goes through ``write``, which leaves nothing in
+it that a terminal acts on.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO
+
+_ACTED_ON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Control characters but tabs and line feeds; line separators; what turns the direction of text round."""
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes, as ``\\x1b``, in place of control characters but tabs and line feeds."""
+    return _ACTED_ON.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write a text to a stream, as ``printable`` returns it."""
+    stream.write(printable(text))
+
+
+def accept_any_text() -> None:
+    """Let stdout and stderr escape what their encoding lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 class Console:
@@ -25,7 +51,7 @@ class Console:
         """Tells a person something."""
         if self._verbosity >= 0:
             self._clear()
-            sys.stderr.write(f"{text}\n")
+            write(sys.stderr, f"{text}\n")
 
     def detail(self, text: str) -> None:
         """Tells it only when asked for with -v."""
@@ -38,7 +64,7 @@ class Console:
 
     def table(self, text: str) -> None:
         """Prints a result for a person."""
-        sys.stdout.write(f"{text}\n")
+        write(sys.stdout, f"{text}\n")
 
     def progress(self, what: str) -> Progress:
         """Returns a counter that shows how far, how fast and how long still."""
@@ -51,7 +77,7 @@ class Console:
             return
         self._shown = now
         self._clear()
-        sys.stderr.write(line + ("\n" if last else ""))
+        write(sys.stderr, line + ("\n" if last else ""))
         sys.stderr.flush()
 
     def _clear(self) -> None:

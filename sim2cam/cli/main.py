@@ -20,6 +20,7 @@ from sim2cam.cli.adapt import AdaptApply, AdaptTrain
 from sim2cam.cli.assets import Assets, New
 from sim2cam.cli.bench import Bench, Compare
 from sim2cam.cli.calibrate import Calibrate, Drift
+from sim2cam.cli.console import accept_any_text, printable, write
 from sim2cam.cli.data import Check, Inspect, Render
 from sim2cam.cli.demo import Demo
 from sim2cam.cli.domain import DomainFit, DomainShow
@@ -31,7 +32,7 @@ from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
 from sim2cam.cli.train import Train
 from sim2cam.cli.tune import Tune
-from sim2cam.errors import RepairWarning, Sim2CamError, UsageError
+from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError
 from sim2cam.training.launch import process_count
 
 _Adapt = (
@@ -94,6 +95,7 @@ def _run(given: list[str]) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # a driver that crashes leaves no other trace
+    accept_any_text()
     warnings.formatwarning = _told
     if given == ["--version"]:
         sys.stdout.write(f"sim2cam {__version__}\n")
@@ -114,6 +116,10 @@ def _run(given: list[str]) -> int:
         return _fail(error, 2)
     except Sim2CamError as error:
         return _fail(error, 1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _fail(_of_system(error), 1)
     except KeyboardInterrupt:
         hint = "Run the same command with --resume to go on." if hasattr(command, "folder") else ""
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
@@ -192,10 +198,18 @@ def _told(
 ) -> str:
     """Returns what is printed of a warning: of a flaw of a user's file no line of our source."""
     if issubclass(category, RepairWarning):
-        return f"sim2cam: {message}\n"
-    return _AS_PYTHON_HAS_IT(message, category, filename, lineno, line)
+        return printable(f"sim2cam: {message}\n")
+    return printable(_AS_PYTHON_HAS_IT(message, category, filename, lineno, line))
+
+
+def _of_system(error: OSError) -> InputError:
+    """Return the error of a file that the system refuses to open, find or write."""
+    return InputError(
+        str(error.filename),
+        f"cannot be used ({error.strerror}). Check the path, the permissions and the free disk space.",
+    )
 
 
 def _fail(error: Sim2CamError, code: int) -> int:
-    sys.stderr.write(f"sim2cam: {error}\n")
+    write(sys.stderr, f"sim2cam: {error}\n")
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from array import array
@@ -19,6 +20,9 @@ from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.writer import CARD
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown acts on within a line, besides what HTML does: an underscore within a word stays one."""
 BUILT_IN = "made by sim2cam"
 UNKNOWN_LICENCE = "licence not recorded"
 
@@ -237,4 +241,6 @@ def _shown(value: object) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Return a text as the cell of a table that shows it as it is: no markup, no line breaks."""
+    plain = " ".join(_CONTROL.sub(" ", text).split())
+    return _MARKUP.sub(r"\\\g<0>", html.escape(plain, quote=False))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from dataclasses import replace
 
 import pytest
+from markdown_it import MarkdownIt
 
 from sim2cam.dataset.algebra import merge
 from sim2cam.dataset.card import Range, card_of, write_card
@@ -75,6 +78,26 @@ def test_it_is_written_as_tables(recorded, tmp_path):
     assert "4 pictures of 2 scenes with 8 objects" in lines[2]
     assert "| mugs/a\\|b.glb | licence not recorded |" in lines
     assert "| die/edge_m | 0.01, 0.02, 0.03 |" in lines
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![a](http://x/y.png)", "[a](javascript:1)",
+        "**a** _b_ __c__ ~~d~~ `e` $f$", "a|b\\|c", "&lt;b&gt; &#60;", "one\ntwo\r\n# three", "a_b_c/d_e.glb",
+        "\\`a\\`",
+    ],
+)  # fmt: skip
+def test_names_are_shown_as_they_are(native, name):
+    """A page of Markdown shows a name letter by letter, whatever markup it holds."""
+    dataset = replace(read_dataset(native), categories=("square", "disc", name))
+    (row,) = (
+        line for line in card_of(dataset).to_markdown().splitlines() if line.endswith("| 0 |")
+    )
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(f"| | |\n|---|---|\n{row}\n")
+    cells = re.findall(r"<td>(.*)</td>", page)
+    assert [html.unescape(cell) for cell in cells] == [" ".join(name.split()), "0"]
+    assert "<" not in cells[0]
 
 
 @pytest.mark.parametrize(
