@@ -38,24 +38,17 @@ def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
         InputError: it cannot be read, or pycollada is not there.
     """
     import trimesh
-    from trimesh.resolvers import Resolver
 
     turn = _upright(files.path)
 
-    class Beside(Resolver):  # type: ignore[misc]
-        """Hands out the files that may be read."""
+    class Beside:
+        """Hand out the files that may be read."""
 
         def get(self, name: str) -> bytes:
             told = name if files.place.find(name) else unquote(name.removeprefix("file://"))
             if not colored or files.image(told) is None:  # of which trimesh says nothing
                 raise FileNotFoundError(name)
             return files.take(told) or b""
-
-        def namespaced(self, namespace: str) -> Any:
-            raise NotImplementedError(namespace)
-
-        def keys(self) -> list[str]:
-            return []
 
     with images.opening_textures():
         scene = trimesh.load_scene(

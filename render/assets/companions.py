@@ -82,29 +82,25 @@ def _may_be_read(path: Path, tops: Sequence[Path]) -> bool:
 
 def _in_another_case(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
     """Return the only file of a name, whatever its case; None if there is none or several."""
-    if name.startswith("/"):
+    target = Path(os.path.normpath(folder / name))
+    top = next((top for top in tops if target.is_relative_to(top)), None)
+    if top is None:
         return None
-    places = [folder]
-    for part in Path(name).parts:
-        if part == "..":
-            places = [place.parent for place in places]
-        else:
-            places = [one / other for one in places for other in _named_like(one, part, tops)]
-        if len(places) != 1:
-            return None
-    found = Path(os.path.realpath(places[0]))
-    return found if _may_be_read(found, tops) else None
+    places = [top]
+    for part in target.relative_to(top).parts:
+        places = [place / other for place in places for other in _named_like(place, part)]
+    found = [Path(os.path.realpath(place)) for place in places]
+    return found[0] if len(found) == 1 and _may_be_read(found[0], tops) else None
 
 
-def _named_like(folder: Path, name: str, tops: Sequence[Path]) -> list[str]:
-    if not any(Path(os.path.realpath(folder)).is_relative_to(top) for top in tops):
-        return []
+def _named_like(folder: Path, name: str) -> list[str]:
+    """Return the entries of a folder that have a name; if none has, those that have it in another case."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_MOST_LISTED), strict=False)]
     except (OSError, ValueError):
         return []
-    return [name] if name in names else [n for n in names if n.lower() == name.lower()]
+    return [name] if name in names else [one for one in names if one.lower() == name.lower()]
 
 
 @dataclass

@@ -32,7 +32,7 @@ MODELS_INFO = "models_info.json"
 UNREAD = (
     ".3dm", ".3ds", ".3mf", ".abc", ".amf", ".blend", ".brep", ".c4d", ".ctm", ".fbx", ".iges", ".igs",
     ".lwo", ".ma", ".max", ".mb", ".off", ".sldprt", ".step", ".stp", ".usd", ".usda", ".usdc", ".usdz",
-    ".vrml", ".wrl", ".x", ".x3d", ".x_t", ".xacro", ".zae",
+    ".vrml", ".wrl", ".x3d", ".x_t", ".zae",
 )  # fmt: skip
 """Files of shapes that cannot be brought in."""
 

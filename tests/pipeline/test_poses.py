@@ -346,7 +346,7 @@ def test_a_broken_mesh_is_named(boxes, tmp_path, capsys):
     whole = mesh.read_bytes()
     try:
         mesh.write_bytes(b"ply\nnothing")
-        assert broken(boxes, tmp_path, capsys).startswith(f"{mesh}: no PLY that can be read (")
+        assert broken(boxes, tmp_path, capsys).startswith(f"{mesh}: no whole PLY: its header")
     finally:
         mesh.write_bytes(whole)
 
