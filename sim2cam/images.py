@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, JpegImagePlugin, UnidentifiedImageError
 
-from sim2cam.errors import InputError, OutputError
+from sim2cam.errors import InputError, OutputError, RepairWarning
 
 MAX_PIXELS = 64_000_000
 TEXTURE_PX = 16384
@@ -48,7 +48,10 @@ LUMA = (0.299, 0.587, 0.114)
 _FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
 _TGA = "TGA"  # known by its suffix alone: such files begin with nothing of their own
 _GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B")
-_ORIENTATION_TAG = 0x0112
+_WHITE = 65535
+_DARK = 4095  # of 16 bits: as high as 12 bits reach
+_ORIENTATION_TAG, _BITS_TAG, _MOST_TAG = 0x0112, 0x0102, 0x0119
+_PNG_HEAD, _PNG_DEPTH = 65536, 24  # bytes: of a file's first part, and where it says its depth
 _TRANSPOSING = (5, 6, 7, 8)
 _RIGHT_FIRST = (2, 3, 6, 7)  # once transposed
 _BOTTOM_FIRST = (3, 4, 7, 8)
@@ -204,9 +207,9 @@ def check_digest(path: Path, digest: str) -> None:
 
 
 def read_rgb(path: Path) -> NDArray[np.uint8]:
-    """Returns the image upright (EXIF applied), RGB uint8 (height, width, 3).
+    """Return the image upright (EXIF applied), RGB uint8 (height, width, 3).
 
-    Sixteen-bit greys are scaled to eight; transparency is laid over white.
+    16 bits are scaled to 8; where the file says that fewer are used, by these. Transparency is laid over white.
 
     Raises:
         InputError: the file is missing, truncated, not an image, of floating point, or larger than
@@ -216,9 +219,65 @@ def read_rgb(path: Path) -> NDArray[np.uint8]:
         if image.mode == "F":
             raise InputError(path, "floating-point pixels have no known range. Convert it to PNG.")
         try:
-            return _opaque(ImageOps.exif_transpose(image))
+            upright = ImageOps.exif_transpose(image)
+            if upright.mode.startswith("I"):
+                values = np.asarray(upright).clip(0, _WHITE).astype(np.uint16)
+                return _eight_of_sixteen(_full_range(path, image, values))
+            rgb = _opaque(upright)
+            is_deep = rgb.max(initial=0) <= _DARK // 257 and _bits(path, image)[0] == 16
         except _BROKEN as error:
             raise _not_whole(path, error) from error
+    layers = read_layers(path) if is_deep else None  # whose range may be that of fewer bits
+    if layers is None or layers.rgb.dtype != np.uint16:
+        return rgb
+    return _eight_of_sixteen(layers.rgb) if layers.alpha is None else rgb
+
+
+def _eight_of_sixteen(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """Return RGB uint8 (height, width, 3) of 16-bit greys or colours."""
+    scaled = np.round(values.astype(np.float64) / 257).astype(np.uint8)
+    return scaled if scaled.ndim == 3 else np.ascontiguousarray(np.dstack([scaled] * 3))
+
+
+def _full_range(path: Path, image: Image.Image, values: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Return 16-bit values that use all 16 bits, also where the file holds 10 or 12 bits unscaled.
+
+    The file's own word (sBIT of PNG, bits or highest value of TIFF) is evidence; without it, values stay and a
+    warning says that they may be of fewer bits.
+    """
+    top = int(values.max(initial=0))
+    bits = _bits(path, image)[1]
+    if bits is not None and bits < 16 and top < 2**bits:
+        is_scaled = not (values % 2 ** (16 - bits)).any()  # a dark image that is stored as PNG says
+        white = 2**bits - 1
+        return values if is_scaled else (values * (_WHITE / white)).round().astype(np.uint16)
+    if 0 < top <= _DARK and bits is None:
+        warnings.warn(
+            f"{path.parent}: 16-bit images in it have no value above {_DARK} of {_WHITE}, so they are nearly black. "
+            "If they hold 12 bits, multiply them by 16 or save them with 8 bits.",
+            RepairWarning,
+            stacklevel=3,
+        )
+    return values
+
+
+def _bits(path: Path, image: Image.Image) -> tuple[int, int | None]:
+    """Return how many bits of a channel a file stores, and how many of 16 it says are used; None without a word."""
+    if image.format == "PNG":
+        with path.open("rb") as file:
+            head = file.read(_PNG_HEAD)
+        stored = head[_PNG_DEPTH]
+        chunk = head.find(b"sBIT", 0, head.find(b"IDAT"))
+        said = max(head[chunk + 4 : chunk + 5 + image.mode.count("RGB") * 2]) if chunk > 0 else 0
+    elif image.format == "TIFF":
+        tags = image.tag_v2  # type: ignore[attr-defined]
+        said = next(iter(np.ravel(tags.get(_BITS_TAG, 8))), 8)
+        stored = 16 if said > 8 else 8
+        most = next(iter(np.ravel(tags.get(_MOST_TAG, 0))), 0)
+        said = int(most).bit_length() or said
+    else:
+        return 16 if image.mode.startswith("I") else 8, None
+    return stored, int(said) if 0 < said < 16 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,10 +318,12 @@ def read_layers(path: Path) -> Layers | None:
             pixels = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_UNCHANGED)
             if pixels is None or pixels.dtype != np.uint16:
                 return _eight_bits(image) if _has_alpha(image) else None
+            if pixels.ndim == 2:
+                pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR)
+            colours = _full_range(path, image, pixels[..., :3].astype(np.uint16))
         except (cv2.error, *_BROKEN) as error:
             raise _not_whole(path, error) from error
-    if pixels.ndim == 2:
-        pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR)
+    pixels = np.dstack([colours, pixels[..., 3:]])
     upright = np.ascontiguousarray(_turned(pixels, orientation))
     alpha = upright[..., 3].copy() if upright.shape[2] == 4 else None
     return Layers(np.ascontiguousarray(upright[..., 2::-1]), alpha)
@@ -283,12 +344,17 @@ def read_video(path: Path) -> Iterator[NDArray[np.uint8]]:
         InputError: the file is missing, not a video, without a frame, or of more than ``MAX_PIXELS``.
     """
     file_size(path)  # OpenCV does not say why it opens nothing
-    yield from _frames(cv2.VideoCapture(str(path)), path, "not a video that OpenCV can read")
+    yield from _frames(_capture(path), path, "not a video that OpenCV can read")
+
+
+def _capture(path: Path) -> cv2.VideoCapture:
+    """Open a video by its absolute path: FFmpeg takes the beginning of ``12:30.mp4`` for a protocol."""
+    return cv2.VideoCapture(str(path.absolute()))
 
 
 def frame_rate_hz(path: Path) -> float | None:
     """Returns how many frames of a video are shown in a second; None where the file does not tell."""
-    capture = cv2.VideoCapture(str(path))
+    capture = _capture(path)
     try:
         rate_hz = capture.get(cv2.CAP_PROP_FPS)
     finally:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
+import zlib
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.errors import InputError, OutputError
+from sim2cam.errors import InputError, OutputError, RepairWarning
 from sim2cam.images import (
     Layers,
     decode_picture,
@@ -83,11 +86,100 @@ def test_an_orientation_that_is_none_is_upright(tmp_path):
     assert read_size(path) == (24, 16)
 
 
-@pytest.mark.parametrize("top", [200, 65535])
+@pytest.mark.parametrize("top", [0, 4096, 65535])
 def test_sixteen_bit_greys_are_scaled_by_their_format_not_their_content(tmp_path, top):
     grey = np.linspace(0, top, 64).reshape(8, 8).astype(np.uint16)
     (tmp_path / "a.png").write_bytes(encode_png(grey))
-    assert np.array_equal(read_rgb(tmp_path / "a.png")[..., 0], np.round(grey / 257))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(read_rgb(tmp_path / "a.png")[..., 0], np.round(grey / 257))
+
+
+def deep(top, planes):
+    """Values 0 to top, of one channel (8, 8) or of three."""
+    grey = np.linspace(0, top, 64).reshape(8, 8).round().astype(np.uint16)
+    return grey if planes == 1 else np.dstack([grey] * 3)
+
+
+def with_significant_bits(png, bits, planes):
+    """The PNG file with a chunk sBIT after its header."""
+    said = b"sBIT" + bytes([bits] * planes)
+    chunk = planes.to_bytes(4) + said + zlib.crc32(said).to_bytes(4)
+    return png[:33] + chunk + png[33:]
+
+
+@pytest.mark.parametrize("planes", [1, 3])
+@pytest.mark.parametrize("bits", [10, 12])
+def test_fewer_bits_than_sixteen_are_scaled_where_the_file_says_so(tmp_path, bits, planes):
+    values = deep(2**bits - 1, planes)
+    path = tmp_path / "a.png"
+    path.write_bytes(with_significant_bits(encode_png(values), bits, planes))
+    expected = np.round(deep(65535, 1) / 257)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.abs(read_rgb(path)[..., 0] - expected).max() <= 1
+        assert read_layers(path).rgb.max() == 65535
+
+
+def test_values_that_were_scaled_as_png_asks_stay(tmp_path):
+    values = deep(255, 1) * 16  # a dark image of 12 bits, stored over 16
+    path = tmp_path / "a.png"
+    path.write_bytes(with_significant_bits(encode_png(values), 12, 1))
+    assert np.array_equal(read_rgb(path)[..., 0], np.round(values / 257))
+
+
+def test_the_highest_value_of_a_tiff_is_its_white(tmp_path):
+    path = tmp_path / "a.tif"
+    Image.fromarray(deep(4095, 1)).save(path, tiffinfo={281: 4095})
+    assert np.array_equal(read_rgb(path)[..., 0], np.round(deep(4095, 1) / 4095 * 65535 / 257))
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+@pytest.mark.parametrize("planes", [1, 3])
+def test_images_that_may_hold_fewer_bits_are_told_of(tmp_path, suffix, planes):
+    path = tmp_path / f"a{suffix}"
+    values = deep(4095, planes)
+    path.write_bytes(cv2.imencode(suffix, values)[1].tobytes())
+    with pytest.warns(RepairWarning, match="If they hold 12 bits, multiply them by 16"):
+        rgb = read_rgb(path)
+    assert np.abs(rgb[..., 0] - values.reshape(8, 8, -1)[..., 0] / 257).max() <= 1
+
+
+@pytest.mark.parametrize("suffix", [".jfif", ".ppm", ".tga", ".jp2"])
+def test_other_kinds_of_images_are_read(tmp_path, suffix):
+    flat = np.full((16, 24, 3), (200, 100, 50), np.uint8)
+    kind = {".jfif": "JPEG", ".ppm": "PPM", ".tga": "TGA", ".jp2": "JPEG2000"}[suffix]
+    path = tmp_path / f"a{suffix}"
+    Image.fromarray(flat).save(path, kind)
+    assert np.abs(read_rgb(path).astype(int) - flat).max() <= 2
+    assert read_size(path) == (24, 16)
+    data = path.read_bytes()
+    for cut in range(0, len(data) - 40, max(1, len(data) // 40)):  # a TGA file has a footer
+        path.write_bytes(data[:cut])
+        with pytest.raises(InputError):
+            read_rgb(path)
+
+
+def test_a_grey_of_fewer_values_is_spread(tmp_path):
+    path = tmp_path / "a.pgm"
+    path.write_bytes(b"P5\n8 8\n4095\n" + deep(4095, 1).astype(">u2").tobytes())
+    assert np.abs(read_rgb(path)[..., 0] - np.round(deep(65535, 1) / 257)).max() <= 1
+
+
+def test_what_is_called_tga_and_is_none_is_refused(tmp_path):
+    path = tmp_path / "a.tga"
+    path.write_bytes(b"hello, this is no image of any kind at all")
+    with pytest.raises(InputError):
+        read_rgb(path)
+
+
+@READERS
+def test_a_pipe_is_not_waited_for(tmp_path, read):
+    path = tmp_path / "a.png"
+    os.mkfifo(path)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}: is a pipe or a device, not a file. Name a file."
 
 
 def test_transparency_is_laid_over_white(tmp_path):

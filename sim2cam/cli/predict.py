@@ -325,10 +325,10 @@ def _through(
 def _intrinsics(camera: Path) -> Intrinsics:
     """Returns what a file of calibrate or of another tool knows of a camera."""
     from sim2cam.adapt.calibrate.camera_fit import read_camera
-    from sim2cam.dataset.cameras.files import read_cameras
+    from sim2cam.dataset.cameras.files import is_opencv, read_cameras
     from sim2cam.dataset.cameras.intrinsics import Intrinsics
 
-    if camera.suffix.lower() != ".json":
+    if camera.suffix.lower() != ".json" or is_opencv(camera):
         first, *others = read_cameras(camera)
         if others:
             raise InputError(

@@ -15,45 +15,18 @@ from sim2cam.dataset.formats.pictures import unread_images, unread_words
 from sim2cam.dataset.writer import HEADER
 from sim2cam.errors import InputError, RepairWarning
 
+_SHOWN = 5
+_HEAD_BYTES = 65536
 _DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
 """Modes of images of one channel that hold more than 8 bits."""
-_MAPS = frozenset(
-    [
-        "depth",
-        "disparity",
-        "flow",
-        "segmentation",
-        "segment",
-        "seg",
-        "semantic",
-        "instance",
-        "instances",
-        "normal",
-        "normals",
-        "mask",
-        "masks",
-        "coordinates",
-        "ids",
-    ]
-)
+_MAPS = {"depth", "disparity", "flow", "coordinates", "normal", "normals", "mask", "masks", "ids"} | {
+    "segmentation", "segment", "seg", "semantic", "instance", "instances"
+}  # fmt: skip
 """Words in the names of files and folders that hold no photos but numbers of each pixel."""
-_PHOTOS = frozenset(
-    [
-        "rgb",
-        "rgba",
-        "color",
-        "colour",
-        "image",
-        "images",
-        "img",
-        "photo",
-        "photos",
-        "object",
-        "forward",
-        "backward",
-    ]
-)
-"""Words that tell of two files of one shot no more than which of the two is the photo."""
+_PHOTOS = {"rgb", "rgba", "color", "colour", "image", "images", "img", "photo", "photos"} | {
+    "object", "forward", "backward"
+}  # fmt: skip  # the last are of maps, as in object_coordinates
+"""Words in the names of the files of one shot that do not name the shot."""
 
 
 @dataclass
@@ -84,21 +57,27 @@ class PhotoFolder:
         nested = sum(photo.parent != self.root for photo in self.photos)
         notes = []
         if nested:
-            count = len(self.photos)
-            notes.append(f"{self.root}: {count} images, {nested} of them in subfolders.")
+            images_here = _number(len(self.photos), "image")
+            notes.append(f"{self.root}: {images_here}, {nested} of them in subfolders.")
         if self.maps:
             name = self.maps[0].relative_to(self.root)
             notes.append(
-                f"{self.root}: {len(self.maps)} images are left out, as {name}: by their bits or names they hold "
+                f"{self.root}: left out: {_number(len(self.maps), 'image')}, as {name}, which by bits or names hold "
                 "depth, masks or other numbers of each pixel. Name their own folder if they are photos."
             )
         if self.datasets:
             first = self.datasets[0].relative_to(self.root)
-            notes.append(
-                f"{self.root}: {len(self.datasets)} data sets in it are left out, as {first}."
-            )
+            count = _number(len(self.datasets), "data set")
+            notes.append(f"{self.root}: left out: {count} in it, as {first}.")
+        lists = _coco_files(self.root)
+        if lists and self.photos:
+            notes.append(f"{self.root}: labels are not read. Name the COCO file for them: {lists}.")
         unread = unread_words(self.root, self.unread)
         return [*notes, unread] if unread else notes
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def photos_in(root: Path) -> list[Path]:
@@ -178,8 +157,8 @@ def _maps(root: Path, paths: Sequence[Path]) -> set[Path]:
     deep = {path for path in paths if _is_deep(path)}
     maps = deep if len(deep) < len(paths) else set()
     words = {path: _words(path.relative_to(root)) for path in paths if path not in maps}
-    shots = {_shot(found) for found in words.values() if not _MAPS & set(found)}
-    return maps | {p for p, found in words.items() if _MAPS & set(found) and _shot(found) in shots}
+    shots = {_shot(found) for found in words.values() if not _MAPS & {*found}}
+    return maps | {p for p, found in words.items() if _MAPS & {*found} and _shot(found) in shots}
 
 
 def _is_deep(path: Path) -> bool:
@@ -201,5 +180,22 @@ def _shot(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _other_reading(root: Path) -> str:
-    files = sorted(p.name for p in root.glob("*.json"))
-    return f" Name the COCO file itself: {', '.join(files)}." if files else " Check the path."
+    lists = _coco_files(root)
+    return f" Name the COCO file itself: {lists}." if lists else " Check the path."
+
+
+def _coco_files(root: Path) -> str:
+    """Return the COCO files in a folder or its ``annotations/``, by their names."""
+    files = (p for place in (".", "annotations") for p in sorted((root / place).glob("*.json")))
+    found = [str(path.relative_to(root)) for path in files if _is_coco(path)]
+    return ", ".join(found[:_SHOWN]) + (
+        f" and {len(found) - _SHOWN} more" if found[_SHOWN:] else ""
+    )
+
+
+def _is_coco(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return any(key in head for key in (b'"images"', b'"annotations"', b'"categories"'))

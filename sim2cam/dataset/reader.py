@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from sim2cam import images
 from sim2cam.dataset.channels import CHANNELS
 from sim2cam.dataset.parsing import first_problem, stays_inside
 from sim2cam.dataset.sample import (
@@ -25,6 +27,7 @@ from sim2cam.dataset.sample import (
 )
 from sim2cam.dataset.writer import FORMAT_VERSION, HEADER, REJECTED, SHARDS
 from sim2cam.errors import InputError, did_you_mean
+from sim2cam.geometry.boxes import is_box
 from sim2cam.geometry.lens import Lens
 
 _AGAIN = "Generate the data set again"
@@ -296,6 +299,12 @@ def _label_problem(label: ObjectLabel, line: _Line, categories: tuple[str, ...])
     if label.category not in categories:
         hint = did_you_mean(label.category, categories)
         return f"unknown category '{label.category}'. {hint}"
+    boxes = {"box_xyxy": label.box_xyxy, "box_amodal_xyxy": label.box_amodal_xyxy}
+    for name, box in boxes.items():
+        if box is not None and not is_box(box):
+            return f"{name} {list(box)} must be finite, with x0 < x1 and y0 < y1. {_AGAIN}"
+    if not (math.isfinite(label.area_px) and label.area_px >= 0):
+        return f"area_px {label.area_px} must be finite, 0 or more. {_AGAIN}"
     for what, mask in (("an amodal mask", label.amodal_mask), ("a mask", label.mask)):
         if mask and mask.size != (line.height, line.width):
             height, width = mask.size
@@ -309,17 +318,23 @@ def parent_folder(root: Path, header: dict[str, Any]) -> Path:
 
 
 def _jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yields each line of the files of a name in whole shards, with its file."""
+    """Yield each line of the files of a name in whole shards, with its file."""
+    refuse = _refuse_constant if name in ("samples", REJECTED) else None
     for path in sorted((root / SHARDS).glob(f"[0-9]*[0-9]/{name}.jsonl")):
+        images.file_size(path)  # reading a pipe would wait for whoever writes into it
         for number, text in enumerate(path.read_bytes().splitlines(), start=1):
             try:
-                line = json.loads(text)
+                line = json.loads(text, parse_constant=refuse)
             except (ValueError, RecursionError) as error:
                 raise InputError(path, f"line {number} is not JSON ({error}). {_AGAIN}.") from error
             if not isinstance(line, dict):
                 what = name.removesuffix("s")
                 raise InputError(path, f"line {number} is not a {what}. {_AGAIN}.")
             yield path, line
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
 def _read(root: Path, descendants: frozenset[Path], *, with_rejected: bool = False) -> Dataset:

@@ -29,6 +29,12 @@ def corners_in_space(low_m: Vec3, high_m: Vec3) -> NDArray[np.float64]:
     return np.array(list(itertools.product(*zip(low_m, high_m, strict=True))))
 
 
+def is_box(box_xyxy: Box) -> bool:
+    """Return whether a box has finite corners, the first above and to the left of the second."""
+    x0, y0, x1, y1 = box_xyxy
+    return all(map(math.isfinite, box_xyxy)) and x0 < x1 and y0 < y1
+
+
 def xyxy_to_xywh(box: Box) -> Box:
     """Returns (x, y, width, height), the form of COCO files."""
     x0, y0, x1, y1 = box

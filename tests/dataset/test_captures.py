@@ -343,7 +343,7 @@ def test_a_folder_without_images_says_what_is_there(tmp_path):
     none = f"{tmp_path}: no images in it (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000)."
     assert str(caught.value) == f"{none} Check the path."
     for name in ("test.json", "style.json"):
-        (tmp_path / name).write_text("{}")
+        (tmp_path / name).write_text('{"images": []}')
     with pytest.raises(InputError) as caught:
         read_captures(tmp_path)
     assert str(caught.value) == f"{none} Name the COCO file itself: style.json, test.json."

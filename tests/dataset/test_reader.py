@@ -258,3 +258,46 @@ def test_what_is_unknown_is_not_written(native):
     assert "amodal_mask" not in first
     assert "keypoints" not in first
     assert "pose" not in second
+
+
+def with_first(name, value):
+    def edit(line):
+        if not line["objects"]:
+            return line
+        first, *others = line["objects"]
+        return line | {"objects": [first | {name: value}, *others]}
+
+    return edit
+
+
+NO_BOX = "must be finite, with x0 < x1 and y0 < y1"
+
+
+@pytest.mark.parametrize("name", ["box_xyxy", "box_amodal_xyxy"])
+@pytest.mark.parametrize(
+    "box", [[9, 9, 3, 12], [9, 9, 12, 3], [9, 9, 9, 12], [9, 9, 12, 9], [9, 9, 1e999, 12]]
+)
+def test_a_box_that_is_none_is_refused(native, tiny, name, box):
+    path = native / "shards/000000/samples.jsonl"
+    tiny.edit_lines(path, with_first(name, box))
+    text = path.read_text().replace("Infinity", "1e999")  # which JSON does not forbid
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_dataset(native)
+    shown = [float(side) for side in box]
+    assert str(caught.value) == f"{path}: sample 000000: {name} {shown} {NO_BOX}. {AGAIN}"
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_what_json_has_no_word_for_is_refused(native, tiny, word):
+    path = native / "shards/000000/samples.jsonl"
+    tiny.edit_lines(path, with_first("visible_fraction", float(word)))
+    with pytest.raises(InputError) as caught:
+        read_dataset(native)
+    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is no number). {AGAIN}"
+
+
+def test_a_negative_area_is_refused(native, tiny):
+    tiny.edit_lines(native / "shards/000000/samples.jsonl", with_first("area_px", -1))
+    with pytest.raises(InputError, match=r"area_px -1\.0 must be finite, 0 or more"):
+        read_dataset(native)

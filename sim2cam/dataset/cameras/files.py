@@ -9,12 +9,23 @@ from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.kalibr import read_kalibr
 from sim2cam.dataset.cameras.opencv import read_opencv
 from sim2cam.dataset.cameras.ros import read_ros
-from sim2cam.dataset.cameras.table import read_yaml
+from sim2cam.dataset.cameras.table import MOST_BYTES, read_yaml
+from sim2cam.dataset.parsing import read_json
 from sim2cam.errors import InputError
 
 
+def is_opencv(path: Path) -> bool:
+    """Return whether a JSON file is one that OpenCV's FileStorage wrote, not one of ``calibrate``.
+
+    Raises:
+        InputError: it cannot be read, or is not JSON.
+    """
+    values = read_json(path, MOST_BYTES, "calibration")
+    return isinstance(values, dict) and "camera_matrix" in values
+
+
 def read_cameras(path: Path) -> tuple[Intrinsics, ...]:
-    """Returns the cameras of a file of COLMAP (``.txt``), Kalibr, ROS or OpenCV (YAML).
+    """Return the cameras of a file of COLMAP (``.txt``), Kalibr, ROS or OpenCV (YAML or JSON).
 
     Raises:
         InputError: it is none of them, or something in it is wrong.

@@ -10,7 +10,7 @@ import yaml
 
 from sim2cam import images
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
-from sim2cam.dataset.cameras.table import read_yaml
+from sim2cam.dataset.cameras.table import Table, read_yaml
 from sim2cam.errors import OutputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational
 
@@ -23,18 +23,29 @@ _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], list[int
 
 
 def read_ros(path: Path) -> Intrinsics:
-    """Returns the camera of a file; its rectification and projection matrices are not read.
+    """Return the camera of a file of ROS or of a message ``sensor_msgs/CameraInfo`` as ``ros2 topic echo`` and
+    ``rostopic echo`` print it; rectification and projection matrices are not read.
 
     Raises:
         InputError: a value is missing or wrong, or the model is none of ours.
     """
     table = read_yaml(path)
+    if "camera_matrix" not in table.values:
+        return _message(table)
     kind, counts = _MODELS[table.choice("distortion_model", _MODELS)]
     coefficients = table.table("distortion_coefficients").numbers("data", counts)
     lens = table.lens(kind, *table.camera_matrix("camera_matrix"), *coefficients)
     name = table.values.get("camera_name")
     name = name if isinstance(name, str) else ""
     return Intrinsics(name, table.size("image_width"), table.size("image_height"), lens)
+
+
+def _message(table: Table) -> Intrinsics:
+    """Return the camera of a message, whose keys are d and k in ROS 2, and D and K in ROS 1."""
+    kind, counts = _MODELS[table.choice("distortion_model", _MODELS)]
+    d, k = ("d", "k") if "k" in table.values else ("D", "K")
+    lens = table.lens(kind, *table.pinhole(k), *table.numbers(d, counts))
+    return Intrinsics("", table.size("width"), table.size("height"), lens)
 
 
 def write_ros(path: Path, camera: Intrinsics) -> None:

@@ -16,7 +16,7 @@ from sim2cam.dataset import parsing
 from sim2cam.errors import InputError, LensError
 from sim2cam.geometry.lens import Lens
 
-_MOST_BYTES = 4_000_000
+MOST_BYTES = 4_000_000
 _SHOWN = 100  # characters of a wrong value
 CURE = "Correct the file or calibrate again."
 
@@ -82,12 +82,15 @@ class Table:
         return numbers
 
     def camera_matrix(self, key: str) -> tuple[float, float, float, float]:
-        """Returns fx, fy, cx, cy of a table with ``data``, row by row, of a 3 x 3 matrix."""
-        inner = self.table(key)
-        fx, skew, cx, zero, fy, cy, *last = inner.numbers("data", [9])
+        """Return fx, fy, cx, cy of a table with ``data``, row by row, of a 3 x 3 matrix."""
+        return self.table(key).pinhole("data")
+
+    def pinhole(self, key: str) -> tuple[float, float, float, float]:
+        """Return fx, fy, cx, cy of a 3 x 3 matrix, row by row."""
+        fx, skew, cx, zero, fy, cy, *last = self.numbers(key, [9])
         if skew or zero or last != [0, 0, 1]:
             needed = "A camera matrix is fx 0 cx, 0 fy cy, 0 0 1; no lens here has a skew"
-            raise inner.wrong("data", inner.get("data"), needed)
+            raise self.wrong(key, self.get(key), needed)
         return fx, fy, cx, cy
 
     def lens(self, make: Callable[..., Lens], *numbers: float, **named: float) -> Lens:
@@ -116,18 +119,18 @@ def read_text(path: Path) -> str:
     Raises:
         InputError: it is missing, not a text, or too large to be one.
     """
-    return parsing.read_text(path, _MOST_BYTES, "calibration")
+    return parsing.read_text(path, MOST_BYTES, "calibration")
 
 
 def read_yaml(path: Path) -> Table:
-    """Returns the table of a YAML file, also of OpenCV's dialect.
+    """Return the table of a YAML or JSON file, also of OpenCV's dialect; of several documents the first.
 
     Raises:
         InputError: it cannot be read, or is no YAML table.
     """
     text = re.sub(r"\A%YAML.*|!!opencv-[\w-]+", "", read_text(path))
     try:
-        values = yaml.safe_load(text)
+        values = next(yaml.safe_load_all(text), None)  # `ros2 topic echo` ends each message in ---
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" in line {mark.line + 1}" if mark else ""

@@ -6,7 +6,6 @@ them: one less than the width in pixels.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from sim2cam import images
 from sim2cam.dataset.channels import DEPTH_SCALE_M
 from sim2cam.dataset.formats.bop_files import CAMERAS, INFOS, MM, NAMES, POSES
 from sim2cam.dataset.formats.bop_models import Model, Shapes, write_models
-from sim2cam.dataset.formats.pictures import labels_of
+from sim2cam.dataset.formats.pictures import labels_of, to_json
 from sim2cam.dataset.formats.pinhole import Straightener
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
@@ -59,7 +58,7 @@ def write_bop(
     """
     numbering = _numbering(parts, shapes)
     names = {str(number): category for (category, _), number in numbering.numbers.items()}
-    images.write_bytes(folder / NAMES, json.dumps(names, indent=1).encode())
+    images.write_bytes(folder / NAMES, to_json(names, folder, indent=1))
     if numbering.models:
         write_models(numbering.models, folder)
     for name, dataset in parts.items():
@@ -72,7 +71,7 @@ def write_bop(
                 dataset, samples, numbering, folder / name / f"{scene:06d}", scene
             )
         if name == "test":
-            data = json.dumps(targets, indent=1).encode()
+            data = to_json(targets, dataset.root, indent=1)
             images.write_bytes(folder / f"{name}_{TARGETS}", data)
     return numbering.lacks + tuple(_lacks(parts, numbering))
 
@@ -198,7 +197,7 @@ def _write_scene(
             for obj_id, count in sorted(seen.items())
         ]
     for name, table in files.items():
-        images.write_bytes(folder / name, json.dumps(table, indent=1).encode())
+        images.write_bytes(folder / name, to_json(table, dataset.root, indent=1))
     return targets
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.dataset.formats.pictures import to_json
 from sim2cam.dataset.sample import Sample
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.asset import Asset
@@ -65,7 +65,7 @@ def write_models(models: Mapping[int, Model], folder: Path) -> None:
     for number, model in models.items():
         images.write_bytes(folder / MODELS / f"obj_{number:06d}.ply", _ply(model))
     table = {str(number): _info(model) for number, model in models.items()}
-    images.write_bytes(folder / MODELS / INFO, json.dumps(table, indent=1).encode())
+    images.write_bytes(folder / MODELS / INFO, to_json(table, folder, indent=1))
 
 
 def _ply(model: Model) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.formats.pictures import labels_of, stem_of, upright_file
+from sim2cam.dataset.formats.pictures import labels_of, stem_of, to_json, upright_file
 from sim2cam.dataset.keypoints import keypoint_names
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.silhouettes import seen_masks
@@ -37,7 +36,7 @@ def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
     keypoints = keypoint_names(list(parts.values()))
     for name, dataset in parts.items():
         tables = _tables(dataset, folder, f"images/{name}", keypoints)
-        images.write_bytes(folder / f"{name}.json", json.dumps(tables).encode())
+        images.write_bytes(folder / f"{name}.json", to_json(tables, dataset.root))
 
 
 def _tables(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from sim2cam import images
 from sim2cam.dataset.parsing import name_problem
@@ -41,6 +43,25 @@ def upright_file(sample: Sample) -> tuple[bytes, str]:
     if suffix.lower() in _RARE or images.read_orientation(sample.rgb) != 1:
         return upright_png(sample), ".png"
     return bytes_of(sample.rgb), ".jpg" if suffix.lower() == ".jfif" else suffix
+
+
+def to_json(values: Any, source: Path, *, indent: int | None = None) -> bytes:
+    """Return values as a JSON file, which has no word for what is not finite.
+
+    Args:
+        values: of which JSON knows the kinds.
+        source: what they were read from, for the error.
+        indent: spaces of each level; None for one line.
+
+    Raises:
+        InputError: a number is not finite.
+    """
+    try:
+        return json.dumps(values, allow_nan=False, indent=indent).encode()
+    except ValueError as error:
+        raise InputError(
+            source, "holds a number that is not finite, which JSON cannot hold. Correct it."
+        ) from error
 
 
 def bytes_of(path: Path) -> bytes:

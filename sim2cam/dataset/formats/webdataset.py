@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from sim2cam import images
 from sim2cam.dataset.channels import DEPTH_SCALE_M
-from sim2cam.dataset.formats.pictures import bytes_of, upright_file
+from sim2cam.dataset.formats.pictures import bytes_of, to_json, upright_file
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.dataset.writer import plain
 
@@ -61,7 +60,7 @@ def _write_tar(
 
 def _files(sample: Sample, categories: tuple[str, ...]) -> dict[str, bytes]:
     picture, suffix = upright_file(sample)
-    files = {suffix.lower(): picture, ".json": json.dumps(_facts(sample, categories)).encode()}
+    files = {suffix.lower(): picture, ".json": to_json(_facts(sample, categories), sample.rgb)}
     for channel, path in sample.channels.items():
         files[f".{channel}.png"] = bytes_of(path)
     if sample.right is not None:

@@ -1,9 +1,10 @@
 """Files of any kind are told apart, and what is no calibration is refused."""
 
+import cv2
 import pytest
 
 from sim2cam.dataset.cameras.colmap import write_colmap
-from sim2cam.dataset.cameras.files import read_cameras
+from sim2cam.dataset.cameras.files import is_opencv, read_cameras
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.kalibr import write_kalibr
 from sim2cam.dataset.cameras.opencv import write_opencv
@@ -60,3 +61,18 @@ def test_a_deep_nest_is_refused(tmp_path):
     path.write_text("[" * 100_000)
     with pytest.raises(InputError, match="not YAML"):
         read_cameras(path)
+
+
+def test_json_of_opencv_is_told_from_that_of_calibrate(tmp_path):
+    path = tmp_path / "camera.json"
+    file = cv2.FileStorage(str(path), cv2.FILE_STORAGE_WRITE | cv2.FILE_STORAGE_FORMAT_JSON)
+    file.write("image_width", 640)
+    file.write("image_height", 480)
+    file.write("camera_matrix", LENSES[0].matrix())
+    file.write("distortion_coefficients", LENSES[0].coefficients()[None])
+    file.release()
+    (camera,) = read_cameras(path)
+    assert (camera.width, camera.height, camera.lens) == (640, 480, LENSES[0])
+    assert is_opencv(path)
+    path.write_text('{"version": 3}')
+    assert not is_opencv(path)

@@ -1,6 +1,7 @@
 """ROS's camera_info: known values, both ways."""
 
 import pytest
+import yaml
 
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.ros import read_ros, write_ros
@@ -140,3 +141,41 @@ def test_numbers_that_no_lens_has_name_the_file(tmp_path):
     with pytest.raises(InputError) as caught:
         read_ros(path)
     assert str(caught.value) == f"{path}: fx_px of a lens is 0.0. It takes a number above 0."
+
+
+def message(**values):
+    """A message CameraInfo as ``ros2 topic echo`` prints it, twice."""
+    table = {
+        "header": {"stamp": {"sec": 1, "nanosec": 2}, "frame_id": "cam"},
+        "height": 480,
+        "width": 640,
+        "distortion_model": "plumb_bob",
+        "d": [0.1, -0.2, 0.001, -0.002, 0.0],
+        "k": [500.0, 0.0, 320.0, 0.0, 501.0, 240.0, 0.0, 0.0, 1.0],
+        **values,
+    }
+    return 2 * (yaml.safe_dump(table, sort_keys=False) + "---\n")
+
+
+@pytest.mark.parametrize("upper", [False, True], ids=["ROS 2", "ROS 1"])
+def test_a_message_that_was_printed_is_read(tmp_path, upper):
+    text = message().replace("\nd:", "\nD:").replace("\nk:", "\nK:") if upper else message()
+    path = tmp_path / "echo.yaml"
+    path.write_text(text)
+    lens = BrownConrady(500.0, 501.0, 320.0, 240.0, 0.1, -0.2, 0.001, -0.002, 0.0)
+    assert read_ros(path) == Intrinsics("", 640, 480, lens)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"k": [500.0, 2.0, 320.0, 0.0, 501.0, 240.0, 0.0, 0.0, 1.0]}, "k is .* has a skew"),
+        ({"d": [0.1]}, "d is .* 5 or 4 finite numbers"),
+        ({"width": 0}, "width is 0"),
+    ],
+)
+def test_a_message_that_is_wrong_is_refused(tmp_path, values, problem):
+    path = tmp_path / "echo.yaml"
+    path.write_text(message(**values))
+    with pytest.raises(InputError, match=problem):
+        read_ros(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,12 @@ import trimesh
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.channels import read
 from sim2cam.dataset.formats.bop_models import Model, Shapes, diameter_of
+from sim2cam.dataset.formats.bop_poses import read_views
 from sim2cam.dataset.formats.bop_reader import read_bop
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.sample import Moment
 from sim2cam.dataset.silhouettes import seen_masks
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.masks import RunLengths
@@ -624,3 +626,49 @@ def test_lmo_is_read_whole():
     labels = [label for sample in dataset.samples for label in sample.objects]
     assert len(labels) == 1514  # of 1517 poses, three are hidden whole
     assert all(0.3 < label.pose.position_m[2] < 1.6 for label in labels)
+
+
+def sensors(folder, *names):
+    """A scene whose tables are of several sensors, as those of BOP of 2024."""
+    scene(folder)
+    for path in list(folder.glob("scene_*.json")):
+        for name in names:
+            shutil.copy(path, path.with_name(f"{path.stem}_{name}.json"))
+        path.unlink()
+    return folder
+
+
+def test_of_several_sensors_rgb_is_read(tmp_path):
+    one = read_captures(scene(tmp_path / "a/test/000002")).samples
+    root = sensors(tmp_path / "b/test/000002", "gray1", "rgb")
+    several = read_captures(root).samples
+    assert [s.objects for s in several] == [s.objects for s in one]
+    assert [s.lens for s in several] == [s.lens for s in one]
+    assert len(read_views([root])) == 1
+
+
+def test_sensors_of_other_names_are_named(tmp_path):
+    root = sensors(tmp_path / "test/000002", "cam1", "cam2")
+    with pytest.raises(InputError) as caught:
+        read_captures(root)
+    assert str(caught.value) == (
+        f"{root}: has images of the sensors cam1, cam2, of which none is called rgb. Rename the files of one, as "
+        "scene_camera_cam1.json to scene_camera.json."
+    )
+
+
+def test_poses_without_boxes_name_what_calculates_them(tmp_path):
+    root = scene(tmp_path / "train_pbr/000000")
+    (root / "scene_gt_info.json").unlink()
+    with pytest.raises(InputError) as caught:
+        read_captures(root)
+    assert str(caught.value) == (
+        f"{root}/scene_gt_info.json: missing: scene_gt.json has poses, but nothing tells boxes and what is seen. "
+        "Calculate it with calc_gt_info.py of bop_toolkit."
+    )
+
+
+def test_flawed_objects_can_be_left_out(tmp_path):
+    root = scene(tmp_path, info={"visib_fract": 7})
+    with pytest.warns(RepairWarning, match="1 flawed annotation is left out"):
+        assert read_captures(root, skip_invalid=True).samples[0].objects == ()

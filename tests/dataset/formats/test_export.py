@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from sim2cam.dataset.formats.export import WRITERS, FormatName, export
-from sim2cam.dataset.formats.pictures import check_stems
+from sim2cam.dataset.formats.pictures import check_stems, upright_file
 from sim2cam.dataset.reader import read_dataset
+from sim2cam.dataset.sample import Sample
 from sim2cam.errors import InputError, OutputError, UsageError
+from sim2cam.images import read_rgb
 
 SIMPLE = list(WRITERS)  # BOP needs poses: it has tests of its own
 
@@ -73,3 +78,28 @@ def test_names_that_differ_in_their_suffix_alone_are_refused(dataset):
         check_stems(replace(dataset, samples=twins))
     problem = "images a.jpg and a.png would share one file of labels. Rename one."
     assert str(caught.value) == f"{dataset.root}: {problem}"
+
+
+@pytest.mark.parametrize("to", ["coco", "webdataset"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_json_has_no_word_for_is_never_written(tmp_path, dataset, to, value):
+    first, *others = dataset.samples
+    label = replace(first.objects[0], visible_fraction=value)
+    changed = replace(dataset, samples=(replace(first, objects=(label,)), *others))
+    with pytest.raises(InputError, match="holds a number that is not finite"):
+        export({"train": changed}, tmp_path / "out", to)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kept"), [(".jfif", ".jpg"), (".ppm", ".png"), (".tga", ".png")]
+)
+def test_images_of_kinds_that_few_tools_read_are_written_as_others(tmp_path, suffix, kept):
+    path = tmp_path / f"a{suffix}"
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, "JPEG" if suffix == ".jfif" else None)
+    sample = Sample(path.name, path, 24, 16, (), "real")
+    data, written = upright_file(sample)
+    assert written == kept
+    (tmp_path / f"b{kept}").write_bytes(data)
+    assert np.array_equal(read_rgb(tmp_path / f"b{kept}"), read_rgb(path))

@@ -10,7 +10,7 @@ import pytest
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.kitti import read_kitti
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RepairWarning
 from sim2cam.images import encode_png, read_rgb, write_bytes
 
 
@@ -255,3 +255,25 @@ def test_what_is_missing_is_named(tmp_path):
         read_captures(root)
     place = root / "training/image_2"
     assert str(caught.value) == f"{place}: no images in it. Copy the data set again."
+
+
+REPLICATOR = "box 0.00 0 0.00 2.00 3.50 11.00 8.00 0 0 0 0 0 0 0 0"
+
+
+@pytest.mark.parametrize("within", [".", "Camera"])
+def test_what_replicator_writes_is_read(tmp_path, within):
+    folder = kitti(tmp_path, REPLICATOR, part="whole")
+    (tmp_path / "set" / within).mkdir(parents=True)
+    for name, new in (("image_2", "rgb"), ("label_2", "object_detection")):
+        (folder / "whole" / name).rename(tmp_path / "set" / within / new)
+    (sample,) = read_captures(tmp_path / "set").samples
+    (label,) = sample.objects
+    assert (label.category, label.box_xyxy) == ("box", (2.0, 3.5, 12.0, 9.0))
+
+
+def test_all_flawed_lines_are_named_or_left_out(tmp_path):
+    root = kitti(tmp_path, LINE, f"{LINE} 9", "Car 0", LINE)
+    with pytest.raises(InputError, match=r"2 annotations are flawed:\n.*line 2: 16 words"):
+        read_captures(root)
+    with pytest.warns(RepairWarning, match="2 flawed annotations are left out"):
+        assert len(read_captures(root, skip_invalid=True).samples[0].objects) == 2

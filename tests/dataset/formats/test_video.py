@@ -1,5 +1,7 @@
 """Frames of a video as captures."""
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -68,3 +70,10 @@ def test_what_is_no_video_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="not a video that OpenCV can read"):
         read_captures(tmp_path / "film.mp4")
     assert not any((tmp_path / "cache").rglob("*.png"))
+
+
+def test_a_name_that_looks_like_an_address_is_a_file(film, monkeypatch):
+    monkeypatch.chdir(film.parent)
+    path = film.rename("12:30.avi")
+    assert len(list(images.read_video(Path(path)))) == 10
+    assert images.frame_rate_hz(Path("12:30.avi")) == pytest.approx(10)

@@ -288,3 +288,51 @@ def test_a_tar_file_that_is_compressed_or_none_is_refused(tmp_path):
         tar.addfile(entry, io.BytesIO(data))
     with pytest.raises(InputError, match=r"not a whole tar file"):
         read_captures(path)
+
+
+POSE = {"cam_R_m2c": [1, 0, 0, 0, 1, 0, 0, 0, 1], "cam_t_m2c": [0, 0, 500], "obj_id": 5}
+SEEN = {
+    "bbox_obj": [1, 2, 10, 4],
+    "bbox_visib": [1, 2, 5, 4],
+    "px_count_visib": 30,
+    "visib_fract": 0.5,
+}
+
+
+def bop_tar(path, *, infos):
+    return tar_of(
+        path,
+        ("000000_000003.rgb.jpg", PICTURE),
+        ("000000_000003.depth.png", b"not asked for"),
+        ("000000_000003.gt.json", [POSE]),
+        *([("000000_000003.gt_info.json", infos)] if infos is not None else []),
+        ("000000_000004.gray.png", encode_png(np.zeros((16, 24), np.uint8))),
+    )
+
+
+def test_bops_tar_files_are_read(tmp_path):
+    captures = read_captures(bop_tar(tmp_path / "shard-000000.tar", infos=[SEEN]))
+    assert captures.categories == ("obj_000005",)
+    first, second = captures.samples
+    (label,) = first.objects
+    assert (label.box_xyxy, label.area_px, label.visible_fraction) == ((1, 2, 7, 7), 30, 0.5)
+    assert label.pose.position_m == (0, 0, 0.5)
+    assert (second.name, second.objects) == ("shard-000000/000000_000004", None)
+
+
+def test_bops_tar_files_without_boxes_are_not_labelled(tmp_path):
+    captures = read_captures(bop_tar(tmp_path / "shard-000000.tar", infos=None))
+    assert [sample.objects for sample in captures.samples] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("infos", "problem"),
+    [
+        ([], "0 objects, but scene_gt.json has 1"),
+        ([SEEN | {"visib_fract": 2}], "object 0: impossible box or visib_fract"),
+        ([{}], r"\[0\].bbox_obj is missing"),
+    ],
+)
+def test_bops_tar_files_that_are_wrong_are_refused(tmp_path, infos, problem):
+    with pytest.raises(InputError, match=f"sample shard-000000/000000_000003.*{problem}"):
+        read_captures(bop_tar(tmp_path / "shard-000000.tar", infos=infos))
