@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sim2cam.dataset.formats.coco_shapes import mask_of
 from sim2cam.dataset.sample import ObjectLabel
-from sim2cam.geometry.boxes import Box, box_around_rotated
+from sim2cam.geometry.boxes import Box, box_around_rotated, is_box
 from sim2cam.geometry.masks import RunLengths
 
 
@@ -40,7 +40,7 @@ class DrawnShapes:
             box = box_around_rotated(box, rotation_deg)
         left, top, right, bottom = box
         inside = left < width and top < height and right > 0 and bottom > 0
-        if not (x0 < x1 and y0 < y1 and inside):
+        if not (is_box((x0, y0, x1, y1)) and inside):
             raise ValueError(
                 f"the box from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) is empty or outside the image of "
                 f"{width}x{height} pixels."

@@ -119,6 +119,9 @@ def _of_table(file: Path) -> YoloLayout:
     keypoints, numbers = _keypoints(file, facts, categories)
     base = facts.get("path", ".")
     place = PurePosixPath(".") if _is_null(base) else _relative(file, "path", base)
+    root = file.parent
+    if place.name == root.resolve().name and not (root / place).is_dir():
+        place = PurePosixPath(".")  # Ultralytics looks for it in a folder of its own
     return _with_parts(
         file, facts, place, categories=categories, keypoints=keypoints, keypoint_numbers=numbers
     )

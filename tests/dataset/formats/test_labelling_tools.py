@@ -118,6 +118,9 @@ BAD_LABELME = {
     "two points of a polygon": (shape(SQUARE[:2], "polygon"), "shapes[0] (disc): "),
     "a word as a point": (shape(((3, "x"), (4, 5))), "shapes[0].points[0][1]: "),
     "not a number": (shape(((3, float("nan")), (4, 5))), "shapes[0] (disc): the box from (3, nan)"),
+    "a box without end": (
+        shape(((3, 5), (float("inf"), 9))), "shapes[0] (disc): the box from (3, 5) to (inf, 9)",
+    ),
     "an empty box": (shape(((3, 5), (3, 9))), "shapes[0] (disc): the box from (3, 5) to (3, 9) is empty"),
     "a box outside": (shape(((50, 5), (60, 9))), "shapes[0] (disc): the box from (50, 5)"),
     "a polygon far away": (

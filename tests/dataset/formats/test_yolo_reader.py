@@ -214,7 +214,21 @@ def as_current(folder):
     (folder / "data.yaml").write_text("path: ./\ntrain: ./images/\nnames: [square, disc]\n")
 
 
+def as_ultralytics(folder):
+    labelled(folder, "images", "labels")
+    text = f"path: ../datasets/{folder.name}\ntrain: images\nnames: [square, disc]\n"
+    (folder / "data.yaml").write_text(text)
+
+
+def as_cvat_ultralytics(folder):
+    labelled(folder, "images/train", "labels/train")
+    lines = [f"data/images/train/{name}.png\n" for name in "ab"]
+    (folder / "train.txt").write_text("".join(lines))
+    (folder / "data.yaml").write_text("path: ./\ntrain: train.txt\nnames: {0: square, 1: disc}\n")
+
+
 LAYOUTS = [
+    as_ultralytics, as_cvat_ultralytics,
     as_darknet, as_label_studio, as_cvat, as_list, as_list_elsewhere, as_absolute, as_current,
 ]  # fmt: skip
 
