@@ -88,7 +88,7 @@ def read_captures(path: Path, *, origin: Origin = "real", skip_invalid: bool = F
         InputError: nothing there, no images, or a file that is broken or contradicts itself.
     """
     if (path / HEADER).is_file():
-        return read_dataset(path)
+        return _checked(path, read_dataset(path))
     parts = _layout_parts(path, origin, skip_invalid)
     if parts:
         return _joined([part for _, part in parts.values()])
