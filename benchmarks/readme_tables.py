@@ -557,7 +557,12 @@ def faults_table(results: dict[str, Any] | None) -> str:
     if not results:
         return _table(heads, [])
     rows = [
-        (one["name"], one["tries"], one["whole"], f"{one['seconds']:.0f}" if "seconds" in one else "")
+        (
+            one["name"],
+            one["tries"],
+            one["whole"],
+            f"{one['seconds']:.0f}" if "seconds" in one else "",
+        )
         for one in results["experiments"]
     ]
     costs = results["costs"]

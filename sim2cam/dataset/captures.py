@@ -135,7 +135,7 @@ def read_parts(
     if files:
         return {name: _read_coco(files[name], origin, skip_invalid) for name in chosen}
     if is_ours:
-        return {"train": read_dataset(path)}
+        return {"train": _checked(path, read_dataset(path))}
     is_folder = path.is_dir()
     whole = _read_folder(path, origin) if is_folder else _read_coco(path, origin, skip_invalid)
     return {"train": whole}

@@ -327,7 +327,9 @@ def _jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
             try:
                 line = json.loads(text, parse_constant=refuse)
             except (ValueError, RecursionError) as error:
-                raise InputError(path, f"line {number} is not JSON ({error}). {_RESUME}.") from error
+                raise InputError(
+                    path, f"line {number} is not JSON ({error}). {_RESUME}."
+                ) from error
             if not isinstance(line, dict):
                 what = name.removesuffix("s")
                 raise InputError(path, f"line {number} is not a {what}. {_RESUME}.")

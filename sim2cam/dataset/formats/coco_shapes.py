@@ -139,5 +139,8 @@ def _wrong(value: Any, why: str) -> ValueError:
 def _told(value: Any) -> str:
     if isinstance(value, list | str):
         value = value[: _SHOWN + 1]  # it may be very long
-    text = json.dumps(value, default=str)
+    try:
+        text = json.dumps(value, default=str)
+    except RecursionError:
+        text = "[[..."
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -16,7 +16,7 @@ from sim2cam.dataset.formats.bop_files import box_within, names_of, scenes_below
 from sim2cam.dataset.formats.bop_poses import place_of, scene_number
 from sim2cam.dataset.formats.bop_reader import is_bop
 from sim2cam.dataset.formats.coco_boxes import CORNERS, are_corners
-from sim2cam.dataset.formats.coco_reader import CocoIds, read_ids
+from sim2cam.dataset.formats.coco_ids import CocoIds, read_ids
 from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.parsing import first_problem, read_json

@@ -80,7 +80,7 @@ def test_the_box_around_a_box_that_cvat_rotated_is_read(tmp_path, rotation):
     assert found.area_px == 96
 
 
-@pytest.mark.parametrize("rotation", [0, 180, 360.0, "60", None, math.nan])
+@pytest.mark.parametrize("rotation", [0, 180, 360.0, "60", None, math.nan, 10**400])
 def test_a_box_that_is_not_rotated_stays(tmp_path, rotation):
     values = tables()
     values["annotations"][0]["attributes"] = {"rotation": rotation}
@@ -282,3 +282,10 @@ def test_flawed_annotations_can_be_left_out(tmp_path):
     with pytest.warns(RepairWarning, match="2 flawed annotations are left out"):
         samples = read_coco(path, "real", skip_invalid=True).samples
     assert [len(sample.objects) for sample in samples] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("box", [[1, 2, -3, 4], [1, 2, 0, 4], [1, 2, 3, 10**400], [1, 2, 3], "1"])
+def test_an_amodal_box_that_is_none_is_left_out(tmp_path, box):
+    values = tables()
+    values["annotations"][0]["bbox_amodal"] = box
+    assert label(save(tmp_path / "a.json", values)).box_amodal_xyxy is None

@@ -66,7 +66,14 @@ def test_triangles_and_polygons_are_read_in_every_form(tmp_path, form):
     assert (areas[:6] > 0).all()
 
 
-KINDS = [("uchar", 255), ("ushort", 65535), ("int", 255), ("float", 1), ("float", 255), ("double", 1)]
+KINDS = [
+    ("uchar", 255),
+    ("ushort", 65535),
+    ("int", 255),
+    ("float", 1),
+    ("float", 255),
+    ("double", 1),
+]
 
 
 @pytest.mark.parametrize("form", FORMATS)
