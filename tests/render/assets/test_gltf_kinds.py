@@ -130,7 +130,9 @@ def test_indices_of_every_kind(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2"])
 def test_quantized_positions_are_normalized_and_placed_by_their_node(tmp_path, kind):
-    maker = Maker(extensionsRequired=["KHR_mesh_quantization"], nodes=[{"mesh": 0, "scale": [1, 1, 1]}])
+    maker = Maker(
+        extensionsRequired=["KHR_mesh_quantization"], nodes=[{"mesh": 0, "scale": [1, 1, 1]}]
+    )
     whole = (CORNERS * np.iinfo(kind).max).astype(f"<{kind}")
     maker.primitive(position=maker.accessor(whole, normalized=True, stride=8))
     assert same(maker.read(tmp_path)[0][0])
@@ -166,7 +168,9 @@ def test_the_set_of_texture_coordinates_is_the_one_that_is_named(tmp_path, numbe
 
 def test_a_set_that_is_not_there_is_said(tmp_path):
     told = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "texCoord": 2}}}
-    (solid,), said = Maker().material(told, {"uri": uri(image_file("red")), "name": "wood"}).read(tmp_path)
+    (solid,), said = (
+        Maker().material(told, {"uri": uri(image_file("red")), "name": "wood"}).read(tmp_path)
+    )
     assert solid.image is None
     assert said == ["its image 'wood' is left out where faces have no TEXCOORD_2."]
 
@@ -236,7 +240,7 @@ def test_nodes_place_turn_and_mirror(tmp_path):
     (first, second), _ = maker.read(tmp_path)
     assert same(first, CORNERS * (2, 1, 1) + (1, 5, 0))
     mirrored = CORNERS * (-1, 1, 1)
-    turned = np.stack([mirrored[:, 2], mirrored[:, 1], -mirrored[:, 0]], axis=1) + (1, 0, 0)
+    turned = mirrored[:, [2, 1, 0]] * (1, 1, -1) + np.array([1, 0, 0])
     assert same(second, turned, FACES[:, ::-1])
 
 
@@ -257,7 +261,14 @@ def test_colors_of_specular_glossiness_are_diffuse(tmp_path, factor):
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "1", "I;16"])
 def test_images_of_every_mode_keep_their_colour(tmp_path, mode):
-    grey = {"L": 100, "LA": (100, 255), "P": 100, "RGBA": (100, 100, 100, 255), "1": 1, "I;16": 25700}
+    grey = {
+        "L": 100,
+        "LA": (100, 255),
+        "P": 100,
+        "RGBA": (100, 100, 100, 255),
+        "1": 1,
+        "I;16": 25700,
+    }
     maker = Maker().material(
         {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file(grey[mode], mode)
     )
@@ -340,7 +351,9 @@ def test_a_required_extension_that_is_not_read_is_named(tmp_path, name):
     assert str(caught.value) == f"{tmp_path / 'a.gltf'}: {REQUIRED[name]}"
 
 
-@pytest.mark.parametrize("name", ["KHR_materials_unlit", "KHR_materials_ior", "KHR_lights_punctual"])
+@pytest.mark.parametrize(
+    "name", ["KHR_materials_unlit", "KHR_materials_ior", "KHR_lights_punctual"]
+)
 def test_a_required_extension_that_changes_no_shape_is_no_hindrance(tmp_path, name):
     maker = Maker(extensionsRequired=[name])
     maker.primitive()
@@ -352,7 +365,9 @@ def test_compressed_data_without_a_fallback_are_named(tmp_path):
     primitive = maker.primitive(extensions={"KHR_draco_mesh_compression": {}})
     assert same(maker.read(tmp_path)[0][0])  # with one
     del maker.json["accessors"][primitive["attributes"]["POSITION"]]["bufferView"]
-    with pytest.raises(InputError, match=r"KHR_draco_mesh_compression \(Draco compression\) is not"):
+    with pytest.raises(
+        InputError, match=r"KHR_draco_mesh_compression \(Draco compression\) is not"
+    ):
         maker.read(tmp_path)
     maker = Maker()
     maker.primitive()

@@ -181,5 +181,15 @@ def test_another_case_is_looked_for_within_the_folder_alone(tmp_path):
     place = Place(tmp_path / "in/a.obj", tmp_path / "in")
     assert place.find("a.PNG") == tmp_path / "in/A.png"
     assert place.find("../in/a.png") == tmp_path / "in/A.png"
-    for name in ("../out.png", "../OUT.PNG", "/out.png", "", ".", "..", "a\0.png", "x" * 5000, "~/a.png"):
+    for name in (
+        "../out.png",
+        "../OUT.PNG",
+        "/out.png",
+        "",
+        ".",
+        "..",
+        "a\0.png",
+        "x" * 5000,
+        "~/a.png",
+    ):
         assert place.find(name) is None

@@ -25,7 +25,9 @@ def meshes(draw):
     count, faces = draw(st.integers(3, 40)), draw(st.integers(1, 60))
     vertices = np.unique(rng.normal(size=(count, 3)).astype(np.float32), axis=0)
     mesh = trimesh.Trimesh(
-        vertices, np.array([rng.permutation(len(vertices))[:3] for _ in range(faces)]), process=False
+        vertices,
+        np.array([rng.permutation(len(vertices))[:3] for _ in range(faces)]),
+        process=False,
     )
     match draw(st.sampled_from(["plain", "colors", "image"])):
         case "colors":
@@ -52,7 +54,9 @@ def corners_of(vertices, faces, values):
     return sorted(max(map(tuple, turned[:, n])) for n in range(len(rows)))
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @pytest.mark.parametrize("kind", WRITTEN)
 @given(mesh=meshes())
 def test_faces_places_and_colours_are_those_that_were_written(tmp_path, kind, mesh):
@@ -69,15 +73,18 @@ def test_faces_places_and_colours_are_those_that_were_written(tmp_path, kind, me
     solids = ours(path)
     found = [corners_of(one.vertices, one.faces, None) for one in solids]
     theirs = trimesh.load_scene(path, process=False).to_geometry()
-    assert sorted(sum(found, [])) == corners_of(theirs.vertices @ upright.T, theirs.faces, None)
-    assert sorted(sum(found, [])) == corners_of(mesh.vertices @ upright.T, mesh.faces, None)
+    faces = sorted(face for faces in found for face in faces)
+    assert faces == corners_of(theirs.vertices @ upright.T, theirs.faces, None)
+    assert faces == corners_of(mesh.vertices @ upright.T, mesh.faces, None)
     if suffix == "stl" or mesh.visual.kind is None:
         return
     (solid,) = solids
     if mesh.visual.kind == "texture" and suffix != "ply":  # of which trimesh writes no image
         expected = corners_of(mesh.vertices @ upright.T, mesh.faces, mesh.visual.uv)
         assert corners_of(solid.vertices, solid.faces, solid.uvs) == expected
-        assert np.array_equal(np.asarray(solid.image.convert("RGB")), mesh.visual.material.baseColorTexture)
+        assert np.array_equal(
+            np.asarray(solid.image.convert("RGB")), mesh.visual.material.baseColorTexture
+        )
     elif mesh.visual.kind == "vertex":
         colors = mesh.visual.vertex_colors[:, :3].astype(float)
         if suffix in ("glb", "gltf"):  # which are linear there
