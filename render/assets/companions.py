@@ -169,3 +169,12 @@ class Companions:
 def absent(name: str) -> str:
     """Return that a file is missing, as a sentence."""
     return f"'{name.strip()}', which it names, is not in its folder."
+
+
+def decoded(data: bytes) -> str:
+    """Return a text file with one kind of line ends; what is not UTF-8 is taken for Latin-1."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -112,7 +112,7 @@ class GltfData:
 
     def _kind(self, told: dict[str, Any], where: str) -> tuple[np.dtype[Any], int]:
         component, shape = told.get("componentType"), told.get("type")
-        if component not in _COMPONENTS or shape not in _WIDTHS:
+        if str(component) not in map(str, _COMPONENTS) or str(shape) not in _WIDTHS:
             problem = f"{where} is of the type {json.dumps([component, shape])[:60]}"
             raise self.wrong(f"{problem}, which glTF does not have.")
         return np.dtype(_COMPONENTS[component]), _WIDTHS[shape]

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.render.assets.gltf_data import GltfData
-from sim2cam.render.assets.obj import unused
-from sim2cam.render.assets.raw_mesh import warn
+from sim2cam.render.assets.raw_mesh import unused, warn
 from sim2cam.render.assets.solid import Solid
 from sim2cam.render.shapes.textures import encode_srgb
 

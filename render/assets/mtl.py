@@ -67,7 +67,7 @@ def _tell(material: Material, key: str, rest: str, path: Path) -> None:
     elif key in ("d", "tr"):
         share = _number(rest.split()[-1:])
         material.is_clear |= share < 1 if key == "d" else share > 0
-    elif key.startswith(_MAPS):
+    elif key.startswith(_MAPS) and key != "map_ka":  # which repeats the colour
         name, _ = _without_options(rest)
         material.others += (name,)
 

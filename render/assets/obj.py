@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
-from sim2cam.render.assets.companions import Companions, Place, absent
-from sim2cam.render.assets.mtl import Material, read_materials
+from sim2cam.render.assets.companions import Companions, Place, decoded
+from sim2cam.render.assets.obj_materials import Skins, read_libraries
 from sim2cam.render.assets.polygons import triangulated
 from sim2cam.render.assets.raw_mesh import warn
 from sim2cam.render.assets.solid import Solid
@@ -46,8 +45,10 @@ def read_obj(files: Companions, *, colored: bool) -> list[Solid]:
     triangles, polygon = triangulated(places, counts)
     group = np.array(text.groups, np.int64)[polygon]
     whole = _solid(text, positions, corners, flat[triangles])
-    materials = _materials(text, files) if colored else {}
-    skins = _Skins(files)
+    used = set(text.groups)
+    names = [name for name, number in text.names.items() if number in used]
+    materials = read_libraries(text.libraries, names, files) if colored else {}
+    skins = Skins(files)
     solids = []
     for name, number in text.names.items():
         faces = whole.faces[group == number]
@@ -56,15 +57,6 @@ def read_obj(files: Companions, *, colored: bool) -> list[Solid]:
             solids.append(skins.put_on(part, materials.get(name)))
     skins.warn_of_others()
     return solids
-
-
-def decoded(data: bytes) -> str:
-    """Return a text file with one kind of line ends; what is not UTF-8 is taken for Latin-1."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("latin-1")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _part(whole: Solid, faces: Indices) -> Solid:
@@ -248,73 +240,3 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         before = ""
         if whole and not whole.isspace():
             yield number, whole.replace("\t", " ").strip()
-
-
-def _materials(text: _Text, files: Companions) -> dict[str, Material]:
-    """Return the materials of all MTL files by their names; warn of those that are missing."""
-    found: dict[str, Material] = {}
-    has_all = True
-    for name in dict.fromkeys(text.libraries):
-        data = files.take(name)
-        if data is None:
-            has_all = False
-            warn(files.path, f"{absent(name)} It is left out.")
-        else:
-            found |= read_materials(decoded(data), files.path)
-    used = set(text.groups)
-    lost = [name for name, group in text.names.items() if group in used and name not in found]
-    lost = [name for name in lost if name]
-    if lost and text.libraries and has_all:
-        warn(files.path, f"its material '{lost[0][:60]}' is in none of its MTL files.")
-    return found
-
-
-class _Skins:
-    """Materials put on meshes; each image is read once."""
-
-    def __init__(self, files: Companions) -> None:
-        self._files = files
-        self._images: dict[str, Any] = {}
-        self._others: list[str] = []
-        self._told: set[str] = set()
-
-    def put_on(self, part: Solid, material: Material | None) -> Solid:
-        """Return a mesh with a material, if it has one; warn of what is not drawn."""
-        if material is None:
-            return replace(part, uvs=None)
-        self._others += material.others
-        if material.is_clear:
-            self._warn("has materials that let light through. They are drawn opaque.")
-        if material.moves:
-            self._warn(f"its pictures are drawn without '{material.moves}', which is not known.")
-        image = self._image(material.image) if material.image else None
-        if image is not None and part.uvs is None:
-            self._warn(f"its image '{material.image}' is left out: faces that it is for have no texture coordinates.")  # fmt: skip
-            image = None
-        paint = part.paint
-        if paint is not None and material.color and (paint == 255).all():
-            paint = None  # as some programs write where nothing is painted
-        uvs = None if image is None else part.uvs
-        return replace(part, uvs=uvs, image=image, paint=paint, color=material.color)
-
-    def warn_of_others(self) -> None:
-        """Warn of images that are for anything but colour."""
-        if names := [*dict.fromkeys(self._others)]:
-            self._warn(unused(names))
-
-    def _image(self, name: str) -> Any:
-        if name not in self._images:
-            self._images[name] = self._files.image(name)
-        return self._images[name]
-
-    def _warn(self, flaw: str) -> None:
-        if flaw not in self._told:
-            self._told.add(flaw)
-            warn(self._files.path, flaw)
-
-
-def unused(names: Sequence[str]) -> str:
-    """Return that images are not drawn, as a sentence."""
-    shown = ", ".join(f"'{name[:60]}'" for name in names[:3])
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"its images {shown}{more} are not used: only images of colours are."

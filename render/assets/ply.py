@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
 from sim2cam.render.assets.companions import Companions
-from sim2cam.render.assets.obj import unused
 from sim2cam.render.assets.ply_data import Element, Lists, read_ply_data
 from sim2cam.render.assets.polygons import triangulated
-from sim2cam.render.assets.raw_mesh import warn
+from sim2cam.render.assets.raw_mesh import unused, warn
 from sim2cam.render.assets.solid import Solid
 
 Floats = NDArray[np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,5 +80,12 @@ def unit(vectors: Floats, otherwise: Floats) -> Floats:
 
 
 def warn(path: Path, flaw: str) -> None:
-    """Tells of a flaw of a file that was mended."""
+    """Warn of a flaw of a file that was mended."""
     warnings.warn(f"{path}: {flaw}", RepairWarning, stacklevel=2)
+
+
+def unused(names: Sequence[str]) -> str:
+    """Return that images are not drawn, as a sentence."""
+    shown = ", ".join(f"'{name[:60]}'" for name in names[:3])
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"its images {shown}{more} are not used: only images of colours are."

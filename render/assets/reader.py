@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,8 @@ _BROKEN = (
     RuntimeError, ArithmeticError, ImportError,
 )  # fmt: skip
 """What damaged files raise where a reader does not foresee their flaw."""
+_FARTHEST = 1e15
+_SHORTEST = 1e-6  # of normals that have a direction
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def read_solids(
         files = Companions(Place(path, path.parent if root is None else root))
         solids = _solids(files, max_faces, colored=colored)
         _check_count(sum(len(solid.faces) for solid in solids), max_faces, path)
-        _check_finite(solids, path)
+        solids = [_checked(solid, path) for solid in solids]
     return solids, Sources(files.hashes, tuple(files.missing))
 
 
@@ -131,7 +133,8 @@ def check_file(path: Path) -> None:
 def refusing(path: Path) -> Iterator[None]:
     """Turn what damaged files raise into an InputError that names the file."""
     try:
-        yield
+        with np.errstate(all="ignore"):  # files may hold any numbers
+            yield
     except _BROKEN as error:
         kind = path.suffix[1:].upper()
         problem = f"no {kind} that can be read: it is damaged, or not formed as {kind} files are."
@@ -147,9 +150,18 @@ def _check_count(count: int, most: int, path: Path) -> None:
         )
 
 
-def _check_finite(solids: list[Solid], path: Path) -> None:
-    """Refuse vertices that lie nowhere."""
-    for solid in solids:
-        for row in np.flatnonzero(~np.isfinite(solid.vertices).all(axis=1))[:1]:
-            place = ", ".join(f"{c:g}" for c in solid.vertices[row])
-            raise InputError(path, f"a vertex lies at ({place}).")
+def _checked(solid: Solid, path: Path) -> Solid:
+    """Return a mesh with normals of length 1; without them if any has no direction.
+
+    Raises:
+        InputError: a vertex lies nowhere, or too far away to be reckoned with.
+    """
+    near = (np.abs(solid.vertices) < _FARTHEST).all(axis=1)
+    for row in np.flatnonzero(~near)[:1]:
+        place = ", ".join(f"{c:g}" for c in solid.vertices[row])
+        raise InputError(path, f"a vertex lies at ({place}).")
+    if solid.normals is None:
+        return solid
+    length = np.linalg.norm(solid.normals, axis=1, keepdims=True)
+    is_sound = (np.isfinite(length) & (length > _SHORTEST)).all()
+    return replace(solid, normals=solid.normals / length if is_sound else None)

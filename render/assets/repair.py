@@ -20,6 +20,7 @@ Indices = NDArray[np.int64]
 _CREASE_RAD = np.radians(30)
 """Between faces that meet at more, normals that had to be made do not run on."""
 
+_LEAST_SIZE = 1e-15  # of which nothing can be reckoned, whatever the unit
 _LEAST_AREA = 1e-12  # of the square of the mesh's size
 _X = np.array([1.0, 0.0, 0.0])
 
@@ -34,7 +35,7 @@ def check_raw(raw: RawMesh, path: Path) -> None:
     if len(wrong):
         place = ", ".join(f"{c:g}" for c in raw.vertices[wrong[0]])
         raise InputError(path, f"vertex {wrong[0] + 1} lies at ({place}).")
-    if not np.ptp(raw.vertices, axis=0).any():
+    if np.ptp(raw.vertices, axis=0).max() < _LEAST_SIZE:
         raise InputError(path, "has no size: all its vertices lie at one place.")
 
 
@@ -58,8 +59,9 @@ def turned_outwards(raw: RawMesh, path: Path) -> RawMesh:
     welded = weld(raw.vertices, raw.faces)
     turned = _against_most(welded)
     welded.faces = np.where(turned[:, None], welded.faces[:, ::-1], welded.faces)
-    if welded.is_watertight and welded.volume < 0:
-        turned = ~turned
+    with np.errstate(all="ignore"):  # trimesh divides by it
+        is_inside_out = welded.is_watertight and welded.volume < 0
+    turned = ~turned if is_inside_out else turned
     if not turned.any():
         if raw.normals is None and path.suffix.lower() != ".stl":  # which never has any
             warn(path, "has no normals. They are made from its faces.")

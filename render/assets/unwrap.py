@@ -17,6 +17,7 @@ Indices = NDArray[np.int64]
 
 MAX_TEXTURE_PX = 4096
 
+_FARTHEST_UV = 1e6
 _UV_SLACK = 1e-4  # beyond the picture's edge that is no repetition
 
 
@@ -53,10 +54,9 @@ def folded(uvs: Floats, path: Path) -> tuple[Floats, Indices]:
     if not np.isfinite(uvs).all():
         raise InputError(path, "its texture coordinates are not all finite.")
     size = float(np.ptp(uvs, axis=0).max())
-    if size > MAX_TEXTURE_PX:
-        problem = (
-            f"its texture coordinates reach over {size:.3g} images, more than {MAX_TEXTURE_PX}."
-        )
+    if size > MAX_TEXTURE_PX or np.abs(uvs).max() > _FARTHEST_UV:
+        far = f"reach to {np.abs(uvs).max():.3g}, over {size:.3g} images"
+        problem = f"its texture coordinates {far}; no more than {MAX_TEXTURE_PX} are drawn."
         raise InputError(path, problem)
     moved = uvs - np.floor(uvs.min(axis=0))
     repeats = np.ceil(moved.max(axis=0) - _UV_SLACK).astype(int).clip(1)

@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.render.assets import importer as module
+from sim2cam.render.assets import measuring as module
 from sim2cam.render.assets.files import asset_names
 from sim2cam.render.assets.importer import import_assets
 
 PARENT = """
 import json, sys, time
 from pathlib import Path
-from sim2cam.render.assets import importer
-children = importer._Children()
+from sim2cam.render.assets import measuring
+children = measuring.Children()
 started = children._start()
-ask = children._start
 children._process = started
 {before}
 print(json.dumps(started.pid), flush=True)
@@ -93,7 +92,7 @@ def test_an_interrupt_is_left_to_the_parent(tmp_path):
 
 def test_work_without_an_end_is_ended_by_the_system(tmp_path):
     code = (
-        "from sim2cam.render.assets import importer as i\n"
+        "from sim2cam.render.assets import measuring as i\n"
         "i.MOST_SECONDS = i._START_SECONDS = 0.0\n"
         "i._APART_SECONDS = {'vhacd': 0.0, 'coacd': 0.0}\n"
         "i._limit_work()\n"

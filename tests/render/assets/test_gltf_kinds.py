@@ -240,7 +240,7 @@ def test_nodes_place_turn_and_mirror(tmp_path):
     (first, second), _ = maker.read(tmp_path)
     assert same(first, CORNERS * (2, 1, 1) + (1, 5, 0))
     mirrored = CORNERS * (-1, 1, 1)
-    turned = np.stack([mirrored[:, 2], mirrored[:, 1], -mirrored[:, 0]], axis=1) + (1, 0, 0)
+    turned = mirrored[:, [2, 1, 0]] * (1, 1, -1) + np.array([1, 0, 0])
     assert same(second, turned, FACES[:, ::-1])
 
 

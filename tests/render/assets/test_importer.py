@@ -12,7 +12,7 @@ import trimesh
 
 from sim2cam.errors import InputError
 from sim2cam.render.assets import cache
-from sim2cam.render.assets import importer as module
+from sim2cam.render.assets import measuring as module
 from sim2cam.render.assets.files import asset_names, category_of, read_card, unread_names
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.render.assets.mesh_file import read_mesh_file
@@ -208,7 +208,7 @@ def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
 
 def test_what_was_brought_in_is_not_read_again(folder, monkeypatch):
     first = only(folder)
-    monkeypatch.setattr(module._Children, "ask", lambda *_: pytest.fail("a child was asked"))
+    monkeypatch.setattr(module.Children, "ask", lambda *_: pytest.fail("a child was asked"))
     assert only(folder) == first
 
 
@@ -260,7 +260,7 @@ def test_a_file_that_takes_too_long_to_take_apart_is_given_up(folder, monkeypatc
 
 def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
     trimesh.creation.box((62, 42, 32)).export(folder / "last.stl")
-    start = module._Children._start
+    start = module.Children._start
     started = []
 
     def start_dying(self):
@@ -270,7 +270,7 @@ def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
         started.append(process)
         return process
 
-    monkeypatch.setattr(module._Children, "_start", start_dying)
+    monkeypatch.setattr(module.Children, "_start", start_dying)
     for entry in cache.folder().glob("*.json"):
         entry.unlink()
     first, second = import_assets(folder, ["box.stl", "last.stl"])

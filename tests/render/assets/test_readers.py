@@ -73,8 +73,9 @@ def test_faces_places_and_colours_are_those_that_were_written(tmp_path, kind, me
     solids = ours(path)
     found = [corners_of(one.vertices, one.faces, None) for one in solids]
     theirs = trimesh.load_scene(path, process=False).to_geometry()
-    assert sorted(sum(found, [])) == corners_of(theirs.vertices @ upright.T, theirs.faces, None)
-    assert sorted(sum(found, [])) == corners_of(mesh.vertices @ upright.T, mesh.faces, None)
+    faces = sorted(face for faces in found for face in faces)
+    assert faces == corners_of(theirs.vertices @ upright.T, theirs.faces, None)
+    assert faces == corners_of(mesh.vertices @ upright.T, mesh.faces, None)
     if suffix == "stl" or mesh.visual.kind is None:
         return
     (solid,) = solids
