@@ -289,9 +289,7 @@ def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_pat
     assert main([*flags, str(cut), "--resume"]) == 0
     for name in (SAMPLES_PAGE, "weights.json", WEIGHTS, CHECKPOINT):
         assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
-    records = [
-        re.sub(r'"step_s": [^,}]*', "", (run / METRICS).read_text()) for run in (whole, cut)
-    ]
+    records = [re.sub(r'"step_s": [^,}]*', "", (run / METRICS).read_text()) for run in (whole, cut)]
     assert records[0] == records[1]
 
 
