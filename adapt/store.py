@@ -79,7 +79,7 @@ def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
 
 def _plain(path: Path) -> Transfer:
     try:
-        facts = json.loads(path.read_text())
+        facts = json.loads(path.read_text(encoding="utf-8-sig"))
         method = facts["method"]
         if method not in METHODS:
             raise ValueError(f"unknown method {method!r}. {did_you_mean(str(method), METHODS)}")

@@ -19,7 +19,7 @@ _ACTED_ON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 def printable(text: str) -> str:
-    """Return a text with escapes, as ``\\x1b``, in place of control characters but tabs and line feeds."""
+    """Return a text with escapes (backslash x1b) in place of control characters but tabs and line feeds."""
     return _ACTED_ON.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -165,7 +165,10 @@ def write_card(card: Card, folder: Path) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    images.write_bytes(folder / CARD, card.to_markdown().encode())
+    text = card.to_markdown().encode(
+        errors="backslashreplace"
+    )  # names of files may be of any bytes
+    images.write_bytes(folder / CARD, text)
 
 
 def _sorted(counter: Mapping[str, int]) -> dict[str, int]:

@@ -108,7 +108,9 @@ def read_json(path: Path, most_bytes: int, what: str, cure: str = "Correct the f
     """
     try:
         return json.loads(read_text(path, most_bytes, what))
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise _nested(path) from error
+    except ValueError as error:
         raise InputError(path, f"not JSON ({error}). {cure}") from error
 
 

@@ -31,7 +31,7 @@ def write_page(path: Path, template: str, **values: Any) -> Path:
         OutputError: the file cannot be written.
     """
     page = _environment().get_template(template).render(**values)
-    images.write_bytes(path, page.encode())
+    images.write_bytes(path, page.encode(errors="backslashreplace"))
     return path
 
 

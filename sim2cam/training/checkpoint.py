@@ -1,7 +1,8 @@
 """Checkpoints from which a training goes on as if it had never stopped.
 
 One safetensors file holds the tensors and, as its header's text, the JSON state, so that both are
-replaced in one step and never belong to two moments.
+replaced in one step and never belong to two moments. Safetensors stores tensors in an order of its own, so
+the state has their names in ours: what a record lists first comes first after a resume, too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from sim2cam.errors import CheckpointError, OutputError, RunawayError
 from sim2cam.files import write_whole
 
-_TEXT = "state"
+_TEXT, _ORDER = "state", "tensors"
 _KEPT_S = 1.0  # between copies of the state, which cost a step of a large network a hundredth
 
 
@@ -115,7 +116,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """
     tensors = {name: value.contiguous() for name, value in checkpoint.tensors.items()}
     state = {name: getattr(checkpoint, name) for name in ("step", "identity", "facts")}
-    write_whole(path, save(tensors, {_TEXT: json.dumps(state, sort_keys=True)}))
+    write_whole(path, save(tensors, {_TEXT: json.dumps(state | {_ORDER: list(tensors)})}))
 
 
 def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
@@ -133,9 +134,10 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     try:
         with safe_open(path, framework="pt") as file:
             state = json.loads((file.metadata() or {})[_TEXT])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            names = state.get(_ORDER, file.keys())  # those of before have no order
+            tensors = {name: file.get_tensor(name) for name in names}
         step, found, facts = int(state["step"]), state["identity"], dict(state.get("facts", {}))
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             path, f"not a whole checkpoint ({error}). Run with --overwrite to start again."
         ) from error
@@ -148,7 +150,7 @@ def load_facts(path: Path) -> Mapping[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             return dict(json.loads((file.metadata() or {})[_TEXT]).get("facts", {}))
-    except (SafetensorError, OSError, ValueError, KeyError):
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
         return {}
 
 

@@ -43,7 +43,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
             )
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
     write_whole(path, save(halved))
-    write_whole(card_path(path), text.encode())
+    write_whole(card_path(path), text.encode(errors="backslashreplace"))
 
 
 def as_stored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

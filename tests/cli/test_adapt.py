@@ -17,6 +17,7 @@ from sim2cam.cli.runs import steps_told
 from sim2cam.errors import BackendError, RepairWarning, Sim2CamError
 from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.training.run import CHECKPOINT, METRICS, SAMPLES_PAGE, WEIGHTS, Record
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +263,34 @@ def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
     assert "These weights ship: the last ones: 20 renders are fewer than 30" in page
     assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
     assert [path.name for path in out.iterdir()] == ["transfer.json"]
+
+
+def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_path, monkeypatch):
+    """Also where it was cut amid the steps of one line of the record."""
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    flags = ["--sim", str(photos), "--real", str(photos), "-q", "--recipe", str(recipe)]
+    flags = ["adapt", "train", *flags, "--workers", "1", "--out"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert main([*flags, str(whole)]) == 0
+    add, added = Record.add, []
+
+    def interrupt(self, scalars):
+        if len(added) == 15:
+            raise KeyboardInterrupt
+        added.append(scalars)
+        add(self, scalars)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "add", interrupt)
+        assert main([*flags, str(cut)]) == 130
+    assert main([*flags, str(cut), "--resume"]) == 0
+    for name in (SAMPLES_PAGE, "weights.json", WEIGHTS, CHECKPOINT):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
+    records = [re.sub(r'"step_s": [^,}]*', "", (run / METRICS).read_text()) for run in (whole, cut)]
+    assert records[0] == records[1]
 
 
 def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):

@@ -218,6 +218,9 @@ def test_card_and_tensors_must_fit(weights):
     card.write_text(json.dumps(words | {"categories": [str(n) for n in range(9999)]}))
     with pytest.raises(CheckpointError, match=r"its card asks for categories \(number\) = 9999"):
         load_detector(weights)
+    card.write_text(json.dumps(words | {"categories": ["1", "a\nb"]}))
+    with pytest.raises(CheckpointError, match=r"a\\nb\" holds a control character"):
+        load_detector(weights)
     card.write_text(json.dumps(words | {"categories": ["1", "1"]}))
     with pytest.raises(CheckpointError, match="categories must be different names"):
         load_detector(weights)

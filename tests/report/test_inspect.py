@@ -71,6 +71,12 @@ def test_ignored_regions_are_drawn_apart_and_not_counted(make_dataset, label, tm
     assert "Objects of each category a a 3 b b 0 " in text
 
 
+def test_a_name_of_bytes_that_are_no_text_is_shown_with_escapes(make_dataset, tmp_path, read_page):
+    dataset = make_dataset([()], categories=("a\udcff",))
+    page = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None))
+    assert "a\\udcff" in page.text
+
+
 def test_every_layer_can_be_chosen(make_dataset, label, tmp_path, read_page):
     page = read_page(
         write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=None)

@@ -9,9 +9,10 @@ from sim2cam.training.weights import card_path, check_sizes, load_weights, save_
 
 def test_floats_are_halved_and_come_back_single(tmp_path):
     path = tmp_path / "w.safetensors"
-    save_weights(path, {"a": torch.tensor([0.1, 2.0]), "n": torch.tensor(3)}, {"ä": [1]})
+    name = "\udcff"  # as a name of a file is read that is not in UTF-8
+    save_weights(path, {"a": torch.tensor([0.1, 2.0]), "n": torch.tensor(3)}, {"ä": [1, name]})
     tensors, card = load_weights(path)
-    assert card == {"ä": [1]}
+    assert card == {"ä": [1, name]}
     assert tensors["a"].dtype == torch.float32
     assert torch.equal(tensors["a"], torch.tensor([0.1, 2.0]).half().float())
     assert tensors["n"] == 3
@@ -76,9 +77,7 @@ def test_a_card_that_is_nested_too_deep_is_refused(tmp_path, text):
     path = tmp_path / "w.safetensors"
     save_weights(path, {"a": torch.zeros(2)}, {})
     card_path(path).write_text(text)
-    with pytest.raises(
-        CheckpointError, match=r"w\.json: (not JSON \(maximum recursion|lists or tables are)"
-    ):
+    with pytest.raises(CheckpointError, match=r"w\.json: lists or tables are nested"):
         load_weights(path)
 
 
