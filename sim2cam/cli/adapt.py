@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Folder, SkipInvalid, Talk, check_numbers
+from sim2cam.cli.options import Folder, SkipInvalid, Split, Talk, check_numbers
 from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
 from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.training.launch import is_first, process_count
@@ -86,6 +86,7 @@ class AdaptTrain:
     workers: int = os.cpu_count() or 1
     """Threads, of all processes on this machine together."""
     folder: Folder = field(default_factory=Folder)
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -95,6 +96,7 @@ class AdaptTrain:
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.cli.pages import write_training_page
         from sim2cam.dataset.captures import check_labels_are_true, read_captures
+        from sim2cam.dataset.parts import DEV, LOOK
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translate import (
             Certification,
@@ -109,7 +111,7 @@ class AdaptTrain:
         take_threads(self.workers, console)
         sides = _side(self.sim, "trainA"), _side(self.real, "trainB")
         read = partial(read_captures, skip_invalid=self.skip_invalid)
-        sim, real = map(read, sides)
+        sim, real = read(sides[0]), read(sides[1], split=self.split, uses=LOOK)
         _note_frames(console, sim, real)
         real = real.take(self.limit)
         options = load_recipe(self.recipe).adapt
@@ -132,7 +134,7 @@ class AdaptTrain:
             fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._tell(method, None)
             return
-        dev = None if self.dev is None else read(self.dev)
+        dev = None if self.dev is None else read(self.dev, uses=DEV)
         if dev is not None and self.dev is not None:
             check_labels_are_true(dev, self.dev)
         odd = check_training(

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from sim2cam.cli.console import Console
-from sim2cam.cli.options import Refine, Sessions, SkipInvalid, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import (
+    Refine,
+    Sessions,
+    SkipInvalid,
+    Split,
+    Talk,
+    category_pairs,
+    check_numbers,
+)
 from sim2cam.cli.tables import (
     comparison_tables,
     detectable_words,
@@ -69,6 +77,7 @@ class Bench:
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Threads."""
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -83,6 +92,8 @@ class Bench:
         if self.weights.suffix in (*_DETECTIONS, ".csv") and (self.map or self.ignore):
             raise UsageError("--map and --ignore are for weights; what was found names categories.")
         self._check_poses()
+        if self.split is not None and (self.poses or self.weights.suffix == ".csv"):
+            raise UsageError("--split is for detections; poses are of the images that BOP lists.")
         if self.sessions is not None and self.weights.suffix == ".csv":
             raise UsageError(_NO_SESSIONS)
         if self.weights.suffix == ".csv":
@@ -162,7 +173,7 @@ class Bench:
 
         console, poses, learned = self.talk.console(), None, None
         everything = read_scored(
-            self.captures, sessions=self.sessions, skip_invalid=self.skip_invalid
+            self.captures, sessions=self.sessions, skip_invalid=self.skip_invalid, split=self.split
         )
         captures = everything.take(self.limit)
         if self.weights.suffix not in _DETECTIONS:
@@ -288,6 +299,7 @@ class Compare:
     """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset; of poses,
     one of BOP, for .csv files with its meshes."""
     sessions: Sessions = None
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -334,7 +346,7 @@ class Compare:
         from sim2cam.pipeline.compare import compare_predictions
 
         captures = read_scored(
-            self.captures, sessions=self.sessions, skip_invalid=self.skip_invalid
+            self.captures, sessions=self.sessions, skip_invalid=self.skip_invalid, split=self.split
         )
         ours, theirs = (
             [read_predictions(path, captures, self.captures) for path in side]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import tyro
 
 from sim2cam.cli.changes import change_of
-from sim2cam.cli.options import Folder, SkipInvalid, Talk, check_numbers
+from sim2cam.cli.options import Folder, SkipInvalid, Split, Talk, check_numbers
 from sim2cam.errors import Sim2CamError, UsageError
 
 if TYPE_CHECKING:
@@ -213,6 +213,7 @@ class Inspect:
     """The page; without it NAME-inspect.html beside the data."""
     limit: int | None = 200
     """Most samples on the page."""
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -224,7 +225,7 @@ class Inspect:
         check_numbers(limit=self.limit)
         data = self.data.resolve()
         beside = data.with_name(f"{data.stem}-inspect.html")
-        shown = read_captures(data, skip_invalid=self.skip_invalid)
+        shown = read_captures(data, skip_invalid=self.skip_invalid, split=self.split)
         page = write_inspect_page(shown, self.out or beside, limit=self.limit)
         self.talk.tell(f"page: {page}", page=str(page))
 

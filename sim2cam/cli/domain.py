@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Folder, SkipInvalid, Talk, check_numbers
+from sim2cam.cli.options import Folder, SkipInvalid, Split, Talk, check_numbers
 from sim2cam.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -111,12 +111,14 @@ class DomainFit:
     workers: int = 1
     """Processes; each trial starts them anew."""
     folder: Folder = field(default_factory=Folder)
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
         """Fits, and writes what came of it."""
         from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.parts import LOOK
         from sim2cam.dataset.writer import write_json
         from sim2cam.pipeline.fit import FitOptions, fit_recipe, ladder_after, write_recipe
         from sim2cam.pipeline.recipe import load_recipe
@@ -127,7 +129,9 @@ class DomainFit:
         if self.trials < 1:
             raise UsageError(f"--trials must be 1 or more, not {self.trials}")
         recipe = load_recipe(self.recipe)
-        captures = read_captures(self.captures, skip_invalid=self.skip_invalid).take(self.limit)
+        captures = read_captures(
+            self.captures, skip_invalid=self.skip_invalid, split=self.split, uses=LOOK
+        ).take(self.limit)
         names = tuple(name for name in self.factors.split(",") if name)
         options = FitOptions(self.trials, self.count, self.seed, names, self.weights, self.workers)
         prepare_trials(self.out, resume=self.folder.resume, overwrite=self.folder.overwrite)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from sim2cam.cli.options import SkipInvalid, Talk, check_numbers
+from sim2cam.cli.options import SkipInvalid, Split, Talk, check_numbers
 from sim2cam.errors import UsageError
+
+if TYPE_CHECKING:
+    from sim2cam.dataset.sample import Dataset, Sample
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,9 @@ class Export:
     )
     """coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: outlines. kitti: boxes, occlusion.
     bop: 6D poses, masks, depth, models, in pinhole pictures. webdataset: everything, in tar files."""
-    split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...")] = None
-    """Parts and their shares of the scenes, as train=0.8,val=0.2; without it all is train."""
+    split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...|NAME,...")] = None
+    """New parts and their shares of the scenes, as train=0.8,val=0.2; or the parts of the data to write, as
+    test. Without it, parts of the data stay as they are, and data without parts is train."""
     where: Annotated[str | None, tyro.conf.arg(metavar="SQL")] = None
     """Only pictures for which this holds of the table samples (see catalog), as "objects > 3"."""
     seed: int = 0
@@ -42,20 +46,27 @@ class Export:
             self._write_network()
             return
         from sim2cam.dataset.algebra import merge, split
-        from sim2cam.dataset.captures import read_captures
+        from sim2cam.dataset.captures import join_parts, read_parts
         from sim2cam.dataset.catalog import where
         from sim2cam.dataset.formats.export import export
         from sim2cam.seeds import stream
 
         check_numbers(seed=self.seed)
-        found = [
-            read_captures(path.resolve(), skip_invalid=self.skip_invalid) for path in self.data
+        is_new = self.split is not None and "=" in self.split
+        shares = _shares(self.split) if self.split is not None and is_new else None
+        named = None if is_new else self.split
+        each = [
+            read_parts(path.resolve(), skip_invalid=self.skip_invalid, split=named)
+            for path in self.data
         ]
+        found = [join_parts(path, parts) for path, parts in zip(self.data, each, strict=True)]
         if self.where is not None:
             found = where(found, self.where)
         whole = merge(found)
-        shares = {"train": 1.0} if self.split is None else _shares(self.split)
-        parts = split(whole, shares, stream(self.seed, "split"))
+        if shares is None:
+            parts = _as_they_are(whole, found, each, named is not None)
+        else:
+            parts = split(whole, shares, stream(self.seed, "split"))
         shapes = None
         if self.format == "bop":
             from sim2cam.pipeline.shapes import recorded_shapes
@@ -109,6 +120,7 @@ class Catalog:
     sql: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="SQL")] = None
     """A query over the tables samples, objects, scenes and drawn (needs the extra catalog); without
     it: counts, ranges, rejections, licences and size."""
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -118,7 +130,9 @@ class Catalog:
         from sim2cam.dataset.card import card_of
         from sim2cam.dataset.catalog import query
 
-        dataset = read_captures(self.data.resolve(), skip_invalid=self.skip_invalid)
+        dataset = read_captures(
+            self.data.resolve(), skip_invalid=self.skip_invalid, split=self.split
+        )
         console = self.talk.console()
         if self.sql is None:
             card = card_of(dataset)
@@ -126,6 +140,33 @@ class Catalog:
             return
         answer = query(dataset, self.sql)
         console.result(answer.to_json()) if self.talk.json else console.table(answer.to_text())
+
+
+def _as_they_are(
+    whole: Dataset,
+    merged: Sequence[Dataset],
+    each: Sequence[Mapping[str, Dataset]],
+    is_named: bool,
+) -> dict[str, Dataset]:
+    """Return merged data sets by the parts that their samples come from; one part is ``train``.
+
+    Args:
+        whole: the merged data sets.
+        merged: their samples, in the same order.
+        each: the parts of each.
+        is_named: whether the parts were named, so that one part keeps its name.
+    """
+    from sim2cam.dataset.parts import use_of
+
+    parts: dict[str, list[Sample]] = {}
+    samples = iter(whole.samples)
+    for data, own in zip(merged, each, strict=True):
+        names = {s.name: use_of(name) for name, part in own.items() for s in part.samples}
+        for sample in data.samples:
+            parts.setdefault(names[sample.name], []).append(next(samples))
+    if len(parts) <= 1 and not is_named:
+        return {"train": whole}
+    return {name: replace(whole, samples=tuple(part)) for name, part in parts.items()}
 
 
 def _shares(text: str) -> dict[str, float]:

@@ -21,6 +21,14 @@ Sessions = Annotated[
     ),
 ]
 
+Split = Annotated[
+    str | None,
+    tyro.conf.arg(
+        metavar="NAME[,NAME]",
+        help="Which parts to read of data that has several: train, val, test, or their own names.",
+    ),
+]
+
 SkipInvalid = Annotated[
     bool,
     tyro.conf.arg(help="Leave flawed annotations out with a warning instead of refusing the data."),

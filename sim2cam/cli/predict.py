@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from sim2cam.cli.options import Refine, Talk, check_empty, check_numbers
+from sim2cam.cli.options import Refine, Split, Talk, check_empty, check_numbers
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Predict:
     """Leave out what the detector is less sure of, 0 to 1."""
     abstain: bool = False
     """Leave out what is found in pictures that are unlike those trained on."""
+    split: Split = None
     limit: int | None = None
     """Stop after so many pictures."""
     device: str = "cpu"
@@ -81,7 +82,7 @@ class Predict:
         shapes = self._shapes(detector)
         console = self.talk.console()
         broken: list[InputError] = []
-        pictures = _pictures(self.what, console, broken)
+        pictures = _pictures(self.what, console, broken, self.split)
         if self.camera is not None:
             pictures = _through(self.camera, pictures)
         count = unlike = unplaced = 0
@@ -163,6 +164,7 @@ class Label:
     """Folder to write: train.json, a COCO file, and the pictures."""
     score: float = 0.5
     """What the detector is less sure of is no label, 0.1 to 1."""
+    split: Split = None
     limit: int | None = None
     """Label only so many captures."""
     device: str = "cpu"
@@ -175,6 +177,7 @@ class Label:
         """Labels, and writes the labels."""
         from sim2cam.dataset.captures import check_readable, read_captures
         from sim2cam.dataset.formats.export import export
+        from sim2cam.dataset.parts import LOOK
         from sim2cam.models.labelling import UNSURE, labelled
         from sim2cam.models.prediction import load_detector
         from sim2cam.pipeline.judges import weights_file
@@ -191,7 +194,9 @@ class Label:
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
                 "Tune it with 19 labelled captures or more, train it with --held-out, or raise --score."
             )
-        captures = read_captures(self.captures.resolve(), skip_invalid=True).take(self.limit)
+        captures = read_captures(
+            self.captures.resolve(), skip_invalid=True, split=self.split, uses=LOOK
+        ).take(self.limit)
         check_readable(captures)
         progress = self.talk.console().progress("labelling")
         found = labelled(detector, captures, sure=self.score, progress=progress)
@@ -249,7 +254,7 @@ def _line(
 
 
 def _pictures(
-    what: str, console: Console, broken: list[InputError]
+    what: str, console: Console, broken: list[InputError], split: str | None
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
     """Returns names, pixels (height, width, 3) and lenses of what is to be looked at, one after another.
 
@@ -257,6 +262,7 @@ def _pictures(
         what: is to be looked at.
         console: is told which of several pictures cannot be read.
         broken: takes why.
+        split: names of the parts that are read of a data set.
     """
     from sim2cam import images
     from sim2cam.dataset.captures import is_photos, read_captures
@@ -273,11 +279,12 @@ def _pictures(
         yield path.name, images.read_rgb(path), None
     else:
         files: Iterator[tuple[str, Path, Lens | None]]
-        if is_photos(path):  # whose headers need not all be whole
+        if split is None and is_photos(path):  # whose headers need not all be whole
             files = ((p.relative_to(path).as_posix(), p, None) for p in photos_in(path))
         else:
             files = (
-                (s.name, s.rgb, s.lens) for s in read_captures(path, skip_invalid=True).samples
+                (s.name, s.rgb, s.lens)
+                for s in read_captures(path, skip_invalid=True, split=split).samples
             )
         for name, file, lens in files:
             try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import Folder, SkipInvalid, Talk, category_pairs, check_numbers
+from sim2cam.cli.options import Folder, SkipInvalid, Split, Talk, category_pairs, check_numbers
 from sim2cam.cli.runs import clear_run, given, steps_told, take_threads
 from sim2cam.errors import UsageError
 from sim2cam.training.launch import is_first
@@ -29,7 +30,8 @@ class Train:
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Name of a shipped recipe (dice), or a .toml file; its [train] section configures."""
     data: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DATA [DATA ...]")]
-    """Labelled data sets: rendered, translated, or captures."""
+    """Labelled data sets: rendered, translated, or captures; of data with several parts only train is trained
+    on, unless --split names others."""
     out: Path
     """Run folder."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
@@ -71,14 +73,12 @@ class Train:
     workers: int = os.cpu_count() or 1
     """Threads, of all processes on this machine together; beside a GPU, processes that make its batches."""
     folder: Folder = field(default_factory=Folder)
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
     def execute(self) -> None:
         """Trains."""
-        from sim2cam.dataset.algebra import merge
-        from sim2cam.dataset.captures import check_labels_are_true
-        from sim2cam.dataset.duplicates import check_apart
         from sim2cam.models.card import card_from_json
         from sim2cam.models.lesson import Aids
         from sim2cam.models.named import check_operators
@@ -113,14 +113,7 @@ class Train:
         check_operators(config.architecture)
         start = None if self.start is None else weights_file(self.start)
         shares = self.weights or (1.0,) * len(self.data)
-        sets = [self._read(path).take(self.limit) for path in self.data]
-        captures, dev = (
-            None if path is None else self._read(path) for path in (self.captures, self.dev)
-        )
-        backdrops = [self._read(path) for path in self.backdrops]
-        if dev is not None and self.dev is not None:
-            check_labels_are_true(dev, self.dev)
-            check_apart((sample for one in sets for sample in one.samples), dev)
+        sets, captures, backdrops, dev = self._inputs()
         before = None if start is None else card_from_json(start, load_card(start))
         sets, dev = self._matched(sets, dev, before)
         _tell_unshown(sets, console)
@@ -137,7 +130,7 @@ class Train:
             parts,
             config,
             self.out,
-            aids=Aids(start, captures, merge(backdrops) if backdrops else None, dev),
+            aids=Aids(start, captures, backdrops, dev),
             resume=self.folder.resume,
             device=self.device,
             progress=steps_told(console, "detector", board),
@@ -150,10 +143,22 @@ class Train:
             measure_trust(self.out / WEIGHTS, parts, config, pictures, source, device=self.device)
         self.talk.tell(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
 
-    def _read(self, path: Path) -> Dataset:
-        from sim2cam.dataset.captures import read_captures
+    def _inputs(self) -> tuple[list[Dataset], Dataset | None, Dataset | None, Dataset | None]:
+        """Return labelled data, unlabelled captures, background images and development captures."""
+        from sim2cam.dataset.algebra import merge
+        from sim2cam.dataset.captures import check_labels_are_true, read_captures
+        from sim2cam.dataset.duplicates import check_apart
+        from sim2cam.dataset.parts import DEV, LOOK, TRAIN
 
-        return read_captures(path, skip_invalid=self.skip_invalid)
+        read = partial(read_captures, skip_invalid=self.skip_invalid)
+        data = [read(path, split=self.split, uses=TRAIN).take(self.limit) for path in self.data]
+        captures = None if self.captures is None else read(self.captures, uses=LOOK)
+        backdrops = [read(path, uses=LOOK) for path in self.backdrops]
+        dev = None if self.dev is None else read(self.dev, uses=DEV)
+        if dev is not None and self.dev is not None:
+            check_labels_are_true(dev, self.dev)
+            check_apart((sample for one in data for sample in one.samples), dev)
+        return data, captures, merge(backdrops) if backdrops else None, dev
 
     def _matched(
         self, sets: list[Dataset], dev: Dataset | None, before: DetectorCard | None

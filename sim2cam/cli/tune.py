@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.cli.options import SkipInvalid, Talk, category_pairs, check_empty, check_numbers
+from sim2cam.cli.options import SkipInvalid, Split, Talk, category_pairs, check_empty, check_numbers
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Tune:
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Threads."""
+    split: Split = None
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -112,10 +113,14 @@ class Tune:
         from sim2cam.dataset.algebra import merge
         from sim2cam.dataset.captures import check_labels_are_true, check_readable, read_captures
         from sim2cam.dataset.matching import Matching
+        from sim2cam.dataset.parts import DEV
         from sim2cam.measure.detection import count_objects
 
         paths = dict.fromkeys(path.resolve() for path in self.captures)
-        read = [read_captures(path, skip_invalid=self.skip_invalid) for path in paths]
+        read = [
+            read_captures(path, skip_invalid=self.skip_invalid, split=self.split, uses=DEV)
+            for path in paths
+        ]
         for path, one in zip(paths, read, strict=True):
             check_labels_are_true(one, path)
         how = Matching(card.categories, renamed, self.ignore, card.is_amodal).among(read)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from sim2cam import images
-from sim2cam.dataset.formats.bop_poses import as_scored
+from sim2cam.dataset.formats.bop_poses import as_scored, has_targets
 from sim2cam.dataset.formats.bop_reader import is_bop, read_bop
 from sim2cam.dataset.formats.coco_reader import read_coco
+from sim2cam.dataset.formats.cvat import is_cvat, read_cvat
 from sim2cam.dataset.formats.kitti import is_kitti, read_kitti
+from sim2cam.dataset.formats.labelme import is_labelme, read_labelme
 from sim2cam.dataset.formats.video import is_video, read_video
-from sim2cam.dataset.formats.voc import is_voc, read_voc
+from sim2cam.dataset.formats.voc_reader import is_voc, read_voc
 from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdataset
-from sim2cam.dataset.formats.yolo import is_yolo, read_yolo
+from sim2cam.dataset.formats.yolo_layout import is_yolo
+from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.dataset.matching import Matching
 from sim2cam.dataset.parsing import category_problem, name_problem
+from sim2cam.dataset.parts import choose_parts, coco_parts, use_of, warn_of_joining
 from sim2cam.dataset.photos import photos_in
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import SELF_LABELLED, Dataset, Origin, Sample
@@ -39,6 +43,8 @@ class _Reader(Protocol):
 _LAYOUTS: tuple[tuple[Callable[[Path], bool], _Reader], ...] = (
     (is_yolo, read_yolo),
     (is_voc, read_voc),
+    (is_cvat, read_cvat),
+    (is_labelme, read_labelme),
     (is_bop, read_bop),
     (is_kitti, read_kitti),
     (is_webdataset, read_webdataset),
@@ -71,33 +77,100 @@ class CaptureSets:
     matching: Matching | None = None
 
 
-def read_captures(path: Path, *, origin: Origin = "real", skip_invalid: bool = False) -> Dataset:
-    """Return captures: those of a COCO file, of a folder in YOLO's, VOC's, BOP's or KITTI's layout, of
-    WebDataset's tar files, of a folder of photos, of a video, or a data set of sim2cam.
+def read_captures(
+    path: Path,
+    *,
+    origin: Origin = "real",
+    skip_invalid: bool = False,
+    split: str | None = None,
+    uses: Sequence[str] = (),
+) -> Dataset:
+    """Return captures: those of a COCO file, of a folder in the layout of another tool (YOLO, VOC, LabelMe,
+    CVAT, BOP, KITTI), of WebDataset's tar files, of a folder of photos, of a video, or a data set of sim2cam.
 
     The photos of a folder and its subfolders are unlabelled (``objects`` is None), named and sorted by their
-    relative paths. Of a folder with several parts (``train``, ``test``) these are all.
+    relative paths. Of a folder with several parts (``train``, ``test``) these are all, unless ``split`` or
+    ``uses`` chooses.
 
     Args:
         path: a COCO file, with the images relative to its folder; or a folder, the ``data.yaml`` of
             YOLO, a tar file, or a video.
         origin: how the photos were made; a data set of sim2cam says so itself.
         skip_invalid: leave flawed annotations out with a warning; not those of a data set of sim2cam.
+        split: names of the parts that are read, separated by commas; None for the default.
+        uses: of the parts that are read by default, as ``parts.TRAIN``; all parts where empty.
 
     Raises:
-        InputError: nothing there, no images, or a file that is broken or contradicts itself.
+        UsageError: there is no such part.
+        InputError: nothing there, no images, a file that is broken or contradicts itself, an image in
+            several parts, or no part of the default uses.
     """
-    if (path / HEADER).is_file():
-        return _checked(path, read_dataset(path))
-    parts = _layout_parts(path, origin, skip_invalid)
+    parts = read_parts(path, origin=origin, skip_invalid=skip_invalid, split=split, uses=uses)
+    if split is None and not uses:
+        warn_of_joining(path, list(parts))
+    return join_parts(path, parts)
+
+
+def read_parts(
+    path: Path,
+    *,
+    origin: Origin = "real",
+    skip_invalid: bool = False,
+    split: str | None = None,
+    uses: Sequence[str] = (),
+) -> dict[str, Dataset]:
+    """Return the parts of captures by name; captures without parts are the part ``train``.
+
+    Args and errors are those of ``read_captures``. With ``split`` or ``uses``, the COCO files of a folder
+    (``train.json``) are parts too.
+    """
+    is_ours = (path / HEADER).is_file()
+    parts = {} if is_ours else _layout_parts(path, origin, skip_invalid)
+    files = coco_parts(path) if not parts and not is_ours and (split or uses) else {}
+    if split is None and not any(use_of(name) in uses for name in files):
+        files = {}
+    chosen = choose_parts(path, [*parts, *files], split, uses)
     if parts:
-        return _joined([part for _, part in parts.values()])
-    if path.is_dir():
-        return _read_folder(path, origin)
-    return _read_coco(path, origin, skip_invalid)
+        return {name: parts[name][1] for name in chosen}
+    if files:
+        return {name: _read_coco(files[name], origin, skip_invalid) for name in chosen}
+    if is_ours:
+        return {"train": _checked(path, read_dataset(path))}
+    is_folder = path.is_dir()
+    whole = _read_folder(path, origin) if is_folder else _read_coco(path, origin, skip_invalid)
+    return {"train": whole}
 
 
-def read_scored(path: Path, *, sessions: str | None = None, skip_invalid: bool = False) -> Dataset:
+def join_parts(path: Path, parts: Mapping[str, Dataset]) -> Dataset:
+    """Return the parts of captures as one.
+
+    Args:
+        path: of the captures, for errors.
+        parts: by name.
+
+    Raises:
+        InputError: an image is in several parts.
+    """
+    owners: dict[str, str] = {}
+    for name, part in parts.items():
+        for sample in part.samples:
+            owner = owners.setdefault(sample.name, name)
+            if owner != name:
+                raise InputError(
+                    path,
+                    f"image {sample.name} is in the parts {owner} and {name}. Keep it in one, or choose a part "
+                    "with --split.",
+                )
+    return _joined(list(parts.values()))
+
+
+def read_scored(
+    path: Path,
+    *,
+    sessions: str | None = None,
+    skip_invalid: bool = False,
+    split: str | None = None,
+) -> Dataset:
     """Return captures as detections in them are scored.
 
     They are those of ``read_captures``; of a BOP data set with a list of targets, those of its test
@@ -107,15 +180,19 @@ def read_scored(path: Path, *, sessions: str | None = None, skip_invalid: bool =
         path: as ``read_captures`` takes it.
         sessions: rule of ``with_sessions`` that tells which were taken together; None without one.
         skip_invalid: as ``read_captures`` takes it.
+        split: as ``read_captures`` takes it.
 
     Raises:
-        UsageError: there is no such rule.
+        UsageError: there is no such rule, or no such part.
         InputError: as ``read_captures``, the list is broken, the rule does not fit the captures, or a
             detector labelled them.
     """
-    captures = read_captures(path, skip_invalid=skip_invalid)
+    is_listed = is_bop(path) and has_targets(path)
+    captures = read_captures(
+        path, skip_invalid=skip_invalid, split=split, uses=_TEST if is_listed else ()
+    )
     check_labels_are_true(captures, path)
-    captures = as_scored(path, captures) if is_bop(path) else captures
+    captures = as_scored(path, captures) if is_listed else captures
     return captures if sessions is None else with_sessions([captures], sessions)[0]
 
 

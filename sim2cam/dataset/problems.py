@@ -24,6 +24,11 @@ class Problems:
         self._path, self._skip = path, skip
         self._errors: list[InputError] = []
 
+    @property
+    def found(self) -> bool:
+        """Whether anything was collected."""
+        return bool(self._errors)
+
     @contextmanager
     def collecting(self) -> Iterator[None]:
         """Collect an InputError that is raised inside, and go on after the block."""

@@ -47,6 +47,16 @@ def xywh_to_xyxy(box: Box) -> Box:
     return x, y, x + width, y + height
 
 
+def box_around_rotated(box: Box, rotation_deg: float) -> Box:
+    """Return the tight (x0, y0, x1, y1) around a box that is rotated about its centre."""
+    x0, y0, x1, y1 = box
+    cos, sin = (abs(f(math.radians(rotation_deg))) for f in (math.cos, math.sin))
+    half_x = ((x1 - x0) * cos + (y1 - y0) * sin) / 2
+    half_y = ((x1 - x0) * sin + (y1 - y0) * cos) / 2
+    x, y = (x0 + x1) / 2, (y0 + y1) / 2
+    return x - half_x, y - half_y, x + half_x, y + half_y
+
+
 def pairwise_iou(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the intersection over union (n, m) of boxes (n, 4), (m, 4); 0 if both are empty."""
     shared, area_a, area_b = _shared(a_xyxy, b_xyxy), _areas(a_xyxy), _areas(b_xyxy)

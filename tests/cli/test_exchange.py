@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from sim2cam.cli.main import main
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.predictions import predictions_to_json
 from sim2cam.dataset.reader import read_dataset
+from sim2cam.errors import RepairWarning, UsageError
+from sim2cam.images import encode_png, write_bytes
 from sim2cam.measure.detection import Detection
 
 SMALL = """base = "dice"
@@ -122,11 +125,18 @@ def test_a_condition_may_leave_nothing_of_one_of_several(rendered, tmp_path, to,
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 2}
 
 
-@pytest.mark.parametrize("split", ["train", "train=x", "train=0.5,train=0.5", "a=1,b=0"])
+@pytest.mark.parametrize("split", ["train=x", "train=0.5,train=0.5", "a=1,b=0"])
 def test_a_split_that_is_none_is_a_usage_error(rendered, tmp_path, split, capsys):
     arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", split]
     assert main(arguments) == 2
     told = f"--split {split}: give different names and shares, as train=0.8,val=0.2."
+    assert told in capsys.readouterr().err
+
+
+def test_data_without_parts_has_none_to_choose(rendered, tmp_path, capsys):
+    arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", "train"]
+    assert main(arguments) == 2
+    told = f"--split train: {rendered} has no parts. Leave --split out."
     assert told in capsys.readouterr().err
 
 
@@ -145,3 +155,78 @@ def test_weights_that_do_not_ship_are_told(tmp_path, capsys):
     assert "no weights 'dcie' ship, and there is no such file. Did you mean 'dice'?" in (
         capsys.readouterr().err
     )
+
+
+def three_parts(folder):
+    """YOLO's layout with the parts train, val and test, of one picture each."""
+    for name in ("train", "val", "test"):
+        picture = encode_png(np.full((20, 40, 3), len(name) * 9 + ord(name[0]), np.uint8))
+        write_bytes(folder / f"images/{name}/{name}.png", picture)
+        write_bytes(folder / f"labels/{name}/{name}.txt", b"0 0.5 0.5 0.25 0.5\n")
+    parts = "".join(f"{name}: images/{name}\n" for name in ("train", "val", "test"))
+    (folder / "data.yaml").write_text(f"{parts}names: ['1']\n")
+    return folder
+
+
+def test_parts_stay_parts_in_an_export(rendered, tmp_path, capsys):
+    data = three_parts(tmp_path / "yolo")
+    export = ["export", str(data), "--json", "-q"]
+    assert main([*export, "--out", str(tmp_path / "a")]) == 0
+    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 1, "val": 1, "test": 1}
+    (sample,) = read_captures(tmp_path / "a/val.json").samples
+    assert sample.rgb.read_bytes() == (data / "images/val/val.png").read_bytes()
+    assert main([*export, "--out", str(tmp_path / "b"), "--split", "val,test"]) == 0
+    assert json.loads(capsys.readouterr().out)["pictures"] == {"val": 1, "test": 1}
+    assert main([*export, "--out", str(tmp_path / "c"), "--split", "train=0.5,val=0.5"]) == 0
+    assert sum(json.loads(capsys.readouterr().out)["pictures"].values()) == 3
+    both = ["export", str(data), str(rendered), "--format", "yolo", "--json", "-q"]
+    assert main([*both, "--out", str(tmp_path / "d")]) == 0
+    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 9, "val": 1, "test": 1}
+
+
+@pytest.mark.parametrize(
+    ("split", "learned"), [([], ["train"]), (["--split", "train,val"], ["train", "val"]),
+                           (["--split", "test"], ["test"])],
+)  # fmt: skip
+def test_train_learns_the_part_train_unless_others_are_named(tmp_path, monkeypatch, split, learned):
+    def note(parts, *_, **__):
+        found.extend(s.rgb.stem for data, _ in parts for s in data.samples)
+        raise UsageError("stopped")
+
+    found = []
+    monkeypatch.setattr("sim2cam.models.training.train_detector", note)
+    data = three_parts(tmp_path / "yolo")
+    train = ["train", "dice", "--data", str(data), "--out", str(tmp_path / "run"), "--workers", "1"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RepairWarning)
+        assert main([*train, *split]) == 2
+    assert found == learned
+    told = [str(w.message) for w in caught if issubclass(w.category, RepairWarning)]
+    left = [f"{data}: read is the part train; left out are val, test."]
+    assert told == ([] if split else left)
+
+
+def test_train_refuses_a_data_set_that_is_only_a_test(tmp_path, capsys):
+    data = three_parts(tmp_path / "yolo")
+    (data / "data.yaml").write_text("test: images/test\nnames: ['1']\n")
+    train = ["train", "dice", "--data", str(data), "--out", str(tmp_path / "run")]
+    assert main([*train, "--workers", "1"]) == 1
+    assert (
+        f"{data}: it has no part train, but test. Name a part with --split"
+        in capsys.readouterr().err
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_bench_and_inspect_take_a_split(tmp_path, capsys):
+    data = three_parts(tmp_path / "yolo")
+    found = {"images/val/val.png": [Detection("1", (15.0, 5.0, 25.0, 15.0), 0.9)]}
+    detections = tmp_path / "found.json"
+    detections.write_text(json.dumps({"detections": predictions_to_json(found)}))
+    bench = ["bench", str(detections), "--captures", str(data), "--json", "-q"]
+    assert main([*bench, "--split", "val"]) == 0
+    assert json.loads(capsys.readouterr().out)["ap"]["value"] == pytest.approx(1.0)
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(data), "--split", "val", "--out", str(page), "-q"]) == 0
+    assert "val.png" in page.read_text()
+    assert "train.png" not in page.read_text()

@@ -193,7 +193,7 @@ def as_scored(root: Path, captures: Dataset) -> Dataset:
     Raises:
         InputError: the list is broken, or names nothing here.
     """
-    scenes = scored_scenes(root) if (_base_of(root) / TARGETS).is_file() else []
+    scenes = scored_scenes(root) if has_targets(root) else []
     wanted = read_targets(scenes) if scenes else None
     if wanted is None:
         return captures
@@ -204,6 +204,11 @@ def as_scored(root: Path, captures: Dataset) -> Dataset:
         if sample.rgb.parents[1].resolve() in folders and place_of(sample) in wanted
     )
     return replace(captures, samples=samples)
+
+
+def has_targets(root: Path) -> bool:
+    """Return whether a list of targets lies beside the parts of a BOP data set."""
+    return (_base_of(root) / TARGETS).is_file()
 
 
 def place_of(sample: Sample) -> tuple[int, int]:

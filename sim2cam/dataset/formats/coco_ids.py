@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.dataset.formats.coco_file import bounded_nesting, read_coco_file
-from sim2cam.dataset.formats.coco_photos import Photo, are_of_stored_pixels, find_photos
-from sim2cam.dataset.formats.coco_reader import upright_label
+from sim2cam.dataset.formats.coco_photos import CocoPhoto, find_photos
 from sim2cam.dataset.formats.coco_shapes import keypoints_of, mask_of
+from sim2cam.dataset.formats.photos import are_of_stored_pixels
 from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.sample import Keypoint, ObjectLabel
 from sim2cam.errors import RepairWarning
@@ -34,7 +34,7 @@ class CocoIds:
     names: dict[int | str, str]
     categories: dict[int, str]
     keypoints: dict[int, tuple[str, ...]]
-    photos: dict[int | str, Photo]
+    photos: dict[int | str, CocoPhoto]
     turned: set[int | str]
 
     def label(
@@ -61,8 +61,7 @@ class CocoIds:
             raise ValueError("bbox is missing.")
         area_px = (box[2] - box[0]) * (box[3] - box[1])
         label = ObjectLabel(self.categories[category_id], box, area_px, mask=mask, keypoints=points)
-        stands = not is_turned or photo.orientation == 1  # then masks need not be unpacked
-        return label if stands else upright_label(label, photo)
+        return photo.upright_label(label) if is_turned else label
 
 
 def read_ids(path: Path) -> CocoIds:

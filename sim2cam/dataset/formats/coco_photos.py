@@ -1,4 +1,4 @@
-"""Images of a COCO file: where they lie, and of which pixels their labels are, stored or upright."""
+"""Images of a COCO file: where they lie."""
 
 from __future__ import annotations
 
@@ -11,21 +11,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from sim2cam import images
 from sim2cam.dataset.formats.coco_file import ImageEntry
+from sim2cam.dataset.formats.photos import Photo, read_photo
 from sim2cam.dataset.parsing import is_file, name_problem, stays_inside
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.geometry.boxes import Box
 
-_TO_UPRIGHT = {
-    1: (False, False, False),
-    2: (True, False, False),
-    3: (True, True, False),
-    4: (False, True, False),
-    5: (False, False, True),
-    6: (False, True, True),
-    7: (True, True, True),
-    8: (True, False, True),
-}
-"""EXIF orientation: mirrored in x, mirrored in y, then x and y exchanged, to stand upright."""
 _ANNOTATIONS = ("annotations", "labels")
 """Names of folders beside whose siblings the images may lie."""
 _KINDS = ("instances_", "person_keypoints_", "keypoints_", "panoptic_")
@@ -33,55 +22,22 @@ _KINDS = ("instances_", "person_keypoints_", "keypoints_", "panoptic_")
 
 
 @dataclass(frozen=True)
-class Photo:
-    """An image of the list and what its file says.
-
-    Attributes:
-        entry: of the list.
-        name: relative path that identifies the image.
-        path: the file.
-        stored: width and height of the stored pixels.
-        orientation: of EXIF, 1 (upright) to 8.
-    """
+class CocoPhoto(Photo):
+    """An image of a COCO file with its entry in the list."""
 
     entry: ImageEntry
-    name: str
-    path: Path
-    stored: tuple[int, int]
-    orientation: int
 
     @property
-    def listed(self) -> tuple[int, int]:
+    def listed_size(self) -> tuple[int, int]:
         """Width and height in the list."""
         return self.entry.width, self.entry.height
 
-    @property
-    def upright(self) -> tuple[int, int]:
-        """Width and height as the image is read."""
-        return self.stored[::-1] if _TO_UPRIGHT[self.orientation][2] else self.stored
 
-    @property
-    def exif(self) -> tuple[bool, bool, bool]:
-        """Return whether x and y are mirrored and then exchanged to bring the stored pixels upright."""
-        return _TO_UPRIGHT[self.orientation]
-
-    def upright_box(self, box_xyxy: Box) -> Box:
-        """Return where a box of the stored pixels lies in the upright ones."""
-        x0, y0, x1, y1 = box_xyxy
-        width, height = self.stored
-        mirrored_x, mirrored_y, exchanged = self.exif
-        if mirrored_x:
-            x0, x1 = width - x1, width - x0
-        if mirrored_y:
-            y0, y1 = height - y1, height - y0
-        return (y0, x0, y1, x1) if exchanged else (x0, y0, x1, y1)
-
-
-def read_photo(path: Path, entry: ImageEntry, name: str, image: Path) -> Photo:
-    """Read size and orientation of an image and check them against the list.
+def coco_photo(path: Path, entry: ImageEntry, name: str, image: Path) -> CocoPhoto:
+    """Return an entry of a COCO file with its image.
 
     Args:
-        path: of the list, for errors.
+        path: of the COCO file, for errors.
         entry: of the list.
         name: that identifies the image.
         image: its file.
@@ -89,20 +45,11 @@ def read_photo(path: Path, entry: ImageEntry, name: str, image: Path) -> Photo:
     Raises:
         InputError: the image cannot be read, or is of another size than listed.
     """
-    orientation, (width, height) = images.read_orientation(image), images.read_size(image)
-    is_exchanged = _TO_UPRIGHT[orientation][2]
-    stored = (height, width) if is_exchanged else (width, height)
-    photo = Photo(entry, name, image, stored, orientation)
-    if photo.listed not in (photo.stored, photo.upright):
-        raise InputError(
-            path,
-            f"image {name} is {width}x{height} pixels, not {entry.width}x{entry.height} as listed. Export "
-            "the annotations of this very image.",
-        )
-    return photo
+    photo = read_photo(path, name, image, (entry.width, entry.height))
+    return CocoPhoto(**vars(photo), entry=entry)
 
 
-def find_photos(path: Path, entries: Sequence[ImageEntry]) -> list[Photo]:
+def find_photos(path: Path, entries: Sequence[ImageEntry]) -> list[CocoPhoto]:
     """Find the images of a COCO file, beside it or in the layouts of COCO and CVAT.
 
     Names are relative to one folder for all: the file's own, ``images/SPLIT`` or ``images`` in it, and of a
@@ -134,30 +81,8 @@ def find_photos(path: Path, entries: Sequence[ImageEntry]) -> list[Photo]:
         if {image, own} & listed:
             raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
         listed |= {image, own}
-        photos.append(read_photo(path, entry, own, image))
+        photos.append(coco_photo(path, entry, own, image))
     return photos
-
-
-def are_of_stored_pixels(path: Path, photos: Sequence[Photo]) -> list[bool]:
-    """Return for each photo whether its labels are of the pixels as stored, not of the upright ones.
-
-    The listed size says so where EXIF exchanges width and height. Others follow these; without any, labels
-    are of the upright pixels, as browsers, OpenCV and CVAT show them.
-    """
-    are_stored = [p.listed == p.stored for p in photos if p.stored != p.upright]
-    default = bool(are_stored) and all(are_stored)
-    open_ones = [p for p in photos if p.stored == p.upright and p.orientation != 1]
-    if open_ones and not are_stored:
-        first = open_ones[0]
-        count = f"image {first.name}" + (f" and {len(open_ones) - 1} more" if open_ones[1:] else "")
-        warnings.warn(
-            f"{path}: {count}: EXIF turns or mirrors the pixels, and the listed size does not say whether "
-            "labels are of the stored or of the turned ones. They are taken as labels of the turned ones, "
-            "as browsers, OpenCV and CVAT show them.",
-            RepairWarning,
-            stacklevel=2,
-        )
-    return [p.listed == p.stored if p.stored != p.upright else default for p in photos]
 
 
 def _relative(path: Path, file_name: str) -> str | None:

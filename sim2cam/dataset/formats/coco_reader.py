@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.formats.coco_boxes import CORNERS, are_corners
@@ -21,18 +17,13 @@ from sim2cam.dataset.formats.coco_file import (
     checked_tables,
     read_coco_file,
 )
-from sim2cam.dataset.formats.coco_photos import (
-    Photo,
-    are_of_stored_pixels,
-    find_photos,
-    read_photo,
-)
+from sim2cam.dataset.formats.coco_photos import CocoPhoto, coco_photo, find_photos
 from sim2cam.dataset.formats.coco_shapes import keypoints_of, mask_of
+from sim2cam.dataset.formats.photos import are_of_stored_pixels
 from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.geometry.boxes import Box, xywh_to_xyxy
-from sim2cam.geometry.masks import RunLengths
+from sim2cam.geometry.boxes import box_around_rotated, xywh_to_xyxy
 
 _MOST = 1e300
 
@@ -105,7 +96,7 @@ def read_coco_image(
     with bounded_nesting(path):
         whole = {**tables, "images": [image], "annotations": annotations}
         file = checked_tables(path, whole, problems)
-        photo = read_photo(path, file.images[0], name, picture)
+        photo = coco_photo(path, file.images[0], name, picture)
         (turned,) = are_of_stored_pixels(path, [photo])
         labels = _Labels(path, file, problems)
         objects = labels.of(photo, turned)
@@ -119,9 +110,9 @@ class _Labels:
     def __init__(self, path: Path, file: CocoFile, problems: Problems) -> None:
         self._path, self._file, self._problems = path, file, problems
         self._empty = self._rotated = 0
-        self._read: list[tuple[Annotation, Photo]] = []
+        self._read: list[tuple[Annotation, CocoPhoto]] = []
 
-    def of(self, photo: Photo, turned: bool) -> tuple[ObjectLabel, ...]:
+    def of(self, photo: CocoPhoto, turned: bool) -> tuple[ObjectLabel, ...]:
         """Return the labels of an image, which are of its stored pixels where ``turned``."""
         found = []
         for number, annotation in self._file.annotations_of(photo.entry.id):
@@ -146,7 +137,7 @@ class _Labels:
         self._problems.finish()
         boxes = [annotation.bbox for annotation, _ in self._read]
         areas = [math.nan if a.area is None else a.area for a, _ in self._read]
-        if are_corners(boxes, [photo.listed for _, photo in self._read], areas):
+        if are_corners(boxes, [photo.listed_size for _, photo in self._read], areas):
             raise InputError(self._path, f"{CORNERS} Export the annotations as COCO has them.")
         self.note()
 
@@ -163,7 +154,7 @@ class _Labels:
         if notes:
             warnings.warn(f"{self._path}: {' '.join(notes)}", RepairWarning, stacklevel=2)
 
-    def _label(self, annotation: Annotation, photo: Photo, turned: bool) -> ObjectLabel:
+    def _label(self, annotation: Annotation, photo: CocoPhoto, turned: bool) -> ObjectLabel:
         category = self._file.categories.get(annotation.category_id)
         if category is None:
             known = ", ".join(f"{i} ({c.name})" for i, c in self._file.categories.items())
@@ -178,7 +169,7 @@ class _Labels:
         rotation_deg = _rotation_deg(annotation.attributes) if mask is None else 0.0
         if rotation_deg:
             self._rotated += 1
-            box = _box_around_rotated(box, rotation_deg)
+            box = box_around_rotated(box, rotation_deg)
         label = ObjectLabel(
             category=category.name,
             box_xyxy=box,
@@ -188,8 +179,7 @@ class _Labels:
             keypoints=keypoints_of(annotation.keypoints, category.keypoints or ()),
             **_said_beside(annotation),
         )
-        stands = not turned or photo.orientation == 1  # then masks need not be unpacked
-        return label if stands else upright_label(label, photo)
+        return photo.upright_label(label) if turned else label
 
 
 def _is_empty(bbox: Sequence[float]) -> bool:
@@ -202,15 +192,6 @@ def _rotation_deg(attributes: Any) -> float:
     """Return by how much CVAT rotated a box about its centre, clockwise; 0 where it stands upright."""
     rotation = attributes.get("rotation") if isinstance(attributes, dict) else None
     return rotation % 180.0 if _is_number(rotation) else 0.0
-
-
-def _box_around_rotated(box_xyxy: Box, rotation_deg: float) -> Box:
-    x0, y0, x1, y1 = box_xyxy
-    cos, sin = (abs(f(math.radians(rotation_deg))) for f in (math.cos, math.sin))
-    half_x = ((x1 - x0) * cos + (y1 - y0) * sin) / 2
-    half_y = ((x1 - x0) * sin + (y1 - y0) * cos) / 2
-    x, y = (x0 + x1) / 2, (y0 + y1) / 2
-    return x - half_x, y - half_y, x + half_x, y + half_y
 
 
 def _said_beside(annotation: Annotation) -> dict[str, Any]:
@@ -233,7 +214,7 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
     )  # an integer may be too large for a float
 
 
-def _box_problem(bbox: list[float], photo: Photo, turned: bool) -> str | None:
+def _box_problem(bbox: list[float], photo: CocoPhoto, turned: bool) -> str | None:
     if len(bbox) != 4 or not all(math.isfinite(value) for value in bbox):
         return f"bbox {bbox} must be four finite numbers: x, y, width, height."
     x, y, width, height = bbox
@@ -249,30 +230,3 @@ def _area_problem(area: float | None) -> str | None:
     if area is None or (math.isfinite(area) and area >= 0):
         return None
     return f"area {area} must be a finite number, 0 or more."
-
-
-def upright_label(label: ObjectLabel, photo: Photo) -> ObjectLabel:
-    """Return a label of the stored pixels as one of the upright ones."""
-    mask = None if label.mask is None else RunLengths.of(_mask_upright(label.mask.mask(), photo))
-    points = label.keypoints
-    if points is not None:
-        points = tuple(
-            replace(p, xy=photo.upright_box((*p.xy, p.xy[0] + 1, p.xy[1] + 1))[:2])
-            if p.visibility > 0
-            else p
-            for p in points
-        )
-    amodal = label.box_amodal_xyxy
-    return replace(
-        label,
-        box_xyxy=photo.upright_box(label.box_xyxy),
-        box_amodal_xyxy=None if amodal is None else photo.upright_box(amodal),
-        mask=mask,
-        keypoints=points,
-    )
-
-
-def _mask_upright(mask: NDArray[np.bool_], photo: Photo) -> NDArray[np.bool_]:
-    mirrored_x, mirrored_y, exchanged = photo.exif
-    mask = mask[:: -1 if mirrored_y else 1, :: -1 if mirrored_x else 1]
-    return mask.T if exchanged else mask

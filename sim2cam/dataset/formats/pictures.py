@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from sim2cam import images
+from sim2cam.dataset.parsing import category_problem
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RepairWarning
 
 _RARE = (".ppm", ".pgm", ".tga", ".jp2")
 """Suffixes of images that few tools read."""
@@ -141,3 +143,39 @@ def unread_words(root: Path, unread: Sequence[Path]) -> str | None:
         f"{root}: {len(unread)} pictures are left out, as {unread[0].relative_to(root)}: read are "
         f"{images.KINDS}. Convert them."
     )
+
+
+def warn_of_unread(root: Path, folders: Iterable[Path]) -> None:
+    """Warn of images in folders of a dataset that are left out for their kind."""
+    words = unread_words(
+        root, [path for folder in sorted(folders) for path in unread_images(folder)]
+    )
+    if words is not None:
+        warnings.warn(words, RepairWarning, stacklevel=2)
+
+
+def checked_categories(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of categories, which differ and can be printed in one line.
+
+    Raises:
+        InputError: two are the same, or one is empty, too long or holds control characters.
+    """
+    for name in names:
+        check_category(path, name)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(path, f"two categories are named '{twice}'. Merge them or rename one.")
+    return tuple(names)
+
+
+def check_category(path: Path, name: str) -> None:
+    """Refuse a name of a category that cannot be printed in one line.
+
+    Raises:
+        InputError: it is empty, too long or holds control characters.
+    """
+    if not name.strip():
+        raise InputError(path, "a category has an empty name. Give it one.")
+    problem = category_problem(name)
+    if problem is not None:
+        raise InputError(path, f"the category {problem}")

@@ -248,7 +248,7 @@ def _from_coco(
     ids = read_ids(labels)
     _check_known(path, "image_id", (r.image_id for r in results), ids.names)
     _check_known(path, "category_id", (r.category_id for r in results), ids.categories)
-    _check_boxes(path, [(r, ids.photos[r.image_id].listed) for r in results])
+    _check_boxes(path, [(r, ids.photos[r.image_id].listed_size) for r in results])
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
     for number, result in enumerate(results):
         name = ids.names[result.image_id]

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sim2cam import images
-from sim2cam.dataset.formats.yolo import FILE, read_yolo
+from sim2cam.dataset.formats.yolo_layout import TABLE
+from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.dataset.sample import Sample
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
@@ -49,7 +50,7 @@ def arrange_dice(unpacked: Path, folder: Path) -> None:
         _stage(repository, part, staged)
     names = "".join(f"- '{value}'\n" for value in range(1, 7))
     parts = "".join(f"{part}: images/{part}\n" for part in PHOTOS)
-    images.write_bytes(staged / FILE, f"{parts}names:\n{names}".encode())
+    images.write_bytes(staged / TABLE, f"{parts}names:\n{names}".encode())
     read = read_yolo(staged, "real")
     for part, dataset in read.items():
         found = len(dataset.samples), sum(len(s.objects or ()) for s in dataset.samples)
