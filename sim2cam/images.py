@@ -644,9 +644,9 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _open(path: Path) -> Image.Image:
-    if path.exists():
-        file_size(path)  # opening a pipe would wait for whoever writes into it
     try:
+        if path.exists():
+            file_size(path)  # opening a pipe would wait for whoever writes into it
         with warnings.catch_warnings():  # Pillow's own, of what is refused below
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             formats = (_TGA,) if path.suffix.lower() == ".tga" else _FORMATS

@@ -21,7 +21,7 @@ from sim2cam.dataset.formats.webdataset_reader import is_webdataset, read_webdat
 from sim2cam.dataset.formats.yolo_layout import is_yolo
 from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.dataset.matching import Matching
-from sim2cam.dataset.parsing import name_problem
+from sim2cam.dataset.parsing import category_problem, name_problem
 from sim2cam.dataset.parts import choose_parts, coco_parts, use_of, warn_of_joining
 from sim2cam.dataset.photos import photos_in
 from sim2cam.dataset.reader import read_dataset
@@ -256,9 +256,9 @@ def _read_coco(path: Path, origin: Origin, skip_invalid: bool) -> Dataset:
 
 def _checked(path: Path, dataset: Dataset) -> Dataset:
     """Refuse names that cannot stand in a line of text or be those of files."""
-    named = [("category", name) for name in dataset.categories]
-    for what, name in [*named, *(("image", sample.name) for sample in dataset.samples)]:
-        problem = name_problem(name)
+    problems = [("category", category_problem(name)) for name in dataset.categories]
+    problems += [("image", name_problem(sample.name)) for sample in dataset.samples]
+    for what, problem in problems:
         if problem:
             raise InputError(path, f"{what} {problem}")
     return dataset

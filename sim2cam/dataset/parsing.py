@@ -43,12 +43,19 @@ def first_problem(error: ValidationError, where: str = "") -> str:
 
 
 def name_problem(name: str) -> str | None:
-    """Return why a category or an image cannot have a name; None where it can."""
+    """Return why nothing can have a name that stands in one line of text; None where it can."""
+    return (
+        f"{json.dumps(name)[:80]} holds a control character. Rename it."
+        if _CONTROL.search(name)
+        else None
+    )
+
+
+def category_problem(name: str) -> str | None:
+    """Return why a category cannot have a name; None where it can. Files are named after categories."""
     if len(name) > _LONGEST_NAME:
         return f"'{name[:40]}…' has {len(name)} characters. Use at most {_LONGEST_NAME}."
-    if _CONTROL.search(name):
-        return f"{json.dumps(name)[:80]} holds a control character. Rename it."
-    return None
+    return name_problem(name)
 
 
 def is_file(path: Path) -> bool:

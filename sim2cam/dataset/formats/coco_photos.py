@@ -65,15 +65,22 @@ def find_photos(path: Path, entries: Sequence[ImageEntry]) -> list[CocoPhoto]:
     """
     names = [_relative(path, entry.file_name) for entry in entries]
     base = _base(path, [name for name in names if name is not None])
+    missing = [base / name for name in names if name is not None and not is_file(base / name)]
+    if len(missing) > 1:
+        raise InputError(
+            missing[0],
+            f"no such image, and {len(missing) - 1} more that the list names are missing. Check the path, or what "
+            "the list names.",
+        )
     strays = [entry.file_name for entry, name in zip(entries, names, strict=True) if name is None]
     found = _by_file_name(path, strays) if strays else {}
-    photos, listed = [], set[Path]()
+    photos, listed = [], set[Path | str]()
     for entry, name in zip(entries, names, strict=True):
         image = base / name if name is not None else found[entry.file_name]
-        if image in listed:
-            raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
-        listed.add(image)
         own = name if name is not None else image.relative_to(_root(path)).as_posix()
+        if {image, own} & listed:
+            raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
+        listed |= {image, own}
         photos.append(coco_photo(path, entry, own, image))
     return photos
 
@@ -105,11 +112,11 @@ def _base(path: Path, names: Sequence[str]) -> Path:
         folder / place for folder in folders for place in ("", f"images/{split}", "images", split)
     ]
     counts: dict[Path, int] = {}
-    for place in places:
-        counts[place] = sum(is_file(place / name) for name in names) if place.is_dir() else 0
+    for place in filter(Path.is_dir, places):
+        counts[place] = sum(is_file(place / name) for name in names)
         if counts[place] == len(names):
             return place
-    return max(places, key=lambda place: counts[place])  # the first of equals
+    return max(counts, key=lambda place: counts[place])  # the first of equals
 
 
 def _by_file_name(path: Path, names: Sequence[str]) -> dict[str, Path]:

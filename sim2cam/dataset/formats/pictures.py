@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam import images
-from sim2cam.dataset.parsing import name_problem
+from sim2cam.dataset.parsing import category_problem
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError, RepairWarning
 
@@ -176,6 +176,6 @@ def check_category(path: Path, name: str) -> None:
     """
     if not name.strip():
         raise InputError(path, "a category has an empty name. Give it one.")
-    problem = name_problem(name)
+    problem = category_problem(name)
     if problem is not None:
         raise InputError(path, f"the category {problem}")

@@ -217,32 +217,45 @@ def test_two_entries_are_not_one_file(tmp_path):
         read_captures(path)
 
 
-NAMES = {
-    "control": ("a\x1b[31m.png", r'image "a\u001b[31m.png" holds a control character. Rename it.'),
-    "line": ("a\nb.png", r'image "a\nb.png" holds a control character. Rename it.'),
-    "zero": ("a\0.png", r'image "a\u0000.png" holds a control character. Rename it.'),
-    "long": (
-        "x" * 300 + ".png",
-        f"image '{'x' * 40}…' has 304 characters. Use at most 200.",
-    ),
-}
+CONTROL = ["a\x1b[31m.png", "a\nb.png", "a\0.png"]
 
 
-@pytest.mark.parametrize(("name", "problem"), NAMES.values(), ids=NAMES)
-def test_names_that_no_file_should_have_are_refused(tmp_path, name, problem):
+@pytest.mark.parametrize("name", CONTROL)
+@pytest.mark.parametrize(
+    ("what", "table", "key"), [("image", "images", "file_name"), ("category", "categories", "name")]
+)
+def test_control_characters_in_names_are_refused(tmp_path, name, what, table, key):
     path = save(tmp_path / "a.json", tables())
     values = tables()
-    values["images"][0]["file_name"] = name
+    values[table][0][key] = name
     path.write_text(json.dumps(values))
     with pytest.raises(InputError) as caught:
         read_captures(path)
+    problem = f"{what} {json.dumps(name)} holds a control character. Rename it."
     assert str(caught.value) == f"{path}: {problem}"
+
+
+def test_names_that_are_too_long_are_refused(tmp_path):
+    path = save(tmp_path / "a.json", tables(categories=[{"id": 1, "name": "x" * 300}]))
+    with pytest.raises(
+        InputError, match=f"category '{'x' * 40}…' has 300 characters. Use at most 200"
+    ):
+        read_captures(path)
     values = tables()
-    values["categories"][0]["name"] = name
+    values["images"][0]["file_name"] = "x" * 300 + ".png"
     path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"cannot be read \(File name too long\)"):
+        read_captures(path)
+
+
+def test_the_number_of_missing_images_is_told(tmp_path):
+    path = save(tmp_path / "a.json", tables(4))
+    for number in (1, 3):
+        (tmp_path / f"a{number}.png").unlink()
     with pytest.raises(InputError) as caught:
         read_captures(path)
-    assert str(caught.value) == f"{path}: {problem.replace('image', 'category', 1)}"
+    problem = "no such image, and 1 more that the list names are missing."
+    assert str(caught.value).startswith(f"{tmp_path / 'a1.png'}: {problem}")
 
 
 @pytest.mark.parametrize(
