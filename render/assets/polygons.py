@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+_OTHER_STARTS = 9
 _SLACK = 1e-9  # of a polygon's squared area, by which rounding may turn one of its triangles
 
 
@@ -29,15 +30,29 @@ def triangulated(places: Floats, counts: Indices) -> tuple[Indices, Indices]:
         polygons = np.flatnonzero(counts == count)
         corners = first[polygons, None] + np.arange(count)
         fans = _fans(corners)
-        for row in np.flatnonzero(_are_folded(places, fans)) if count > 3 else ():
-            cut = _cut(places[corners[row]])
-            if cut is not None:
-                fans[row] = corners[row][cut]
+        if count > 3:
+            _unfold(places, corners, fans)
         triangles.append(fans.reshape(-1, 3))
         owners.append(np.repeat(polygons, count - 2))
     owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")
     return np.concatenate(triangles)[order], owner[order]
+
+
+def _unfold(places: Floats, corners: Indices, fans: Indices) -> None:
+    """Put other triangles of polygons (n, count) in place of fans (n, count - 2, 3) that fold over."""
+    rows = np.flatnonzero(_are_folded(places, fans))
+    for start in range(
+        1, min(corners.shape[1], _OTHER_STARTS)
+    ):  # many at once, so before one by one
+        turned = _fans(np.roll(corners[rows], -start, axis=1))
+        is_whole = ~_are_folded(places, turned)
+        fans[rows[is_whole]] = turned[is_whole]
+        rows = rows[~is_whole]
+    for row in rows:
+        cut = _cut(places[corners[row]])
+        if cut is not None:
+            fans[row] = corners[row][cut]
 
 
 def _fans(corners: Indices) -> Indices:

@@ -44,9 +44,13 @@ def read_xml(path: Path, most_bytes: int = MOST_XML_BYTES) -> Element:
                     path,
                     f"has more than {_MOST_ELEMENTS} elements, or more than {_MOST_DEPTH} deep.",
                 )
-    except (ParseError, DefusedXmlException, ValueError, LookupError) as error:
+    except ParseError as error:
+        raise InputError(path, f"no XML that can be read ({error}).") from error
+    except DefusedXmlException as error:
+        raise InputError(path, "defines entities, which are not read. Write them out.") from error
+    except (ValueError, LookupError) as error:
         raise InputError(
-            path, f"no XML that can be read ({type(error).__name__}: {error})."
+            path, "no XML in an encoding that can be read. Save it as UTF-8."
         ) from error
     assert root is not None  # an empty file is a ParseError
     return root

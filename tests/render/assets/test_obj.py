@@ -190,7 +190,13 @@ def test_an_image_without_places_is_said(tmp_path):
 
 
 def test_images_of_anything_but_colours_are_said_to_be_unused(tmp_path):
-    told = ["map_Ka ambient.png", "map_Bump -bm 0.5 bump map.png", "map_Ks spec.png", "norm n.png", "map_d d.png"]
+    told = [
+        "map_Ka ambient.png",
+        "map_Bump -bm 0.5 bump map.png",
+        "map_Ks spec.png",
+        "norm n.png",
+        "map_d d.png",
+    ]
     _, said = pictured(tmp_path, "Kd 1 1 1", told)
     assert said == [
         "its images 'bump map.png', 'spec.png', 'n.png' and 1 more are not used: only images of colours are."

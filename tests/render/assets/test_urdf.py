@@ -201,8 +201,9 @@ def shape(solid):
 
 
 REFUSED = {
-    "no XML that can be read (ParseError: ": "<robot",
-    "no XML that can be read (EntitiesForbidden: ": '<!DOCTYPE r [<!ENTITY x "y">]><robot>&x;</robot>',
+    "no XML that can be read (unclosed token: line 1, column 0).": "<robot",
+    "no XML in an encoding that can be read. Save it as UTF-8.": '<?xml version="1.0" encoding="klingon"?><robot/>',
+    "defines entities, which are not read. Write them out.": '<!DOCTYPE r [<!ENTITY x "y">]><robot>&x;</robot>',
     "no URDF: it begins with <sdf>, not with <robot>.": "<sdf/>",
     "has elements of xacro. Run xacro on it first.": '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:macro/></robot>',
     "has no link of which anything is seen.": "<robot/>",
