@@ -111,7 +111,8 @@ class GltfData:
         return np.maximum(values / float(np.iinfo(kind).max), -1.0)
 
     def _kind(self, told: dict[str, Any], where: str) -> tuple[np.dtype[Any], int]:
-        component, shape = told.get("componentType"), told.get("type")
+        component: Any = told.get("componentType")
+        shape: Any = told.get("type")
         if str(component) not in map(str, _COMPONENTS) or str(shape) not in _WIDTHS:
             problem = f"{where} is of the type {json.dumps([component, shape])[:60]}"
             raise self.wrong(f"{problem}, which glTF does not have.")
