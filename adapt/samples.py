@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from sim2cam.adapt.frame import Frame, Transfer, read_frame
 from sim2cam.dataset.sample import Sample
-from sim2cam.images import encode_jpeg, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg
 from sim2cam.seeds import stream
 from sim2cam.training.run import SAMPLES
 

@@ -19,7 +19,7 @@ from sim2cam.adapt.reinhard import ReinhardTransfer
 from sim2cam.adapt.sliced import COLOURS, SlicedTransfer
 from sim2cam.adapt.style import StyleRandomization
 from sim2cam.errors import InputError, did_you_mean
-from sim2cam.images import write_bytes
+from sim2cam.files import write_bytes
 
 PlainMethod = Literal["reinhard", "histogram", "mkl", "sliced", "fourier", "style"]
 PlainTransfer = (

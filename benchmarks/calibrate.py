@@ -25,13 +25,13 @@ import tyro
 from PIL import Image
 from scoring_log import short
 
-from sim2cam import images
 from sim2cam.adapt.calibrate.calibrate import calibrate
 from sim2cam.adapt.calibrate.camera_fit import CameraFit
 from sim2cam.adapt.calibrate.sensor import shares_of_green
 from sim2cam.adapt.certificate.certificate import share
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import Sim2CamError
+from sim2cam.files import write_bytes
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.generate import generate
@@ -171,14 +171,14 @@ def make_photos(
         exposure_s: how long they say that they were exposed; None where they do not.
     """
     path = root / "hidden.toml"
-    images.write_bytes(path, recipe.encode())
+    write_bytes(path, recipe.encode())
     dataset = generate(
         load_recipe(str(path)), root / "made", count=photos, seed=seed, workers=1, resume=False,
         overwrite=False, progress=lambda done, total: None,
     )  # fmt: skip
     for sample in dataset.samples:
         jpeg = (dataset.root / sample.rgb).read_bytes()
-        images.write_bytes(
+        write_bytes(
             root / "photos" / f"{sample.name}.jpg",
             jpeg if exposure_s is None else _with_exposure(jpeg, exposure_s),
         )

@@ -37,6 +37,7 @@ from sim2cam.adapt.calibrate.photo import Photo, by_camera, list_captures, look
 from sim2cam.adapt.calibrate.traits import traits
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import LensError
+from sim2cam.files import write_bytes
 from sim2cam.pipeline.data_folder import data_folder
 from sim2cam.seeds import stream
 
@@ -257,7 +258,7 @@ def _change_photos(
         data = images.encode_jpeg(
             _changed(rgb, name, rng), quality - lower, header.subsampling or "444"
         )
-        images.write_bytes(folder / f"{path.stem}.jpg", data)
+        write_bytes(folder / f"{path.stem}.jpg", data)
 
 
 def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:

@@ -222,7 +222,7 @@ def worker_of(child: subprocess.Popen[str], root: Path) -> int:
     """Return the process of a worker that is writing a shard."""
     while not list(root.glob("shards/*.part/rgb/*")) and child.poll() is None:
         time.sleep(0.01)
-    workers = [
+    workers: list[int] = [
         one.pid
         for one in psutil.Process(child.pid).children(recursive=True)
         if "spawn_main" in " ".join(one.cmdline())

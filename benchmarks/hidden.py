@@ -40,6 +40,7 @@ from sim2cam.dataset.captures import split_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Dataset
 from sim2cam.dataset.writer import write_json
+from sim2cam.files import write_bytes
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.imprint import imprint, imprint_gaps
 from sim2cam.pipeline.ladder import PREDICTIONS, Plan
@@ -113,7 +114,7 @@ def write_measured(path: Path, made: dict[str, Any]) -> None:
 def make_pictures(number: int, folder: Path, at_once: int) -> None:
     """Makes the captures of a hidden camera, as far as they are missing."""
     path = folder.with_name("hidden.toml")
-    images.write_bytes(path, hidden_recipe(number).encode())
+    write_bytes(path, hidden_recipe(number).encode())
     make_sets(load_recipe(str(path)), number, PICTURES, folder, at_once=at_once)
 
 

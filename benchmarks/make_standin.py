@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam import images
 from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
@@ -120,7 +120,7 @@ def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[Object
 def expose(unit: Exposed) -> Path:
     """Returns the file to which a path-traced picture was written."""
     scene = Scene.from_json(unit.scene)
-    images.write_bytes(unit.path, photograph(scene, scene.cameras[0], unit.index))
+    write_bytes(unit.path, photograph(scene, scene.cameras[0], unit.index))
     return unit.path
 
 
@@ -160,7 +160,7 @@ def write_coco(
     }
     if annotations is not None:
         content["annotations"] = [{"id": i} | a for i, a in enumerate(annotations, 1)]
-    images.write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())
+    write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.dataset.writer import write_json
+from sim2cam.files import write_bytes
 from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scenes import settled_scene
@@ -86,7 +87,7 @@ def main(arguments: Arguments) -> None:
     }
     write_json(arguments.out / "reference.json", facts | found)
     sheet = np.concatenate([row(scene) for scene in drawn[:SHOWN]])
-    images.write_bytes(arguments.out / "reference.jpg", images.encode_jpeg(sheet, QUALITY))
+    write_bytes(arguments.out / "reference.jpg", images.encode_jpeg(sheet, QUALITY))
     print(found)
 
 

@@ -26,6 +26,17 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file into a folder that is renamed once it is complete; elsewhere use ``write_whole``.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, so that it survives a crash of the machine once this returns.
 

@@ -6,7 +6,6 @@ truncated data where OpenCV returns a grey rest, and written with OpenCV, which 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import math
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, JpegImagePlugin, UnidentifiedImageError
 
-from sim2cam.errors import InputError, OutputError, RepairWarning
+from sim2cam.errors import InputError, RepairWarning
 
 MAX_PIXELS = 64_000_000
 TEXTURE_PX = 16384
@@ -550,36 +549,6 @@ def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
     """Returns the PNG file of an RGB image or of a single-channel one, of 8 or 16 bits."""
     stored = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
     return _encode(".png", stored, [cv2.IMWRITE_PNG_COMPRESSION, 1])
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a whole file.
-
-    Raises:
-        OutputError: the folder cannot be written or the disk is full.
-    """
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns what the system says about a file or folder that is being written into an error.
-
-    Raises:
-        OutputError: the folder cannot be written or the disk is full.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(path, f"cannot be written ({error.strerror}). {_cure(error)}") from error
-
-
-def _cure(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "Free some disk space, then run again with --resume."
-    return "Choose another --out or change its permissions."
 
 
 def _opaque(upright: Image.Image) -> NDArray[np.uint8]:

@@ -27,7 +27,8 @@ from sim2cam.dataset.writer import (
     write_shard,
 )
 from sim2cam.errors import Sim2CamError
-from sim2cam.images import encode_jpeg, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg, read_rgb
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.parts import check_parts
 from sim2cam.pipeline.recipe import load_recipe

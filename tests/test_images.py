@@ -17,6 +17,7 @@ from PIL import Image
 
 from sim2cam import images
 from sim2cam.errors import InputError, OutputError, RepairWarning
+from sim2cam.files import write_bytes
 from sim2cam.images import (
     Layers,
     decode_picture,
@@ -28,7 +29,6 @@ from sim2cam.images import (
     read_orientation,
     read_rgb,
     read_size,
-    write_bytes,
 )
 
 ORIENTATION = 0x0112

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.files import write_bytes
 
 Picture = NDArray[np.uint8]
 
@@ -42,7 +43,7 @@ def write_contact_sheet(
 ) -> None:
     """Writes a ``contact_sheet`` as a JPEG file."""
     sheet = contact_sheet(pictures, columns=columns)
-    images.write_bytes(path, images.encode_jpeg(sheet, _QUALITY))
+    write_bytes(path, images.encode_jpeg(sheet, _QUALITY))
 
 
 def _tile(name: str, picture: Picture) -> Picture:

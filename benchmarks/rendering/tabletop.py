@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sim2cam import images
+from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.physics.settling import settle
@@ -112,7 +113,7 @@ def _export_body(
     colors, uvs = repeating(skin.colors, mesh.uvs * skin.turns)
     upright = np.ascontiguousarray(colors[::-1])
     picture = f"{index}.png"
-    images.write_bytes(folder / picture, images.encode_png(upright))
+    write_bytes(folder / picture, images.encode_png(upright))
     arrays |= {
         f"{index}/vertices_m": mesh.vertices_m,
         f"{index}/normals": mesh.normals,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.errors import BackendError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.backends.silhouette import silhouette
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
@@ -187,7 +188,7 @@ class TinyRasterizer:
             body, mesh = self._scene.bodies[index], self._meshes[index]
             colors, uvs = _tiled(skin_of(body), mesh.uvs)
             path = folder / f"{index}.png"
-            images.write_bytes(path, images.encode_png(np.ascontiguousarray(colors[::-1])))
+            write_bytes(path, images.encode_png(np.ascontiguousarray(colors[::-1])))
             shape = self._call(
                 self._bullet.createVisualShape,
                 self._bullet.GEOM_MESH,

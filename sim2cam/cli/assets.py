@@ -10,6 +10,7 @@ import tyro
 
 from sim2cam.cli.options import Overwrite, SkipInvalid, Talk, check_new
 from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.files import write_whole, writing
 
 if TYPE_CHECKING:
     from sim2cam.pipeline.recipe import Recipe
@@ -58,7 +59,7 @@ class Assets:
             )
         usable = [one.facts for one in found if one.facts is not None]
         if usable:
-            images.write_bytes(picture, images.encode_png(asset_sheet(usable)))
+            write_whole(picture, images.encode_png(asset_sheet(usable)))
             console.say(f"picture: {picture}")
         if len(usable) < len(found):
             raise Sim2CamError(
@@ -119,16 +120,15 @@ class New:
 
 def _written(path: Path, text: str) -> Recipe:
     """Returns the recipe of a text that is written to a file, where it can be loaded."""
-    from sim2cam import images
     from sim2cam.pipeline.recipe import load_recipe
 
     draft = path.with_name(f".{path.name}")  # beside it, as folders are named from there
-    with images.writing(path):
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_bytes(text.encode())
     try:
         recipe = load_recipe(str(draft))
-        with images.writing(path):
+        with writing(path):
             draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

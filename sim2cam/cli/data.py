@@ -22,6 +22,7 @@ from sim2cam.cli.options import (
 )
 from sim2cam.cli.runs import remove_damaged_shards
 from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.files import write_whole
 
 if TYPE_CHECKING:
     from sim2cam.pipeline.recipe import Recipe
@@ -202,7 +203,7 @@ class Render:
         check_new(picture, overwrite=self.folder.overwrite, inputs=[Path(self.recipe)])
         with tempfile.TemporaryDirectory() as folder:
             samples = preview(recipe, Path(folder) / "d", seed=self.seed, change=change)
-            images.write_bytes(picture, images.encode_png(sample_sheet(samples)))
+            write_whole(picture, images.encode_png(sample_sheet(samples)))
             for name in unfound(change, samples.root):
                 self.talk.console().say(f"no scene has {name}: nothing of it was changed.")
         self.talk.tell(f"picture: {picture}", picture=str(picture))

@@ -16,6 +16,7 @@ import tyro
 
 from sim2cam.cli.options import Overwrite, Refine, Split, Talk, check_empty, check_numbers
 from sim2cam.errors import InputError, UsageError
+from sim2cam.files import write_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,7 +106,7 @@ class Predict:
                 drawn = draw_detections(rgb, found, detector.card.categories)
                 suffix = "" if name.lower().endswith(".jpg") else ".jpg"
                 path = self.out / f"{name}{suffix}"
-                images.write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
+                write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
         where = "" if self.out is None else f", drawn in {self.out}"
         are = "not measured" if detector.card.novelty is None else unlike
         console.say(f"{count} pictures{where}; unlike those trained on: {are}")

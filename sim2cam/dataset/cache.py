@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from sim2cam import images
+from sim2cam.files import writing
 
 VARIABLE = "SIM2CAM_CACHE"
 """Names the folder of caches; by default ``sim2cam`` in the user's."""
@@ -38,12 +38,12 @@ def unpacked(source: Path, version: str, fill: Callable[[Path], None]) -> Path:
     folder = cache_folder() / version / digest
     if folder.is_dir():
         return folder
-    with images.writing(folder):
+    with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         fill(part)
-        with images.writing(folder):
+        with writing(folder):
             if not folder.is_dir():  # another process may have been faster
                 part.rename(folder)
     finally:

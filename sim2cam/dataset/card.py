@@ -18,6 +18,7 @@ from sim2cam import images
 from sim2cam.dataset.reader import SceneRecord, first_parent, licences_of, read_scenes
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.writer import CARD
+from sim2cam.files import write_bytes
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -168,7 +169,7 @@ def write_card(card: Card, folder: Path) -> None:
     text = card.to_markdown().encode(
         errors="backslashreplace"
     )  # names of files may be of any bytes
-    images.write_bytes(folder / CARD, text)
+    write_bytes(folder / CARD, text)
 
 
 def _sorted(counter: Mapping[str, int]) -> dict[str, int]:

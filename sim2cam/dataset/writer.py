@@ -31,7 +31,7 @@ from sim2cam.dataset.mask_file import MaskFile
 from sim2cam.dataset.sample import ObjectLabel, Origin
 from sim2cam.dataset.tracks import Tracks
 from sim2cam.errors import OutputError
-from sim2cam.files import TEMPORARY_SUFFIX, temporary_path
+from sim2cam.files import TEMPORARY_SUFFIX, temporary_path, write_bytes
 from sim2cam.geometry.masks import RunLengths
 
 FORMAT_VERSION = 1
@@ -186,7 +186,7 @@ def _fill_shard(
     for name, listed in {**lines, **records}.items():
         if listed or name == "samples":
             texts = "".join(f"{json.dumps(plain(line), sort_keys=True)}\n" for line in listed)
-            images.write_bytes(part / f"{name}.jsonl", texts.encode())
+            write_bytes(part / f"{name}.jsonl", texts.encode())
 
 
 def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
     if sample.tracks is not None:
         contents[f"tracks/{name}.json"] = tracks.encode(sample.tracks)
     for place, data in contents.items():
-        images.write_bytes(part / place, data)
+        write_bytes(part / place, data)
     line: dict[str, Any] = {
         "name": name,
         "width": sample.width,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sim2cam import images
 from sim2cam.adapt.calibrate.calibrate import calibrate_files
 from sim2cam.adapt.calibrate.camera_fit import write_camera
 from sim2cam.dataset.sample import Dataset
+from sim2cam.files import write_whole
 from sim2cam.seeds import stream
 
 CAMERA_FILE, RECIPE_FILE = "camera.json", "recipe.toml"
@@ -35,5 +35,5 @@ def recipe_around(recipe: str, photos: Dataset, folder: Path, seed: int) -> str:
         write_camera(camera, calibrate_files(files, photos.root, stream(seed, "calibrate")))
     base = str(Path(recipe).absolute()) if recipe.endswith(".toml") else recipe
     text = f"base = {json.dumps(base)}\ncamera = {json.dumps(CAMERA_FILE)}\n"
-    images.write_bytes(path, text.encode())
+    write_whole(path, text.encode())
     return str(path)

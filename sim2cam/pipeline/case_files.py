@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from sim2cam import images
 from sim2cam.dataset.formats.pictures import bytes_of
 from sim2cam.dataset.parsing import stays_inside
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.render.assets.mesh_file import parse_file
 from sim2cam.scene.asset import MeshFile
@@ -98,5 +98,5 @@ def _copied(path: Path, max_faces: int | None, folder: Path, sample: Path) -> st
         digest.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())
     place = f"{FILES}/{digest.hexdigest()[:16]}"
     for name, data in content.items():
-        images.write_bytes(folder / place / name, data)
+        write_bytes(folder / place / name, data)
     return f"{place}/{path.name}"

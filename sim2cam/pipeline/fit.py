@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import SceneError, UsageError
-from sim2cam.images import write_bytes
+from sim2cam.files import write_bytes
 from sim2cam.measure.coverage import Coverage, coverage_of
 from sim2cam.measure.look import aspect_of
 from sim2cam.measure.sets import LEAST_PICTURES, Gap, Scale, gap_of, scale_of, sliced_value

@@ -25,6 +25,7 @@ from sim2cam.dataset.reader import RawSample, parse_sample, read_header, read_li
 from sim2cam.dataset.sample import Gains, ObjectLabel, Sample
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError, OutputError, SpecError, UsageError, did_you_mean
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import Box
 from sim2cam.pipeline.case_files import at_files, with_kept_files
 from sim2cam.pipeline.recipe import Recipe
@@ -151,7 +152,7 @@ def add_case(
     follows = found.moment is not None and found.moment.frame > 0
     gains = found.gains if follows else None
     case = Case(scene, int(raw.line.get("view", 0)), labels, note=note, gains=gains)
-    images.write_bytes(target.with_suffix(found.rgb.suffix), found.rgb.read_bytes())
+    write_bytes(target.with_suffix(found.rgb.suffix), found.rgb.read_bytes())
     _write_case(target, case)
     return target
 
@@ -179,7 +180,7 @@ def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome | Broken
             yield Broken(path.stem, str(error))
             continue
         if renew and outcome.moved:
-            images.write_bytes(_picture_of(path, case), frame.picture)
+            write_bytes(_picture_of(path, case), frame.picture)
             _write_case(path, replace(case, objects=frame.objects))
         yield outcome
 

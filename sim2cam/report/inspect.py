@@ -18,6 +18,7 @@ from sim2cam import images
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.report.charts import BarChart, bar_chart, histogram
 from sim2cam.report.layers import LAYERS, Layer, LayerName, instance_colour, layers_of, paint_layers
 from sim2cam.report.overlay import IGNORED_COLOUR, category_colour
@@ -266,7 +267,7 @@ def _beside(page: Path) -> Callable[[str, bytes], str]:
 
     def write(name: str, jpeg: bytes) -> str:
         file = names.setdefault(name, f"{len(names):06d}.jpg")
-        images.write_bytes(folder / file, jpeg)
+        write_bytes(folder / file, jpeg)
         return f"{folder.name}/{file}"
 
     return write

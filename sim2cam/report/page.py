@@ -12,6 +12,7 @@ import jinja2
 import numpy as np
 
 from sim2cam import images
+from sim2cam.files import write_whole
 from sim2cam.measure.bootstrap import Estimate
 from sim2cam.report.values import Rgb
 
@@ -31,7 +32,7 @@ def write_page(path: Path, template: str, **values: Any) -> Path:
         OutputError: the file cannot be written.
     """
     page = _environment().get_template(template).render(**values)
-    images.write_bytes(path, page.encode(errors="backslashreplace"))
+    write_whole(path, page.encode(errors="backslashreplace"))
     return path
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,8 @@ import pytest
 
 from sim2cam.adapt.concerns import concerns
 from sim2cam.dataset.captures import read_captures
-from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg, encode_png, read_rgb
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])

@@ -8,7 +8,8 @@ import pytest
 from sim2cam.adapt.frame import read_frame
 from sim2cam.dataset.sample import Sample
 from sim2cam.errors import InputError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 
 @pytest.fixture

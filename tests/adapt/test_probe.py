@@ -23,7 +23,8 @@ from sim2cam.adapt.selection import parts_of
 from sim2cam.adapt.translation import Jury
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import CheckpointError, InputError
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 from sim2cam.training.run import CHECKPOINT
 
 COLOURS = {"warm": (150, 100, 70), "cool": (70, 100, 150)}

@@ -9,7 +9,8 @@ from sim2cam.adapt.translation import NO_JUDGES
 from sim2cam.adapt.translator.discriminator import PatchDiscriminator, initialise_discriminator
 from sim2cam.adapt.translator.losses import discriminator_hinge
 from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 
 UNDECIDED = "discriminator", 2.0
 HEALTHY = [{"mean_change": 0.05, "discriminator": 1.2}] * 5

@@ -11,8 +11,9 @@ from sim2cam.adapt.translation import NO_JUDGES, numbered, translate, translate_
 from sim2cam.dataset.channels import FLOW_SEEN, encode
 from sim2cam.dataset.sample import Moment, Sample
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
-from sim2cam.images import read_layers, read_rgb, suffix_of, write_bytes
+from sim2cam.images import read_layers, read_rgb, suffix_of
 
 
 class Warmer:

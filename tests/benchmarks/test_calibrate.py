@@ -24,6 +24,7 @@ from calibrate import (
 from sim2cam import images
 from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
 from sim2cam.errors import SceneError
+from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
 from sim2cam.randomize.draw import draw
@@ -132,7 +133,7 @@ def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
     assert camera.shutter.exposure_s == pytest.approx(hand["shutter"]["exposure_s"])
     assert camera.twist is not None
     rgb = np.full((64, 64, 3), 90, np.uint8)
-    images.write_bytes(tmp_path / "a.jpg", _with_exposure(images.encode_jpeg(rgb, 90), 0.0125))
+    write_bytes(tmp_path / "a.jpg", _with_exposure(images.encode_jpeg(rgb, 90), 0.0125))
     header = images.read_header(tmp_path / "a.jpg")
     assert header.exif["ExposureTime"] == pytest.approx(0.0125)
     assert np.array_equal(

@@ -15,7 +15,8 @@ from sim2cam.cli.console import Console
 from sim2cam.cli.main import main
 from sim2cam.cli.runs import steps_told
 from sim2cam.errors import BackendError, RepairWarning, Sim2CamError
-from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg, encode_png, read_rgb
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.training.run import CHECKPOINT, METRICS, SAMPLES_PAGE, WEIGHTS, Record
 

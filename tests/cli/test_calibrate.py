@@ -8,6 +8,7 @@ from sim2cam.adapt.calibrate.camera_fit import read_camera
 from sim2cam.cli.calibrate import _board
 from sim2cam.cli.main import main
 from sim2cam.errors import UsageError
+from sim2cam.files import write_bytes
 
 
 @pytest.fixture
@@ -15,11 +16,9 @@ def photos(tmp_path):
     folder = tmp_path / "photos"
     for number in range(3):
         rgb = np.full((80, 96, 3), 0, np.uint8)
-        images.write_bytes(folder / f"{number}.jpg", images.encode_jpeg(rgb, 85))
-    images.write_bytes(
-        folder / "wide.jpg", images.encode_jpeg(np.zeros((80, 200, 3), np.uint8), 85)
-    )
-    images.write_bytes(folder / "broken.jpg", b"\0")
+        write_bytes(folder / f"{number}.jpg", images.encode_jpeg(rgb, 85))
+    write_bytes(folder / "wide.jpg", images.encode_jpeg(np.zeros((80, 200, 3), np.uint8), 85))
+    write_bytes(folder / "broken.jpg", b"\0")
     return folder
 
 
@@ -45,7 +44,7 @@ def test_it_writes_the_camera_and_says_what_it_left_out(photos, tmp_path, capsys
 def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, capsys):
     out = tmp_path / "camera.json"
     for number in range(3, 9):
-        images.write_bytes(photos / f"{number}.jpg", (photos / "0.jpg").read_bytes())
+        write_bytes(photos / f"{number}.jpg", (photos / "0.jpg").read_bytes())
     assert main(["calibrate", str(photos), "--out", str(out), "-q"]) == 0
     capsys.readouterr()
     assert main(["drift", str(out), str(photos), "--json"]) == 0
@@ -54,7 +53,7 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
     assert "96x80: 9 photos; nothing is seen to have moved" in said.err
     assert "left out: 1 of another camera: 200x80" in said.err
     for path in photos.iterdir():
-        images.write_bytes(path, images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 40))
+        write_bytes(path, images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 40))
     assert main(["drift", str(out), str(photos)]) == 0
     said = capsys.readouterr()
     assert "JPEG quality" in said.err.split("moved: ")[1].split(";")[0]

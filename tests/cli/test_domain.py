@@ -7,6 +7,7 @@ import pytest
 
 from sim2cam import images
 from sim2cam.cli.main import main
+from sim2cam.files import write_bytes
 from sim2cam.pipeline import fit as fitting
 from sim2cam.pipeline.gap import Seen
 from sim2cam.pipeline.recipe import load_recipe
@@ -33,7 +34,7 @@ def photos(tmp_path):
     rng = np.random.default_rng(0)
     for number in range(20):
         rgb = np.kron(rng.integers(60, 200, (12, 16, 3)), np.ones((8, 8, 1))).astype(np.uint8)
-        images.write_bytes(folder / f"{number:02}.jpg", images.encode_jpeg(rgb, 90))
+        write_bytes(folder / f"{number:02}.jpg", images.encode_jpeg(rgb, 90))
     (tmp_path / "few.toml").write_text(RECIPE)
     return folder
 

@@ -12,7 +12,8 @@ from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.predictions import predictions_to_json
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import RepairWarning, UsageError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.measure.detection import Detection
 
 SMALL = """base = "dice"

@@ -9,7 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.training.run import CHECKPOINT, METRICS, SAMPLES_PAGE, WEIGHTS
 
 RECIPE = """

@@ -11,7 +11,8 @@ import pytest
 
 import sim2cam
 from sim2cam.cli.main import main
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 SMALL = 'base = "dice"\n[render]\nwidth = 96\nheight = 96\nviews = 2\n'
 WEIGHTS = Path(sim2cam.__file__).parent / "models/weights/dice.safetensors"

@@ -21,6 +21,7 @@ from sim2cam.dataset.cameras.opencv import write_opencv
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.dataset.photos import find_photos
 from sim2cam.errors import RepairWarning
+from sim2cam.files import write_bytes
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.detector import Detector
 from sim2cam.models.prediction import save_detector
@@ -41,8 +42,8 @@ def photo():
 def photos(photo, tmp_path):
     folder = tmp_path / "photos"
     for name in ("a.jpg", "b.jpg"):
-        images.write_bytes(folder / name, images.encode_jpeg(photo, 90))
-    images.write_bytes(folder / "a.png", images.encode_png(photo))
+        write_bytes(folder / name, images.encode_jpeg(photo, 90))
+    write_bytes(folder / "a.png", images.encode_png(photo))
     return folder
 
 

@@ -13,7 +13,8 @@ from PIL import Image
 from sim2cam.dataset.captures import check_readable, is_photos, read_captures, split_captures
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 
 ORIENTATION = 0x0112
 

@@ -8,7 +8,8 @@ import pytest
 
 from sim2cam.dataset.channels import CHANNELS, DEPTH_SCALE_M, encode, read
 from sim2cam.errors import InputError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 RNG = np.random.default_rng(0)
 NORMALS = RNG.normal(size=(6, 9, 3))

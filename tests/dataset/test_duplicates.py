@@ -10,6 +10,7 @@ import pytest
 from sim2cam import images
 from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.duplicates import duplicates_note, near_duplicates
+from sim2cam.files import write_bytes
 from sim2cam.measure.fingerprint import BITS, NEAR_BITS, differing_bits, fingerprint
 
 STANDIN = Path(__file__).parents[2] / "sim2cam" / "recipes" / "standin"
@@ -36,7 +37,7 @@ def test_a_changed_copy_is_found(photos, change, tmp_path):
     copies = tmp_path / "copies"
     for number, sample in enumerate(photos):
         rgb = change(images.read_rgb(sample.rgb))
-        images.write_bytes(copies / f"{number:02d}.png", images.encode_png(rgb))
+        write_bytes(copies / f"{number:02d}.png", images.encode_png(rgb))
     tested = read_captures(copies).samples
     found = near_duplicates(photos, tested)
     assert {(d.tested, d.learned) for d in found} == {

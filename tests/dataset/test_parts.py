@@ -13,7 +13,8 @@ from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.parts import DEV, LOOK, TRAIN, choose_parts, use_of
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import InputError, RepairWarning, UsageError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.seeds import stream
 
 PARTS = ("train", "val", "test")

@@ -13,7 +13,8 @@ from sim2cam import images
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.photos import find_photos, photos_in
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 RGB = np.full((8, 12, 3), 90, np.uint8)
 DEEP = np.full((8, 12), 9000, np.uint16)

@@ -12,7 +12,8 @@ from PIL import Image
 from sim2cam.dataset.captures import read_captures, read_scored, split_captures
 from sim2cam.dataset.sessions import with_sessions
 from sim2cam.errors import InputError, UsageError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
 

@@ -9,9 +9,10 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.dataset import channels
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, quaternion
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.images import encode_png
 
 CATEGORIES = ("square", "disc")
 COLOURS = ((30, 60, 220), (230, 40, 40))

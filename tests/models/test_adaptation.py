@@ -15,7 +15,8 @@ from torch.nn import functional
 
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import InputError, UsageError
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 from sim2cam.measure.detection import MatchedRun
 from sim2cam.models import training
 from sim2cam.models.adaptation import (

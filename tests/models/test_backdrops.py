@@ -9,8 +9,9 @@ from sim2cam.dataset.algebra import pictures_alone
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.sample import Dataset, Keypoint
 from sim2cam.errors import CheckpointError, InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.images import encode_png
 from sim2cam.models import backdrops as module
 from sim2cam.models.backdrops import Backdrops
 from sim2cam.models.config import TrainConfig

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from sim2cam.dataset.known_objects import known_objects, turns_of
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.models import batches
 from sim2cam.models.batches import Awaited, BatchMaker
 from sim2cam.models.close_ups import CATEGORY_PX, SURFACE_PX

@@ -7,7 +7,8 @@ import pytest
 
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.models import backdrops
 from sim2cam.models.backdrops import Backdrops
 from sim2cam.models.collages import collage

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.measure.keypoints import evaluate_keypoints
 from sim2cam.models.config import TrainConfig
 from sim2cam.models.prediction import predict_dataset

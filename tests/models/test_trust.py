@@ -10,7 +10,8 @@ import torch
 from sim2cam.dataset.algebra import with_boxes
 from sim2cam.dataset.sample import Dataset
 from sim2cam.errors import CheckpointError
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 from sim2cam.models import trust
 from sim2cam.models.confidence import Scaling
 from sim2cam.models.config import TrainConfig

@@ -23,6 +23,7 @@ from sim2cam.dataset.formats.predictions import (
 )
 from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.measure.bootstrap import holm
@@ -568,7 +569,7 @@ def bop(root, *, targets=True):
     tables = {"scene_camera": {}, "scene_gt": {}, "scene_gt_info": {}}
     for number in (3, 4):
         picture = images.encode_png(np.zeros((48, 64, 3), np.uint8))
-        images.write_bytes(scene / f"rgb/{number:06d}.png", picture)
+        write_bytes(scene / f"rgb/{number:06d}.png", picture)
         tables["scene_camera"][number] = {"cam_K": [50, 0, 32, 0, 50, 24, 0, 0, 1]}
         tables["scene_gt"][number] = [pose | {"obj_id": 5}, pose | {"obj_id": 6}]
         tables["scene_gt_info"][number] = [

@@ -9,6 +9,7 @@ import pytest
 from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.errors import RecipeError
+from sim2cam.files import write_bytes
 from sim2cam.models.prediction import load_detector, save_detector
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -87,7 +88,7 @@ def renamed(coco, tmp_path):
         folder = tmp_path / "renamed"
         shutil.copytree(coco.parent, folder)
         for photo in folder.rglob("*.jpg"):
-            images.write_bytes(photo, images.encode_jpeg(255 - images.read_rgb(photo), 90))
+            write_bytes(photo, images.encode_jpeg(255 - images.read_rgb(photo), 90))
         (folder / coco.name).write_text(json.dumps(tables))
         return folder / coco.name
 

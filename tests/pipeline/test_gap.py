@@ -6,6 +6,7 @@ import pytest
 from sim2cam import images
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.measure.look import look
 from sim2cam.pipeline.gap import RAW, gap_ladders, looks_by, looks_of, shrunk
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
@@ -49,7 +50,7 @@ def test_larger_captures_are_shrunk_and_smaller_ones_stay():
 
 def test_a_capture_that_is_too_small_is_named(tmp_path):
     path = tmp_path / "strip.jpg"
-    images.write_bytes(path, images.encode_jpeg(np.zeros((40, 400, 3), np.uint8), 90))
+    write_bytes(path, images.encode_jpeg(np.zeros((40, 400, 3), np.uint8), 90))
     with pytest.raises(InputError) as error:
         looks_of(read_captures(tmp_path), 256, look)
     assert str(error.value) == (

@@ -23,8 +23,9 @@ from sim2cam.dataset.formats.bop_poses import (
 from sim2cam.dataset.formats.predictions import predictions_to_json
 from sim2cam.dataset.known_objects import KnownObject
 from sim2cam.errors import InputError, UsageError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.images import encode_png
 from sim2cam.measure.detection import Detection
 from sim2cam.measure.discrepancy import depth_of
 from sim2cam.models.card import DetectorCard

@@ -13,6 +13,7 @@ from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import Sim2CamError
+from sim2cam.files import write_bytes
 from sim2cam.pipeline.generate import generate
 from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
 from sim2cam.pipeline.regression import add_case, read_case, run_cases
@@ -257,10 +258,8 @@ def things(tmp_path_factory, opengl):
     (root / "objects/block.obj").write_text(f"mtllib block.mtl\nusemtl red\n{corners}{faces}")
     (root / "objects/block.mtl").write_text(MTL)
     wood = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-    images.write_bytes(root / "objects/wood.png", images.encode_png(wood))
-    images.write_bytes(
-        root / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 120, np.uint8))
-    )
+    write_bytes(root / "objects/wood.png", images.encode_png(wood))
+    write_bytes(root / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 120, np.uint8)))
     (root / "things.toml").write_text(THINGS)
     recipe = load_recipe(str(root / "things.toml"))
     made(root / "d", recipe, count=2, render=recipe.render)
@@ -296,9 +295,7 @@ def test_scenes_of_files_need_their_recipe(things, tmp_path):
     assert re.fullmatch(made_of + r"\w+\.\w+'\. Name its recipe: --recipe\.", str(caught.value))
     other = tmp_path / "other"
     shutil.copytree(things, other, ignore=shutil.ignore_patterns("d"))
-    images.write_bytes(
-        other / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 90, np.uint8))
-    )
+    write_bytes(other / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 90, np.uint8)))
     with pytest.raises(Sim2CamError) as caught:
         add_case(sample, kept, recipe=load_recipe(str(other / "things.toml")))
     problem = (

@@ -12,6 +12,7 @@ from sim2cam import images
 from sim2cam.cli.main import main
 from sim2cam.dataset.algebra import set_aside
 from sim2cam.dataset.captures import read_captures
+from sim2cam.files import write_bytes
 from sim2cam.models import training, trust, tuning
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.config import TrainConfig
@@ -58,7 +59,7 @@ def weights(sim, bare_weights, tmp_path_factory):
 @pytest.fixture
 def noise(tmp_path):
     rgb = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
-    images.write_bytes(tmp_path / "noise.png", images.encode_png(rgb))
+    write_bytes(tmp_path / "noise.png", images.encode_png(rgb))
     return tmp_path / "noise.png"
 
 
@@ -107,7 +108,7 @@ def retaken(coco, tmp_path):
     path = tmp_path / "retaken" / coco.name
     shutil.copytree(coco.parent, path.parent)
     for sample in read_captures(path).samples:
-        images.write_bytes(sample.rgb, images.encode_jpeg(255 - images.read_rgb(sample.rgb), 90))
+        write_bytes(sample.rgb, images.encode_jpeg(255 - images.read_rgb(sample.rgb), 90))
     return path
 
 

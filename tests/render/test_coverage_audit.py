@@ -9,9 +9,9 @@ import pytest
 from sim2cam.dataset.channels import encode, read
 from sim2cam.dataset.coverage_audit import audit_coverage
 from sim2cam.dataset.sample import Moment, Sample
+from sim2cam.files import write_bytes
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
-from sim2cam.images import write_bytes
 from sim2cam.render.frame import shoot
 from sim2cam.scene.camera import Shutter
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from sim2cam import images
+from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import shoot
@@ -265,11 +266,11 @@ def test_it_is_drawn_as_it_was_stored(request, make, still, tmp_path, backend, n
         pytest.skip(f"the picture was stored from {PINNED[backend]}, this is {drawing.name}")
     path = FOLDER / f"{backend}-{name}.png"
     if request.config.getoption("--renew-golden"):
-        images.write_bytes(path, images.encode_png(found))
+        write_bytes(path, images.encode_png(found))
     difference = compare(read(path, found), found)
     if difference.share < LEAST_SHARE:
         shown_at = tmp_path / f"{backend}-{name}.png"
-        images.write_bytes(shown_at, images.encode_png(difference.picture))
+        write_bytes(shown_at, images.encode_png(difference.picture))
         pytest.fail(f"{difference.share:.2%} of {path.name} are as stored. Look at {shown_at}")
 
 

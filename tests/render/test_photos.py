@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import RecipeError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.draw import draw
 from sim2cam.render.lighting.beams import ground_color

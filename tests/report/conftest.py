@@ -10,6 +10,7 @@ import pytest
 
 from sim2cam import images
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.files import write_bytes
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -65,7 +66,7 @@ def make_dataset(tmp_path):
         for index, objects in enumerate(labels):
             place = tmp_path / "data" / f"{index:03d}"
             pixels = rng.integers(0, 255, (height, width, 3), np.uint8)
-            images.write_bytes(place / "rgb.png", images.encode_png(pixels))
+            write_bytes(place / "rgb.png", images.encode_png(pixels))
             files = {}
             if "ids" in channels:
                 ids = np.zeros((height, width), np.uint16)
@@ -73,11 +74,11 @@ def make_dataset(tmp_path):
                     x0, y0, x1, y1 = (int(v) for v in label.box_xyxy)
                     ids[y0:y1, x0:x1] = label.instance_id
                 files["ids"] = place / "ids.png"
-                images.write_bytes(files["ids"], images.encode_png(ids))
+                write_bytes(files["ids"], images.encode_png(ids))
             if "depth" in channels:
                 steps = np.linspace(3000, 9000, width * height).reshape(height, width)
                 files["depth"] = place / "depth.png"
-                images.write_bytes(files["depth"], images.encode_png(steps.astype(np.uint16)))
+                write_bytes(files["depth"], images.encode_png(steps.astype(np.uint16)))
             samples.append(
                 Sample(
                     f"{index:03d}", place / "rgb.png", width, height, objects, origin,

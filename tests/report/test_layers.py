@@ -8,7 +8,8 @@ import pytest
 
 from sim2cam.dataset.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, encode
 from sim2cam.dataset.sample import RawFormat
-from sim2cam.images import encode_jpeg, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg
 from sim2cam.report.layers import LAYERS, LayerName, instance_colour, layers_of, paint_layers
 
 

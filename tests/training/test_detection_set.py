@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader
 from sim2cam.dataset.channels import encode
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.training.detection_set import DetectionSet, collate
 
 

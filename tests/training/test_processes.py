@@ -16,7 +16,8 @@ from torch import nn
 
 from sim2cam.cli.main import main
 from sim2cam.errors import BackendError, UsageError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.training.checkpoint import save_checkpoint
 from sim2cam.training.processes import (
     SharedBatchNorm2d,

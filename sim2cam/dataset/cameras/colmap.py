@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sim2cam import images
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.table import Table, number_of, read_text
 from sim2cam.errors import InputError, OutputError
+from sim2cam.files import write_whole
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational
 
 _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], str]] = {
@@ -52,7 +52,7 @@ def write_colmap(path: Path, cameras: Sequence[Intrinsics]) -> None:
         model, numbers = _model(path, camera)
         texts = " ".join(repr(value) for value in numbers)
         lines.append(f"{number} {model} {camera.width} {camera.height} {texts}")
-    images.write_bytes(path, ("\n".join(lines) + "\n").encode())
+    write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 def _camera(path: Path, line: int, text: str) -> Intrinsics:

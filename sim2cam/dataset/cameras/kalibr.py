@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from sim2cam import images
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.table import Table, read_yaml
 from sim2cam.errors import InputError, OutputError
+from sim2cam.files import write_whole
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 
 _DISTORTIONS = {"none": 0, "radtan": 4, "equi": 4, "equidistant": 4}
@@ -42,7 +42,7 @@ def write_kalibr(path: Path, cameras: Sequence[Intrinsics]) -> None:
     """
     tables = {f"cam{i}": _table(path, camera) for i, camera in enumerate(cameras)}
     text = yaml.safe_dump(tables, sort_keys=False, default_flow_style=None)
-    images.write_bytes(path, text.encode())
+    write_whole(path, text.encode())
 
 
 def _camera(table: Table, name: str) -> Intrinsics:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam import images
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.table import Table, read_yaml
 from sim2cam.errors import OutputError
+from sim2cam.files import write_whole
 from sim2cam.geometry.lens import (
     BrownConrady,
     KannalaBrandt,
@@ -54,7 +54,7 @@ def write_opencv(path: Path, camera: Intrinsics) -> None:
         f"camera_matrix: {_matrix(lens.matrix())}"
         f"distortion_coefficients: {_matrix(lens.coefficients()[None])}"
     )
-    images.write_bytes(path, text.encode())
+    write_whole(path, text.encode())
 
 
 def _lens(table: Table, matrix: tuple[float, ...]) -> Lens:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from sim2cam import images
 from sim2cam.dataset.cameras.intrinsics import Intrinsics
 from sim2cam.dataset.cameras.table import Table, read_yaml
 from sim2cam.errors import OutputError
+from sim2cam.files import write_whole
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational
 
 _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], list[int]]] = {
@@ -67,7 +67,7 @@ def write_ros(path: Path, camera: Intrinsics) -> None:
         "projection_matrix": _matrix(np.hstack([matrix, np.zeros((3, 1))])),
     }
     text = yaml.safe_dump(tables, sort_keys=False, default_flow_style=None)
-    images.write_bytes(path, text.encode())
+    write_whole(path, text.encode())
 
 
 def _model(path: Path, camera: Intrinsics) -> tuple[str, BrownConrady | Rational | KannalaBrandt]:

@@ -23,6 +23,7 @@ from sim2cam.dataset.formats.pictures import labels_of, to_json
 from sim2cam.dataset.formats.pinhole import Straightener
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import Box, box_of_mask, keeps_off_edge
 from sim2cam.geometry.triangles import covered_pixels, seen_triangles
 from sim2cam.scene.asset import Asset
@@ -58,7 +59,7 @@ def write_bop(
     """
     numbering = _numbering(parts, shapes)
     names = {str(number): category for (category, _), number in numbering.numbers.items()}
-    images.write_bytes(folder / NAMES, to_json(names, folder, indent=1))
+    write_bytes(folder / NAMES, to_json(names, folder, indent=1))
     if numbering.models:
         write_models(numbering.models, folder)
     for name, dataset in parts.items():
@@ -72,7 +73,7 @@ def write_bop(
             )
         if name == "test":
             data = to_json(targets, dataset.root, indent=1)
-            images.write_bytes(folder / f"{name}_{TARGETS}", data)
+            write_bytes(folder / f"{name}_{TARGETS}", data)
     return numbering.lacks + tuple(_lacks(parts, numbering))
 
 
@@ -197,7 +198,7 @@ def _write_scene(
             for obj_id, count in sorted(seen.items())
         ]
     for name, table in files.items():
-        images.write_bytes(folder / name, to_json(table, dataset.root, indent=1))
+        write_bytes(folder / name, to_json(table, dataset.root, indent=1))
     return targets
 
 
@@ -326,14 +327,14 @@ def _completed(
 
 
 def _write_images(picture: _Picture, number: int, folder: Path) -> None:
-    images.write_bytes(folder / f"rgb/{number:06d}.png", images.encode_png(picture.rgb))
+    write_bytes(folder / f"rgb/{number:06d}.png", images.encode_png(picture.rgb))
     if picture.depth is not None:
-        images.write_bytes(folder / f"depth/{number:06d}.png", images.encode_png(picture.depth))
+        write_bytes(folder / f"depth/{number:06d}.png", images.encode_png(picture.depth))
     for index, found in enumerate(picture.objects):
         for name, mask in (("mask_visib", found.seen), ("mask", found.whole)):
             if mask is not None:
                 data = images.encode_png(mask.astype(np.uint8) * np.uint8(255))
-                images.write_bytes(folder / f"{name}/{number:06d}_{index:06d}.png", data)
+                write_bytes(folder / f"{name}/{number:06d}_{index:06d}.png", data)
 
 
 def _camera(sample: Sample, picture: _Picture) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam import images
 from sim2cam.dataset.formats.pictures import to_json
 from sim2cam.dataset.sample import Sample
+from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.asset import Asset
 from sim2cam.scene.objects import Symmetries
@@ -63,9 +63,9 @@ def write_models(models: Mapping[int, Model], folder: Path) -> None:
         OutputError: the folder cannot be written.
     """
     for number, model in models.items():
-        images.write_bytes(folder / MODELS / f"obj_{number:06d}.ply", _ply(model))
+        write_bytes(folder / MODELS / f"obj_{number:06d}.ply", _ply(model))
     table = {str(number): _info(model) for number, model in models.items()}
-    images.write_bytes(folder / MODELS / INFO, to_json(table, folder, indent=1))
+    write_bytes(folder / MODELS / INFO, to_json(table, folder, indent=1))
 
 
 def _ply(model: Model) -> bytes:

@@ -37,6 +37,7 @@ from sim2cam.dataset.formats.bop_files import (
 from sim2cam.dataset.parsing import read_text
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.errors import InputError
+from sim2cam.files import write_whole
 from sim2cam.measure.matching import LEAST_VISIBLE
 from sim2cam.measure.pose_errors import symmetry_transforms
 
@@ -436,4 +437,4 @@ def write_pose_results(results: Sequence[PoseResult], path: Path) -> None:
         position = " ".join(map(repr, (one.pose[:3, 3] * MM).tolist()))
         numbers = f"{one.scene_id},{one.image_id},{one.object_id},{float(one.score)!r}"
         lines.append(f"{numbers},{rotation},{position},{float(one.seconds)!r}")
-    images.write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam import images
 from sim2cam.dataset.formats.pictures import labels_of, stem_of, to_json, upright_file
 from sim2cam.dataset.keypoints import keypoint_names
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.geometry.masks import RunLengths
 
@@ -36,7 +36,7 @@ def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
     keypoints = keypoint_names(list(parts.values()))
     for name, dataset in parts.items():
         tables = _tables(dataset, folder, f"images/{name}", keypoints)
-        images.write_bytes(folder / f"{name}.json", to_json(tables, dataset.root))
+        write_bytes(folder / f"{name}.json", to_json(tables, dataset.root))
 
 
 def _tables(
@@ -84,7 +84,7 @@ def _picture(sample: Sample, number: int, folder: Path, place: str) -> dict[str,
     """Writes the picture and returns its entry."""
     data, suffix = upright_file(sample)
     name = f"{place}/{stem_of(sample)}{suffix}"
-    images.write_bytes(folder / name, data)
+    write_bytes(folder / name, data)
     entry = {
         "id": number,
         "file_name": name,

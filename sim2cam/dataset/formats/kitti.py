@@ -20,6 +20,7 @@ from sim2cam.dataset.parsing import read_text
 from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import Box, keeps_off_edge
 
 PICTURES, LABELS, NAMES = "image_2", "label_2", "categories.txt"
@@ -57,7 +58,7 @@ def write_kitti(parts: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
     for name, dataset in parts.items():
         if changed:
             text = "".join(f"{word} {category}\n" for category, word in changed.items())
-            images.write_bytes(folder / name / NAMES, text.encode())
+            write_bytes(folder / name / NAMES, text.encode())
         for number, sample in enumerate(dataset.samples):
             objects = labels_of(dataset, sample)
             lines = [
@@ -67,11 +68,11 @@ def write_kitti(parts: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
             ]
             groups = dict.fromkeys(f"{_group(label)}\n" for label in objects if label.is_crowd)
             stem = f"{number:06d}"
-            images.write_bytes(folder / f"{name}/{PICTURES}/{stem}.png", upright_png(sample))
+            write_bytes(folder / f"{name}/{PICTURES}/{stem}.png", upright_png(sample))
             labels = "".join([*lines, *groups])
-            images.write_bytes(folder / f"{name}/{LABELS}/{stem}.txt", labels.encode())
+            write_bytes(folder / f"{name}/{LABELS}/{stem}.txt", labels.encode())
         names = "".join(f"{number:06d} {s.name}\n" for number, s in enumerate(dataset.samples))
-        images.write_bytes(folder / f"{name}/samples.txt", names.encode())
+        write_bytes(folder / f"{name}/samples.txt", names.encode())
     if not changed:
         return ()
     return (f"KITTI's names are one word: {', '.join(changed.values())}; {NAMES} says which",)

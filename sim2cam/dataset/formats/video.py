@@ -8,6 +8,7 @@ from pathlib import Path
 from sim2cam import images
 from sim2cam.dataset.cache import unpacked
 from sim2cam.dataset.sample import Dataset, Moment, Origin, Sample
+from sim2cam.files import write_bytes
 
 MOST_FRAMES = 300
 """Frames that are taken of a video, evenly spread; all of a shorter one."""
@@ -79,4 +80,4 @@ def _fill(path: Path, folder: Path) -> None:
     taken = {round(i * (count - 1) / max(MOST_FRAMES - 1, 1)) for i in range(MOST_FRAMES)}
     for number, rgb in enumerate(images.read_video(path)):
         if count <= MOST_FRAMES or number in taken:
-            images.write_bytes(folder / f"{number:06d}.png", images.encode_png(rgb))
+            write_bytes(folder / f"{number:06d}.png", images.encode_png(rgb))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from sim2cam import images
 from sim2cam.dataset.formats.pictures import (
     check_stems,
     flat_stem,
@@ -19,6 +18,7 @@ from sim2cam.dataset.formats.pictures import (
     upright_file,
 )
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.files import write_bytes
 
 ANNOTATIONS, PICTURES, LISTS = "Annotations", "JPEGImages", "ImageSets/Main"
 MASKS = "SegmentationObject"
@@ -48,10 +48,10 @@ def write_voc(parts: Mapping[str, Dataset], folder: Path) -> None:
         for stem, sample in zip(stems, dataset.samples, strict=True):
             data, suffix = upright_file(sample)
             tree = _tree(sample, labels_of(dataset, sample), f"{stem}{suffix}")
-            images.write_bytes(folder / PICTURES / f"{stem}{suffix}", data)
-            images.write_bytes(folder / ANNOTATIONS / f"{stem}.xml", ElementTree.tostring(tree))
+            write_bytes(folder / PICTURES / f"{stem}{suffix}", data)
+            write_bytes(folder / ANNOTATIONS / f"{stem}.xml", ElementTree.tostring(tree))
         listed = "".join(f"{stem}\n" for stem in stems)
-        images.write_bytes(folder / LISTS / f"{name}.txt", listed.encode())
+        write_bytes(folder / LISTS / f"{name}.txt", listed.encode())
 
 
 def _tree(sample: Sample, objects: tuple[ObjectLabel, ...], filename: str) -> ElementTree.Element:

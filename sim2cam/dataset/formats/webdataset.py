@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim2cam import images
 from sim2cam.dataset.channels import DEPTH_SCALE_M
 from sim2cam.dataset.formats.pictures import bytes_of, to_json, upright_file
 from sim2cam.dataset.sample import Dataset, Sample
 from sim2cam.dataset.writer import plain
+from sim2cam.files import writing
 
 SAMPLES_PER_TAR = 1000
 
@@ -48,7 +48,7 @@ def _groups(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
 def _write_tar(
     path: Path, group: Sequence[tuple[int, Sample]], categories: tuple[str, ...]
 ) -> None:
-    with images.writing(path):
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(path, mode="w") as tar:
             for number, sample in group:

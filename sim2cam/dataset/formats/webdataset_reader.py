@@ -26,6 +26,7 @@ from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.reader import RawSample, parse_sample
 from sim2cam.dataset.sample import Dataset, Origin, Sample
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 
 _VERSION = "tars-2"  # counts up when they are unpacked differently
 _LINES = "samples.jsonl"
@@ -175,7 +176,7 @@ def _fill(tar: Path, folder: Path) -> None:
     ]
     if not lines:
         raise InputError(tar, f"it holds no samples. {_AGAIN}.")
-    images.write_bytes(folder / _LINES, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+    write_bytes(folder / _LINES, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
 
 
 def _unpack(
@@ -196,7 +197,7 @@ def _unpack(
         if name in _BESIDE and f".{suffix}" in images.SUFFIXES:
             places[ending] = f"{name}/{number:06d}.{suffix}"
     for ending, place in places.items():
-        images.write_bytes(folder / place, files[ending])
+        write_bytes(folder / place, files[ending])
     try:
         texts = {name: files[name].decode("utf-8-sig") for name in _TABLES if name in files}
     except UnicodeDecodeError as error:

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from sim2cam import images
 from sim2cam.dataset.formats.pictures import (
     check_stems,
     flat_stem,
@@ -20,6 +19,7 @@ from sim2cam.dataset.outlines import outline_of
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError, UsageError
+from sim2cam.files import write_bytes
 
 _PARTS = ("train", "val", "test")
 
@@ -67,7 +67,7 @@ def _write(
     facts: dict[str, Any] = {name: f"images/{name}" for name in parts}
     facts.setdefault("val", facts["train"])  # Ultralytics refuses a file without
     facts["names"] = dict(enumerate(categories))
-    images.write_bytes(folder / TABLE, yaml.safe_dump(facts, sort_keys=False).encode())
+    write_bytes(folder / TABLE, yaml.safe_dump(facts, sort_keys=False).encode())
     for name, dataset in parts.items():
         check_stems(dataset)
         for sample in dataset.samples:
@@ -77,8 +77,8 @@ def _write(
                 for label, numbers in places(dataset, sample)
             ]
             stem = f"{name}/{flat_stem(sample)}"
-            images.write_bytes(folder / f"images/{stem}{suffix}", data)
-            images.write_bytes(folder / f"labels/{stem}.txt", "".join(lines).encode())
+            write_bytes(folder / f"images/{stem}{suffix}", data)
+            write_bytes(folder / f"labels/{stem}.txt", "".join(lines).encode())
 
 
 def _boxes(dataset: Dataset, sample: Sample) -> Places:

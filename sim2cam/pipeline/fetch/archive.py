@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from sim2cam import images
 from sim2cam.dataset.parsing import stays_inside
 from sim2cam.errors import InputError
+from sim2cam.files import writing
 
 MOST_FILES = 20_000
 MOST_BYTES = 4_000_000_000
@@ -34,7 +34,7 @@ def unpack(archive: Path, folder: Path) -> None:
             for entry in entries:
                 if not entry.is_dir():
                     place = folder / entry.filename
-                    with images.writing(place), opened.open(entry) as packed:
+                    with writing(place), opened.open(entry) as packed:
                         place.parent.mkdir(parents=True, exist_ok=True)
                         with place.open("xb") as file:
                             shutil.copyfileobj(packed, file)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sim2cam import images
 from sim2cam.dataset.formats.yolo_layout import TABLE
 from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.dataset.sample import Sample
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.pipeline.fetch.tf_records import read_examples
 
@@ -50,7 +50,7 @@ def arrange_dice(unpacked: Path, folder: Path) -> None:
         _stage(repository, part, staged)
     names = "".join(f"- '{value}'\n" for value in range(1, 7))
     parts = "".join(f"{part}: images/{part}\n" for part in PHOTOS)
-    images.write_bytes(staged / TABLE, f"{parts}names:\n{names}".encode())
+    write_bytes(staged / TABLE, f"{parts}names:\n{names}".encode())
     read = read_yolo(staged, "real")
     for part, dataset in read.items():
         found = len(dataset.samples), sum(len(s.objects or ()) for s in dataset.samples)
@@ -83,9 +83,9 @@ def _stage(repository: Path, part: str, staged: Path) -> None:
             raise InputError(
                 labels, f"is not there, but its photo is in {records.name}. Fetch it again."
             )
-        images.write_bytes(staged / "images" / part / name, photo)
+        write_bytes(staged / "images" / part / name, photo)
         beside = staged / "labels" / part / labels.name
-        images.write_bytes(beside, labels.read_bytes())
+        write_bytes(beside, labels.read_bytes())
 
 
 def _dev(samples: Sequence[Sample]) -> list[Sample]:

@@ -13,8 +13,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
-from sim2cam import images
 from sim2cam.errors import InputError
+from sim2cam.files import writing
 
 STALL_S = 30.0
 """A server that says nothing for so long is given up."""
@@ -159,7 +159,7 @@ def _keep(source: Source, answer: Any, part: Path, start: int, progress: Progres
     if tag.startswith('"'):  # a weak one does not promise the same bytes
         _tag_of(part).write_text(tag)
     done, pace = start, _Pace(source.url)
-    with images.writing(part), part.open("ab" if start else "wb") as file:
+    with writing(part), part.open("ab" if start else "wb") as file:
         while chunk := _next_chunk(source, answer):
             done += len(chunk)
             if done > source.most_bytes:

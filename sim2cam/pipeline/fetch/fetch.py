@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam import images
 from sim2cam.dataset.parsing import first_problem, read_json
 from sim2cam.dataset.writer import write_json
 from sim2cam.errors import InputError
+from sim2cam.files import writing
 from sim2cam.pipeline.fetch.archive import unpack
 from sim2cam.pipeline.fetch.contents import check_contents
 from sim2cam.pipeline.fetch.download import Progress, download
@@ -78,7 +78,7 @@ def fetch(
         return Fetched(folder, {}, ())
     known = _known(record)
     work = root / f".{data_set.name}.part"
-    with images.writing(work):
+    with writing(work):
         work.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(work / "unpacked", ignore_errors=True)
         shutil.rmtree(work / "whole", ignore_errors=True)
@@ -101,7 +101,7 @@ def fetch(
             archive.unlink()  # or it would be found again, as broken, the next time
             raise
     checked = _arranged(data_set, work)
-    with images.writing(folder):
+    with writing(folder):
         if folder.is_dir():
             folder.rename(work / "old")
         (work / "whole").rename(folder)

@@ -33,6 +33,7 @@ from sim2cam.adapt.calibrate.sensor import (
 from sim2cam.adapt.calibrate.shutter import readout, shutter_findings, spin
 from sim2cam.cli.calibrate import _remarks
 from sim2cam.errors import InputError, RecipeError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.compose import compose
@@ -459,7 +460,7 @@ def test_white_is_no_surer_than_levels_and_steps_of_colour(tmp_path, quality, le
     """All photos show one white, so that nothing else makes its interval wide."""
     rgb = np.full((80, 96, 3), (170, 160, 150), np.uint8)
     for number in range(6):
-        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, quality))
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, quality))
     photos, _ = look(list_captures(tmp_path)[0], None, lambda *_: None)
     red, blue = _white(photos, np.random.default_rng(0))
     for gain in (red, blue):
@@ -479,7 +480,7 @@ def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch
     monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit(dict(told), together=together))
     rgb = np.full((80, 96, 3), (188, 160, 130), np.uint8)
     for number in range(6):
-        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 95))
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 95))
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     for color in ("red", "blue"):
         expected = 0.5 * found.finding(f"sensor.{color}_gain").value
@@ -633,8 +634,8 @@ def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
 def test_files_of_another_writing_are_left_out_by_name(tmp_path):
     rgb = np.zeros((80, 96, 3), np.uint8)
     for number in range(4):
-        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 90))
-    images.write_bytes(tmp_path / "4.jpg", images.encode_jpeg(rgb, 90, "444"))
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 90))
+    write_bytes(tmp_path / "4.jpg", images.encode_jpeg(rgb, 90, "444"))
     files = sorted(tmp_path.iterdir())
     found = calibrate_files(files, tmp_path, np.random.default_rng(0))
     assert found.photos == 4
@@ -702,7 +703,7 @@ def test_draws_near_none_of_a_thing_mean_none(low, high, ends):
 def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos, words):
     light = np.random.default_rng(0).integers(40, 200, (80, 96, 3)).astype(np.uint8)
     for number in range(photos):
-        images.write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(light, 90))
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(light, 90))
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     few = f"{words}, 3 are needed. Take 10 photos or more."
     for name in ("exposure_ev", "red_gain", "full_well_e", "blur_px", "processing.chroma_blur_px"):
@@ -739,7 +740,7 @@ def test_recipes_draw_files_as_the_camera_writes_them(tmp_path, written):
         if written == "png of a jpeg":
             light = images.decode_picture(data)
         suffix = "jpg" if written == "jpeg" else "png"
-        images.write_bytes(
+        write_bytes(
             tmp_path / f"{number}.{suffix}", data if suffix == "jpg" else images.encode_png(light)
         )
     found = calibrate(tmp_path, None, np.random.default_rng(0))
@@ -783,7 +784,7 @@ def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
 def test_photos_that_no_sensor_is_like_say_so(tmp_path):
     for number in range(3):
         data = images.encode_jpeg(np.full((80, 96, 3), number, np.uint8), 90)
-        images.write_bytes(tmp_path / f"{number}.jpg", data)
+        write_bytes(tmp_path / f"{number}.jpg", data)
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     notes = {f.name.rsplit(".")[-1]: f.note for f in found.findings}
     unlike = "no sensor that is tried shows noise and edges as these photos do."

@@ -19,6 +19,7 @@ from sim2cam.adapt.calibrate.photo import evenly, list_captures, look, see
 from sim2cam.adapt.calibrate.traits import TRAITS, traits
 from sim2cam.adapt.calibrate.witness import Answer, Witness
 from sim2cam.errors import LensError, UsageError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.images import Header
 from sim2cam.render.camera.sensor import take
@@ -46,7 +47,7 @@ def take_photos(folder, sensor, seed, count=10):
     rng = np.random.default_rng(seed)
     for number in range(count):
         shot = replace(sensor, noise_seed=int(rng.integers(1 << 30)))
-        images.write_bytes(folder / f"{number:02d}.jpg", take(scene(rng), shot).file)
+        write_bytes(folder / f"{number:02d}.jpg", take(scene(rng), shot).file)
     return folder
 
 
@@ -367,7 +368,7 @@ def test_photos_of_another_camera_without_a_name_are_left_out(fit, tmp_path):
     take_photos(tmp_path, SENSOR, seed=1, count=6)
     for number in range(2):
         rgb = images.read_rgb(tmp_path / f"{number:02d}.jpg")
-        images.write_bytes(tmp_path / f"z{number}.jpg", images.encode_jpeg(rgb, 60))
+        write_bytes(tmp_path / f"z{number}.jpg", images.encode_jpeg(rgb, 60))
     found = drift(fit, tmp_path, None, np.random.default_rng(0))
     assert (found.photos, found.others) == (6, {"256x192, JPEG 4:2:0 of quality 60": 2})
     assert found.moved == ()

@@ -12,8 +12,9 @@ from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.channels import FLOW_HIDDEN, FLOW_SEEN, encode
 from sim2cam.dataset.sample import Moment
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.images import encode_png
 from sim2cam.training.run import CHECKPOINT, WEIGHTS
 
 SIDE = 32

@@ -19,7 +19,8 @@ from sim2cam.adapt.translator.patches import (
     thumbnail_of,
 )
 from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 
 NAMES = ("depth", "objects")
 

@@ -10,7 +10,8 @@ from sim2cam.adapt.translation import Jury
 from sim2cam.adapt.translator.perception import Perception, PerceptionRecord, perception_loss
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.errors import CheckpointError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.training.weights import load_card
 
 

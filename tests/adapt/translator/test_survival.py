@@ -17,7 +17,8 @@ from sim2cam.adapt.translator.step import update_generator
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.dataset.captures import read_captures
 from sim2cam.errors import BackendError, CheckpointError, InputError, OutputError
-from sim2cam.images import encode_jpeg, encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg, encode_png
 from sim2cam.training.run import CHECKPOINT, WEIGHTS
 
 

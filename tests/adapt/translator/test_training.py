@@ -14,7 +14,8 @@ from sim2cam.adapt.translator.config import LATER
 from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError, UsageError
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 from sim2cam.training.run import BATCH, CHECKPOINT, METRICS, WEIGHTS
 from sim2cam.training.weights import load_card
 

@@ -21,12 +21,13 @@ from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.sample import Moment
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError, RepairWarning
+from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.poses import Pose
 from sim2cam.geometry.triangles import covered_pixels, seen_triangles
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.images import encode_png, read_rgb
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.scene.asset import Block, Sphere
 from sim2cam.scene.objects import symmetries_of

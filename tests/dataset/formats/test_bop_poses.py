@@ -21,7 +21,8 @@ from sim2cam.dataset.formats.bop_poses import (
     write_pose_results,
 )
 from sim2cam.errors import InputError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 CURE = "Correct the file."
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"

@@ -145,7 +145,7 @@ def test_a_failing_export_leaves_nothing(tmp_path, native, monkeypatch):
 
     dataset = read_dataset(native)
     with monkeypatch.context() as patch:
-        patch.setattr("sim2cam.dataset.formats.coco.images.write_bytes", full)
+        patch.setattr("sim2cam.dataset.formats.coco.write_bytes", full)
         with pytest.raises(OutputError):
             write_coco(dataset, tmp_path / "coco")
     unlabelled = replace(dataset.samples[3], objects=None)

@@ -14,7 +14,8 @@ from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.coco_boxes import are_corners
 from sim2cam.dataset.formats.predictions import read_predictions
 from sim2cam.errors import InputError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 WIDTH, HEIGHT = 100, 80
 LOOK = (

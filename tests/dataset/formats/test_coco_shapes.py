@@ -18,8 +18,9 @@ from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import Keypoint
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
 from sim2cam.geometry.masks import RunLengths
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.images import encode_png, read_rgb
 from sim2cam.report.inspect import write_inspect_page
 from sim2cam.training.detection_set import DetectionSet
 

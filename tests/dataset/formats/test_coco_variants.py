@@ -14,7 +14,8 @@ import pytest
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.coco_reader import read_coco
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 WIDTH, HEIGHT = 40, 30
 

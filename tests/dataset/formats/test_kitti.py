@@ -11,7 +11,8 @@ from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.kitti import read_kitti
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.images import encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png, read_rgb
 
 
 def columns(path):

@@ -11,7 +11,8 @@ from sim2cam.dataset.captures import read_captures, split_captures
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.voc_reader import read_voc
 from sim2cam.errors import InputError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 CURE = "Correct the file, or leave flawed annotations out with --skip-invalid."
 

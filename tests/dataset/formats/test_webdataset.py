@@ -14,8 +14,8 @@ from sim2cam.dataset.formats import webdataset
 from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import Lens
-from sim2cam.images import write_bytes
 
 
 def groups(path):

@@ -17,7 +17,8 @@ from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.webdataset_reader import read_webdataset
 from sim2cam.dataset.reader import read_dataset
 from sim2cam.errors import InputError
-from sim2cam.images import encode_jpeg, encode_png, read_rgb, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg, encode_png, read_rgb
 
 PICTURE = encode_jpeg(np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8), 90)
 

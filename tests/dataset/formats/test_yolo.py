@@ -16,7 +16,8 @@ from sim2cam.dataset.formats.export import export
 from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.dataset.silhouettes import seen_masks
 from sim2cam.errors import InputError, UsageError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 CURE = "Correct the file."
 SKIP = "Correct the file, or leave flawed annotations out with --skip-invalid."

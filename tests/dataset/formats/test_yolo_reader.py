@@ -9,7 +9,8 @@ import yaml
 from sim2cam.dataset.captures import read_captures
 from sim2cam.dataset.formats.yolo_reader import read_yolo
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 
 BOX = "0 0.5 0.5 0.25 0.5"
 BOX_PX = (15, 5, 25, 15)

@@ -8,7 +8,8 @@ import pytest
 import trimesh
 
 from sim2cam.errors import InputError, RecipeError
-from sim2cam.images import encode_png, write_bytes
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.assets.file_finish import check_own_texels, file_finish
 from sim2cam.render.shapes.charts import Plane, charts_of

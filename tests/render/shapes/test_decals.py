@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import InputError, SpecError
-from sim2cam.images import (
-    LINEAR,
-    Layers,
-    digest_of,
-    encode_layers,
-    encode_png,
-    write_bytes,
-)
+from sim2cam.files import write_bytes
+from sim2cam.images import LINEAR, Layers, digest_of, encode_layers, encode_png
 from sim2cam.render.shapes.atlas import ATLASES
 from sim2cam.render.shapes.decals import Panel, stuck
 from sim2cam.render.shapes.mesh import mesh_of
