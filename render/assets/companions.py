@@ -55,6 +55,15 @@ class Place:
         folders = (self.path.parent, Path(os.path.realpath(self.path)).parent)
         return next((found for one in folders if (found := self.find_in(one, name))), None)
 
+    def find_companion(self, name: str) -> Path | None:
+        """Return the file that ``name`` stands for, or the one of that name beside the file.
+
+        Programs write paths of the computer that they run on.
+        """
+        return self.find(name) or self.find(
+            name.strip().strip("\"'").replace("\\", "/").split("/")[-1]
+        )
+
     def find_in(self, folder: Path, name: str) -> Path | None:
         """Return the file of a name in a folder; None as ``find`` does."""
         return found_within(folder, name, self.tops)
@@ -141,7 +150,7 @@ class Companions:
 
     def take(self, name: str) -> bytes | None:
         """Return what a file holds that the mesh file names; None if there is none."""
-        found = self.place.find(name)
+        found = self.place.find_companion(name)
         try:
             data = None if found is None else bounded(found)
         except OSError:  # whose it may be

@@ -249,7 +249,7 @@ def _remembered(path: Path, folder: Path) -> Measures | None:
         return None
     place = Place(path, folder)
     same = all(_hash(path.parent / name) == sha for name, sha in found.sources.hashes.items())
-    came = any(place.find(name) for name in found.sources.missing)
+    came = any(place.find_companion(name) for name in found.sources.missing)
     return found if same and not came else None
 
 

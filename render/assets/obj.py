@@ -225,7 +225,7 @@ class _Text:
 
     def _library(self, rest: str) -> None:
         name = rest.strip()
-        is_one = not name or self._place.find(name) is not None
+        is_one = not name or self._place.find_companion(name) is not None
         self.libraries += [name] if is_one else [one.strip() for one in _LIBRARIES.split(name)]
 
 

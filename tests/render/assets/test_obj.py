@@ -158,9 +158,10 @@ def pictured(folder, told, lines=(), picture=None, faces=PLACED):
 @pytest.mark.parametrize(
     "name",
     ["textures/Red.png", "textures\\Red.png", ".\\textures\\Red.png", "TEXTURES/red.PNG", '"textures/Red.png"',
-     "textures\\RED.png", "textures/../textures/red.png"],
+     "textures\\RED.png", "textures/../textures/red.png", "C:\\work\\BESIDE.png", "/home/me/beside.png"],
 )  # fmt: skip
 def test_names_of_images_are_followed_as_they_are_meant(tmp_path, name):
+    Image.new("RGB", (4, 4), (200, 10, 10)).save(tmp_path / "beside.png")
     (solid,), said = pictured(tmp_path, f"map_Kd {name}")
     assert solid.image.getpixel((0, 0)) == (200, 10, 10)
     assert said == []
