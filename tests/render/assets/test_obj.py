@@ -190,6 +190,14 @@ def test_an_image_without_places_is_said(tmp_path):
     ]
 
 
+def test_faces_without_places_beside_others_have_the_colour_of_their_material(tmp_path):
+    faces = [*PLACED[:5], *FACES[2:]]
+    solids, said = pictured(tmp_path, "map_Kd textures/Red.png", ["Kd 0 0 1"], faces=faces)
+    assert [(solid.image is None, len(solid.faces)) for solid in solids] == [(False, 2), (True, 2)]
+    assert solids[1].color == (0, 0, 255)
+    assert len(said) == 1
+
+
 def test_images_of_anything_but_colours_are_said_to_be_unused(tmp_path):
     told = [
         "map_Ka ambient.png",
