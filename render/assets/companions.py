@@ -13,6 +13,7 @@ from typing import Any
 from sim2cam import images
 from sim2cam.errors import InputError
 from sim2cam.render.assets.raw_mesh import warn
+from sim2cam.render.assets.walk import is_file
 
 MAX_BYTES = 256 * 2**20
 """Larger files are not opened."""
@@ -54,6 +55,15 @@ class Place:
         folders = (self.path.parent, Path(os.path.realpath(self.path)).parent)
         return next((found for one in folders if (found := self.find_in(one, name))), None)
 
+    def find_companion(self, name: str) -> Path | None:
+        """Return the file that ``name`` stands for, or the one of that name beside the file.
+
+        Programs write paths of the computer that they run on.
+        """
+        return self.find(name) or self.find(
+            name.strip().strip("\"'").replace("\\", "/").split("/")[-1]
+        )
+
     def find_in(self, folder: Path, name: str) -> Path | None:
         """Return the file of a name in a folder; None as ``find`` does."""
         return found_within(folder, name, self.tops)
@@ -77,7 +87,7 @@ def found_within(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
 
 
 def _may_be_read(path: Path, tops: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(top) for top in tops) and path.is_file()
+    return any(path.is_relative_to(top) for top in tops) and is_file(path)
 
 
 def _in_another_case(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
@@ -115,9 +125,9 @@ class Companions:
     """
 
     place: Place
-    data: bytes = b""
-    hashes: dict[str, str] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
+    data: bytes = field(init=False)
+    hashes: dict[str, str] = field(init=False, default_factory=dict)
+    missing: list[str] = field(init=False, default_factory=list)
 
     @property
     def path(self) -> Path:
@@ -125,7 +135,10 @@ class Companions:
         return self.place.path
 
     def __post_init__(self) -> None:
-        self.data = self.path.read_bytes()
+        try:
+            self.data = self.path.read_bytes()
+        except OSError as error:
+            raise InputError(self.path, f"cannot be read ({error.strerror}).") from error
         self.hashes[self.path.name] = hashlib.sha256(self.data).hexdigest()
 
     def read(self, name: str) -> bytes | None:
@@ -137,12 +150,15 @@ class Companions:
 
     def take(self, name: str) -> bytes | None:
         """Return what a file holds that the mesh file names; None if there is none."""
-        found = self.place.find(name)
-        if found is None or found.stat().st_size > MAX_BYTES:
+        found = self.place.find_companion(name)
+        try:
+            data = None if found is None else bounded(found)
+        except OSError:  # whose it may be
+            data = None
+        if found is None or data is None:
             if name not in self.missing:
                 self.missing.append(name)
             return None
-        data = found.read_bytes()
         self.hashes[self.place.relative(found)] = hashlib.sha256(data).hexdigest()
         return data
 
@@ -164,6 +180,11 @@ class Companions:
         if image is None:
             warn(self.path, f"its image {name} is of no kind that can be read. It is left out.")
         return image
+
+
+def bounded(path: Path) -> bytes | None:
+    """Return what a file holds; None of one that is too large."""
+    return None if path.stat().st_size > MAX_BYTES else path.read_bytes()
 
 
 def absent(name: str) -> str:

@@ -111,12 +111,13 @@ class GltfData:
         return np.maximum(values / float(np.iinfo(kind).max), -1.0)
 
     def _kind(self, told: dict[str, Any], where: str) -> tuple[np.dtype[Any], int]:
-        component: Any = told.get("componentType")
-        shape: Any = told.get("type")
-        if str(component) not in map(str, _COMPONENTS) or str(shape) not in _WIDTHS:
+        component, shape = told.get("componentType"), told.get("type")
+        kind = _COMPONENTS.get(component) if isinstance(component, int) else None
+        width = _WIDTHS.get(shape) if isinstance(shape, str) else None
+        if kind is None or width is None:
             problem = f"{where} is of the type {json.dumps([component, shape])[:60]}"
             raise self.wrong(f"{problem}, which glTF does not have.")
-        return np.dtype(_COMPONENTS[component]), _WIDTHS[shape]
+        return np.dtype(kind), width
 
     def _values(
         self, told: dict[str, Any], count: int, kind: np.dtype[Any], width: int, where: str

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.render.assets import cache
-from sim2cam.render.assets.companions import MAX_BYTES, Place
+from sim2cam.render.assets.companions import Place, bounded
 from sim2cam.render.assets.decomposition import decomposer
 from sim2cam.render.assets.files import category_of, read_card
 from sim2cam.render.assets.measuring import MEASURES, Answer, Children, Measures
@@ -249,7 +249,7 @@ def _remembered(path: Path, folder: Path) -> Measures | None:
         return None
     place = Place(path, folder)
     same = all(_hash(path.parent / name) == sha for name, sha in found.sources.hashes.items())
-    came = any(place.find(name) for name in found.sources.missing)
+    came = any(place.find_companion(name) for name in found.sources.missing)
     return found if same and not came else None
 
 
@@ -265,8 +265,7 @@ def _entry(path: Path, folder: Path) -> str:
 
 def _hash(path: Path) -> str | None:
     try:
-        if not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return None
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        data = bounded(path) if path.is_file() else None
     except OSError:  # the child that reads it says why
         return None
+    return None if data is None else hashlib.sha256(data).hexdigest()

@@ -52,11 +52,19 @@ def read_obj(files: Companions, *, colored: bool) -> list[Solid]:
     solids = []
     for name, number in text.names.items():
         faces = whole.faces[group == number]
-        if len(faces):
-            part = _part(whole, faces)
-            solids.append(skins.put_on(part, materials.get(name)))
+        is_bare = _lack_places(whole, faces)
+        for some in (faces[~is_bare], faces[is_bare]):
+            if len(some):
+                solids.append(skins.put_on(_part(whole, some), materials.get(name)))
     skins.warn_of_others()
     return solids
+
+
+def _lack_places(whole: Solid, faces: Indices) -> NDArray[np.bool_]:
+    """Return which faces (n, 3) have corners without texture coordinates."""
+    if whole.uvs is None:
+        return np.zeros(len(faces), bool)
+    return np.asarray(np.isnan(whole.uvs[faces]).any(axis=(1, 2)))
 
 
 def _part(whole: Solid, faces: Indices) -> Solid:
@@ -65,7 +73,7 @@ def _part(whole: Solid, faces: Indices) -> Solid:
     if part.normals is not None and np.isnan(part.normals).any():
         part = replace(part, normals=None)
     if part.uvs is not None and np.isnan(part.uvs).any():
-        part = replace(part, uvs=None if np.isnan(part.uvs).all() else np.nan_to_num(part.uvs))
+        part = replace(part, uvs=None)
     return part
 
 
@@ -225,7 +233,7 @@ class _Text:
 
     def _library(self, rest: str) -> None:
         name = rest.strip()
-        is_one = not name or self._place.find(name) is not None
+        is_one = not name or self._place.find_companion(name) is not None
         self.libraries += [name] if is_one else [one.strip() for one in _LIBRARIES.split(name)]
 
 

@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _OTHER_STARTS = 9
-_SLACK = 1e-9  # of a polygon's squared area, by which rounding may turn one of its triangles
+_SLACK = 1e-9  # of a polygon's area; smaller triangles have none, or are turned by rounding
 
 
 def triangulated(places: Floats, counts: Indices) -> tuple[Indices, Indices]:
@@ -40,16 +40,20 @@ def triangulated(places: Floats, counts: Indices) -> tuple[Indices, Indices]:
 
 
 def _unfold(places: Floats, corners: Indices, fans: Indices) -> None:
-    """Put other triangles of polygons (n, count) in place of fans (n, count - 2, 3) that fold over."""
-    rows = np.flatnonzero(_are_folded(places, fans))
-    for start in range(
-        1, min(corners.shape[1], _OTHER_STARTS)
-    ):  # many at once, so before one by one
-        turned = _fans(np.roll(corners[rows], -start, axis=1))
-        is_whole = ~_are_folded(places, turned)
-        fans[rows[is_whole]] = turned[is_whole]
-        rows = rows[~is_whole]
-    for row in rows:
+    """Put better triangles of polygons (n, count) in place of fans (n, count - 2, 3).
+
+    Better are those that all have an area, as triangles without one leave gaps when they are dropped;
+    at least none may face against its polygon.
+    """
+    least = _least_shares(places, fans)
+    for floor in (_SLACK, -_SLACK):
+        for start in range(1, min(corners.shape[1], _OTHER_STARTS)):  # all polygons at once
+            rows = np.flatnonzero(least <= floor)
+            turned = _fans(np.roll(corners[rows], -start, axis=1))
+            shares = _least_shares(places, turned)
+            is_better = shares > floor
+            fans[rows[is_better]], least[rows[is_better]] = turned[is_better], shares[is_better]
+    for row in np.flatnonzero(least <= -_SLACK):
         cut = _cut(places[corners[row]])
         if cut is not None:
             fans[row] = corners[row][cut]
@@ -61,14 +65,18 @@ def _fans(corners: Indices) -> Indices:
     return np.stack([middle, corners[:, 1:-1], corners[:, 2:]], axis=2)
 
 
-def _are_folded(places: Floats, fans: Indices) -> NDArray[np.bool_]:
-    """Return which fans (n, count, 3) hold triangles that face against their polygon."""
+def _least_shares(places: Floats, fans: Indices) -> Floats:
+    """Return the least area (n,) of the triangles of each fan (n, count, 3), as a share of its polygon's.
+
+    It is negative where a triangle faces against its polygon.
+    """
     a, b, c = np.moveaxis(places[fans], 2, 0)
     with np.errstate(all="ignore"):  # files may hold any numbers
         across = np.cross(b - a, c - a)
         normal = across.sum(axis=1, keepdims=True)
-        along = (across * normal).sum(axis=2)
-        return np.asarray((along < -_SLACK * (normal**2).sum(axis=2)).any(axis=1))
+        return np.asarray(
+            (across * normal).sum(axis=2).min(axis=1) / (normal[:, 0] ** 2).sum(axis=1)
+        )
 
 
 def _cut(places: Floats) -> Indices | None:

@@ -36,7 +36,7 @@ def walked(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
         if count > _MOST_ENTRIES:
             problem = f"holds more than {_MOST_ENTRIES} files, with those that links in it lead to."
             raise InputError(root, f"{problem} Choose a smaller one.")
-        folders = sorted(one.name for one in entries if Path(one.path).is_dir())
+        folders = sorted(one.name for one in entries if _is_folder(one))
         yield folder, folders, [one.name for one in entries if one.name not in folders]
         for path in (folder / name for name in folders):
             (links if path.is_symlink() else waiting).append(path)
@@ -60,8 +60,15 @@ def _leads_back(path: Path, root: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether there is a file; not so where a link leads to itself."""
+    """Return whether there is a file that may be looked at."""
     try:
         return path.is_file()
-    except OSError:  # a link to itself
+    except OSError:
+        return False
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
         return False

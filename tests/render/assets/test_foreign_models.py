@@ -1,17 +1,20 @@
 """Models from SDF and MJCF, and meshes from COLLADA: held against Bullet and against each other."""
 
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import trimesh
+from PIL import Image
 
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.assets.files import asset_names
 from sim2cam.render.assets.importer import import_assets
 from sim2cam.render.assets.mjcf import read_mjcf
+from sim2cam.render.assets.reader import read_solids
 from sim2cam.render.assets.sdf import read_sdf
 from sim2cam.render.assets.urdf import read_urdf
 from sim2cam.render.shapes.mesh import mesh_of
@@ -292,3 +295,54 @@ def test_a_urdf_by_another_name_is_refused(tmp_path):
     with pytest.raises(InputError, match="no SDF: it begins with <robot>"):
         read_sdf(tmp_path / "a.sdf")
     assert read_urdf(tmp_path / "a.sdf").links[1].name == "arm"
+
+
+def collada_of(image):
+    """A COLLADA file of one triangle that has an image."""
+    collada = pytest.importorskip("collada")
+    whole = collada.Collada()
+    picture = collada.material.CImage("image", image)
+    surface = collada.material.Surface("surface", picture)
+    sampler = collada.material.Sampler2D("sampler", surface)
+    diffuse = collada.material.Map(sampler, "UV")
+    effect = collada.material.Effect("effect", [surface, sampler], "phong", diffuse=diffuse)
+    material = collada.material.Material("material", "material", effect)
+    whole.images.append(picture)
+    whole.effects.append(effect)
+    whole.materials.append(material)
+    corners = collada.source.FloatSource("v", np.eye(3).ravel(), ("X", "Y", "Z"))
+    places = collada.source.FloatSource("uv", np.array([0.0, 0, 1, 0, 0, 1]), ("S", "T"))
+    geometry = collada.geometry.Geometry(whole, "g", "g", [corners, places])
+    inputs = collada.source.InputList()
+    inputs.addInput(0, "VERTEX", "#v")
+    inputs.addInput(1, "TEXCOORD", "#uv", set="0")
+    geometry.primitives.append(
+        geometry.createTriangleSet(np.array([0, 0, 1, 1, 2, 2]), inputs, "name")
+    )
+    whole.geometries.append(geometry)
+    named = collada.scene.MaterialNode("name", material, [])
+    node = collada.scene.Node("node", [collada.scene.GeometryNode(geometry, [named])])
+    whole.scenes.append(collada.scene.Scene("scene", [node]))
+    whole.scene = whole.scenes[0]
+    return whole
+
+
+@pytest.mark.parametrize("name", ["../textures/g%20r.png", "textures/none.png", "bad.png"])
+def test_images_of_collada_are_found_or_said(tmp_path, name):
+    whole = collada_of(name)
+    for folder in ("meshes", "textures"):
+        (tmp_path / folder).mkdir()
+    Image.new("RGB", (4, 4), (10, 200, 30)).save(tmp_path / "textures/g r.png")
+    (tmp_path / "meshes/bad.png").write_bytes(b"no image" * 9)
+    whole.write(str(tmp_path / "meshes/a.dae"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RepairWarning)
+        (solid,), _ = read_solids(tmp_path / "meshes/a.dae", 10, tmp_path)
+    said = [str(one.message) for one in caught if one.category is RepairWarning]
+    flaw = {
+        "bad.png": "its image 'bad.png' is of no kind that can be read.",
+        "textures/none.png": "'textures/none.png', which it names, is not in its folder.",
+    }.get(name)
+    assert said == ([f"{tmp_path / 'meshes/a.dae'}: {flaw} It is left out."] if flaw else [])
+    assert (solid.image is None) is (flaw is not None)
+    assert solid.image is None or solid.image.getpixel((0, 0)) == (10, 200, 30)

@@ -161,6 +161,21 @@ def test_pictures_repeat_beside_others(tmp_path):
     assert np.mean(same) > 0.9  # the others lie where a stripe ends
 
 
+def test_colors_of_vertices_stay_beside_pictures(tmp_path):
+    paint = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], "<f4")
+    pictured = ({"baseColorTexture": {"index": 0}}, {"TEXCOORD_0": PLACES})
+    plain = ({"baseColorFactor": [linear(90), linear(90), linear(200), 1.0]}, {})
+    asset, _ = gltf(tmp_path, pictured, (None, {"COLOR_0": paint}), plain, pictures=[STRIPES])
+    content = content_of(asset)
+    alone = content_of(gltf(tmp_path, (None, {"COLOR_0": paint}))[0])
+    expected = colors_at(alone, (0.8, 0.1, 0.1))
+    found = colors_at(content, (0.8, 0.1, 0.1))
+    assert np.abs(found[4:8] - expected).max() <= 1
+    assert (found[8:] == (90, 90, 200)).all()
+    for color in found[:4]:
+        assert np.abs(STRIPES[[0, -1], 0].astype(int) - color).max(axis=1).min() <= 1
+
+
 def test_one_picture_of_several_meshes_stays_as_it_is(tmp_path):
     material = {"baseColorTexture": {"index": 0}}
     solids = [(material, {"TEXCOORD_0": times * PLACES}) for times in (1, 3)]

@@ -158,9 +158,10 @@ def pictured(folder, told, lines=(), picture=None, faces=PLACED):
 @pytest.mark.parametrize(
     "name",
     ["textures/Red.png", "textures\\Red.png", ".\\textures\\Red.png", "TEXTURES/red.PNG", '"textures/Red.png"',
-     "textures\\RED.png", "textures/../textures/red.png"],
+     "textures\\RED.png", "textures/../textures/red.png", "C:\\work\\BESIDE.png", "/home/me/beside.png"],
 )  # fmt: skip
 def test_names_of_images_are_followed_as_they_are_meant(tmp_path, name):
+    Image.new("RGB", (4, 4), (200, 10, 10)).save(tmp_path / "beside.png")
     (solid,), said = pictured(tmp_path, f"map_Kd {name}")
     assert solid.image.getpixel((0, 0)) == (200, 10, 10)
     assert said == []
@@ -187,6 +188,14 @@ def test_an_image_without_places_is_said(tmp_path):
     assert said == [
         "its image 'textures/Red.png' is left out: faces that it is for have no texture coordinates."
     ]
+
+
+def test_faces_without_places_beside_others_have_the_colour_of_their_material(tmp_path):
+    faces = [*PLACED[:5], *FACES[2:]]
+    solids, said = pictured(tmp_path, "map_Kd textures/Red.png", ["Kd 0 0 1"], faces=faces)
+    assert [(solid.image is None, len(solid.faces)) for solid in solids] == [(False, 2), (True, 2)]
+    assert solids[1].color == (0, 0, 255)
+    assert len(said) == 1
 
 
 def test_images_of_anything_but_colours_are_said_to_be_unused(tmp_path):

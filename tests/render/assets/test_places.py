@@ -13,6 +13,8 @@ from sim2cam.render.assets.importer import import_assets
 from sim2cam.render.assets.mesh_file import read_mesh_file
 from sim2cam.render.assets.walk import lost_links
 
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")
+
 ROBOT = "<robot name='r'><link name='a'><visual><geometry><mesh filename='{}'/></geometry></visual></link></robot>"
 OBJ = (
     "mtllib a.mtl\nusemtl m\nv 0 0 0\nv .1 0 0\nv 0 .1 0\nv 0 0 .1\nvt 0 0\nvt 1 0\nvt 0 1\n"

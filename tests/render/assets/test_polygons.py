@@ -50,6 +50,15 @@ def test_stars_of_any_radii_are_covered(radii, seed):
     assert covers(places, triangles, 1e-7)
 
 
+@pytest.mark.parametrize("start", range(6))
+def test_corners_on_an_edge_leave_no_gap(start):
+    ring = np.roll([(0, 0), (1, 0), (2, 0), (2, 2), (1, 2), (0, 2)], start, axis=0)
+    places = np.column_stack([ring, np.zeros(6)])
+    triangles, _ = triangulated(places, np.array([6]))
+    assert covers(places, triangles)
+    assert (across(places[triangles])[:, 2] > 0.5).all()
+
+
 def test_convex_polygons_are_fans_in_the_order_of_the_file():
     ring = [(np.cos(a), np.sin(a), 0.0) for a in np.arange(6)]
     places = np.array([*ring[:3], *ring, *ring[:4]])
