@@ -14,7 +14,7 @@ SURE = 0.5
 """Score from which on what is found is a label."""
 
 UNSURE = 0.1
-"""Score from which on what is found is not learned as background."""
+"""Score from which on what is found is labelled at all, as a crowd."""
 
 
 def labelled(
@@ -27,7 +27,8 @@ def labelled(
     """Returns captures with what a detector finds in them as their labels, to train on.
 
     That is self-training with pseudo-labels (Lee 2013, "Pseudo-Label"). What it is not sure of is
-    labelled as a crowd, which is neither learned nor unlearned. Boxes are as tight as those that it
+    labelled as a crowd, which is neither learned nor unlearned; nor is what lies outside the labels
+    (``Picture.is_complete``), where it may have missed objects. Boxes are as tight as those that it
     learned: its margin, which fits them to how people draw theirs, is left out.
 
     Args:

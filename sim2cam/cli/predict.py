@@ -155,7 +155,7 @@ class Label:
 
     Where nobody labels photos, a detector that was trained on renders learns from its own labels of them:
     train --data RENDERS OUT/train.json --from WEIGHTS. What it is not sure of is labelled as a crowd,
-    which trainings leave out.
+    which trainings leave out, and of what lies outside the labels nothing is learned: objects may be there.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
