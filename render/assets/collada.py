@@ -45,10 +45,10 @@ def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
         """Hand out the files that may be read."""
 
         def get(self, name: str) -> bytes:
-            told = name if files.place.find(name) else unquote(name.removeprefix("file://"))
-            if not colored or files.image(told) is None:  # of which trimesh says nothing
+            found_name = name if files.place.find(name) else unquote(name.removeprefix("file://"))
+            if not colored or files.image(found_name) is None:  # of which trimesh says nothing
                 raise FileNotFoundError(name)
-            return files.take(told) or b""
+            return files.take(found_name) or b""
 
     with images.opening_textures():
         scene = trimesh.load_scene(
@@ -110,14 +110,14 @@ def _upright(path: Path) -> NDArray[np.float64]:
         raise InputError(path, problem)
     if importlib.util.find_spec("collada") is None:
         raise InputError(path, 'needs pycollada. Run pip install "sim2cam[assets]".')
-    told = {local_name(fact): fact for one in root if local_name(one) == "asset" for fact in one}
+    facts = {local_name(fact): fact for one in root if local_name(one) == "asset" for fact in one}
     found = np.eye(4)
-    up = (told["up_axis"].text or "").strip() if "up_axis" in told else "Y_UP"
+    up = (facts["up_axis"].text or "").strip() if "up_axis" in facts else "Y_UP"
     if up not in _UPRIGHT:
         raise InputError(path, f"up_axis is '{up[:20]}'. {did_you_mean(up, _UPRIGHT)}.")
     found[:3, :3] = _UPRIGHT[up]
-    if "unit" in told:
-        metres = number(told["unit"].get("meter", "1"), "meter of its unit", path)
+    if "unit" in facts:
+        metres = number(facts["unit"].get("meter", "1"), "meter of its unit", path)
         if not _LEAST_UNIT_M < metres < 1 / _LEAST_UNIT_M:
             raise InputError(path, f"one unit of it is {metres:g} m.")
         found[:3, :3] *= metres

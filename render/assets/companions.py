@@ -75,9 +75,9 @@ class Place:
 
 def found_within(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
     """Return the file of a name in a folder; None if there is none within any of the real ``tops``."""
-    told = name.strip().strip("\"'")
-    slashed = told.replace("\\", "/")
-    for spelling in dict.fromkeys((name.strip(), told, slashed)):
+    unquoted = name.strip().strip("\"'")
+    slashed = unquoted.replace("\\", "/")
+    for spelling in dict.fromkeys((name.strip(), unquoted, slashed)):
         try:
             if (found := Path(os.path.realpath(folder / spelling))) and _may_be_read(found, tops):
                 return found

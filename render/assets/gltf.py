@@ -128,8 +128,8 @@ def _solids(data: GltfData, mesh: dict[str, Any], materials: Materials) -> list[
 def _solid(data: GltfData, primitive: dict[str, Any], mode: int) -> Solid:
     """Return the shape of a primitive."""
     attributes = primitive["attributes"]
-    told = data.row("accessors", attributes["POSITION"])
-    if _DRACO in (primitive.get("extensions") or {}) and not {"bufferView", "sparse"} & {*told}:
+    accessor = data.row("accessors", attributes["POSITION"])
+    if _DRACO in (primitive.get("extensions") or {}) and not {"bufferView", "sparse"} & {*accessor}:
         raise data.compressed(_DRACO)
     vertices = data.accessor(attributes["POSITION"]).astype(np.float64)
     if vertices.shape[1] != 3:

@@ -93,25 +93,25 @@ class GltfData:
 
     def accessor(self, index: Any) -> NDArray[Any]:
         """Return the values (n, width) of an accessor; normalized ones as shares of 1."""
-        told, where = self.row("accessors", index), f"accessors[{index}]"
-        count = self.number(told, "count", where)
-        kind, width = self._kind(told, where)
+        accessor, where = self.row("accessors", index), f"accessors[{index}]"
+        count = self.number(accessor, "count", where)
+        kind, width = self._kind(accessor, where)
         if count * width * kind.itemsize > MAX_BYTES:
             raise self.wrong(f"{where} has {count} elements, more than can be read.")
-        if "bufferView" in told:
-            values = self._values(told, count, kind, width, where).copy()
+        if "bufferView" in accessor:
+            values = self._values(accessor, count, kind, width, where).copy()
         else:
             values = np.zeros((count, width), kind)
-        if "sparse" in told:
-            self._fill_sparse(told["sparse"], values, where)
-        if not told.get("normalized"):
+        if "sparse" in accessor:
+            self._fill_sparse(accessor["sparse"], values, where)
+        if not accessor.get("normalized"):
             return values
         if kind.kind not in "iu":
             raise self.wrong(f"{where} is normalized and of no whole numbers.")
         return np.maximum(values / float(np.iinfo(kind).max), -1.0)
 
-    def _kind(self, told: dict[str, Any], where: str) -> tuple[np.dtype[Any], int]:
-        component, shape = told.get("componentType"), told.get("type")
+    def _kind(self, accessor: dict[str, Any], where: str) -> tuple[np.dtype[Any], int]:
+        component, shape = accessor.get("componentType"), accessor.get("type")
         kind = _COMPONENTS.get(component) if isinstance(component, int) else None
         width = _WIDTHS.get(shape) if isinstance(shape, str) else None
         if kind is None or width is None:
@@ -120,10 +120,10 @@ class GltfData:
         return np.dtype(kind), width
 
     def _values(
-        self, told: dict[str, Any], count: int, kind: np.dtype[Any], width: int, where: str
+        self, accessor: dict[str, Any], count: int, kind: np.dtype[Any], width: int, where: str
     ) -> NDArray[Any]:
-        data, stride = self.view(told["bufferView"])
-        start, size = self.number(told, "byteOffset", where, 0), width * kind.itemsize
+        data, stride = self.view(accessor["bufferView"])
+        start, size = self.number(accessor, "byteOffset", where, 0), width * kind.itemsize
         stride = stride or size
         if stride < size or (count and start + stride * (count - 1) + size > len(data)):
             raise self.wrong(f"{where} reaches beyond its bufferView of {len(data)} bytes.")
@@ -225,8 +225,8 @@ class GltfData:
         asset = self.header.get("asset")
         version = asset.get("version") if isinstance(asset, dict) else None
         if not isinstance(version, str) or not version.startswith("2."):
-            told = "no version" if version is None else f"version {json.dumps(version)[:20]}"
-            raise self.wrong(f"no glTF 2.0: it has {told}. Convert it to glTF 2.0.")
+            found = "no version" if version is None else f"version {json.dumps(version)[:20]}"
+            raise self.wrong(f"no glTF 2.0: it has {found}. Convert it to glTF 2.0.")
         required = self.header.get("extensionsRequired", [])
         for name in required if isinstance(required, list) else ():
             if name in _COMPRESSED:

@@ -54,12 +54,12 @@ class Materials:
         self._skins: dict[int, Skin] = {}
         self._images: dict[int, Any] = {}
         self._drawn: set[int] = set()
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def warn(self, flaw: str) -> None:
         """Warn of a flaw once."""
-        if flaw not in self._told:
-            self._told.add(flaw)
+        if flaw not in self._warned:
+            self._warned.add(flaw)
             warn(self._data.files.path, flaw)
 
     def put_on(self, solid: Solid, primitive: dict[str, Any], paint: Floats | None) -> Solid:
@@ -105,28 +105,28 @@ class Materials:
         extensions = material.get("extensions") or {}
         if material.get("alphaMode") in ("BLEND", "MASK") or any(n in extensions for n in _CLEAR):
             self.warn("has materials that let light through. They are drawn opaque.")
-        told, names = material.get("pbrMetallicRoughness") or {}, ("baseColorFactor", "baseColorTexture")  # fmt: skip
+        shading, names = material.get("pbrMetallicRoughness") or {}, ("baseColorFactor", "baseColorTexture")  # fmt: skip
         if _GLOSSY in extensions:
-            told, names = extensions[_GLOSSY] or {}, ("diffuseFactor", "diffuseTexture")
-        factor = _factor(told.get(names[0], [1.0] * 4))
+            shading, names = extensions[_GLOSSY] or {}, ("diffuseFactor", "diffuseTexture")
+        factor = _factor(shading.get(names[0], [1.0] * 4))
         if factor is None:
             raise self._data.wrong(f"materials[{index}]: '{names[0]}' is no four numbers.")
         skin = Skin(factor)
-        return self._textured(skin, told[names[1]]) if names[1] in told else skin
+        return self._textured(skin, shading[names[1]]) if names[1] in shading else skin
 
-    def _textured(self, skin: Skin, told: Any) -> Skin:
+    def _textured(self, skin: Skin, reference: Any) -> Skin:
         """Return a base colour with its image, if that can be read."""
-        if not isinstance(told, dict):
+        if not isinstance(reference, dict):
             raise self._data.wrong("a texture of its materials is no object.")
-        texture = self._data.row("textures", told.get("index"))
+        texture = self._data.row("textures", reference.get("index"))
         source = self._source(texture)
         image = None if source is None else self._image(source)
         if image is None:
             return skin
         if skin.factor.min() < 1:
             image = _dimmed(image, skin.factor, self._data.files.path)
-        moved = (told.get("extensions") or {}).get(_MOVED)
-        number, matrix = told.get("texCoord", 0), None
+        moved = (reference.get("extensions") or {}).get(_MOVED)
+        number, matrix = reference.get("texCoord", 0), None
         if isinstance(moved, dict):
             number, matrix = moved.get("texCoord", number), _moves(moved)
             if matrix is None:
@@ -152,7 +152,7 @@ class Materials:
         return int(index)
 
     def _image(self, index: int) -> Any:
-        self._drawn.add(index)  # or told of below
+        self._drawn.add(index)  # or named below
         if index not in self._images:
             image, where = self._data.row("images", index), f"images[{index}]"
             uri, files = image.get("uri"), self._data.files
@@ -210,19 +210,22 @@ def _dimmed(image: Any, factor: Floats, path: Path) -> Any:
     return Image.fromarray(np.stack(shown, axis=2))
 
 
-def _factor(told: Any) -> Floats | None:
+def _factor(values: Any) -> Floats | None:
     try:
-        factor = np.array(told, np.float64)
+        factor = np.array(values, np.float64)
     except (TypeError, ValueError):
         return None
     return np.nan_to_num(factor[:3], nan=1.0).clip(0, 1) if factor.shape == (4,) else None
 
 
-def _moves(told: dict[str, Any]) -> Floats | None:
+def _moves(transform: dict[str, Any]) -> Floats | None:
     """Return the matrix (2, 3) of a texture's transform; None where it holds no numbers."""
     try:
-        (x, y), (width, height) = told.get("offset", (0, 0)), told.get("scale", (1, 1))
-        cos, sin = np.cos(float(told.get("rotation", 0))), np.sin(float(told.get("rotation", 0)))
+        (x, y), (width, height) = transform.get("offset", (0, 0)), transform.get("scale", (1, 1))
+        cos, sin = (
+            np.cos(float(transform.get("rotation", 0))),
+            np.sin(float(transform.get("rotation", 0))),
+        )
         matrix = np.array(
             [[cos * width, sin * height, x], [-sin * width, cos * height, y]], np.float64
         )

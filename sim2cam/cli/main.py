@@ -27,6 +27,7 @@ from sim2cam.cli.domain import DomainFit, DomainShow
 from sim2cam.cli.exchange import Catalog, Export
 from sim2cam.cli.fetch import Fetch
 from sim2cam.cli.ladder import Ladder
+from sim2cam.cli.options import Folder
 from sim2cam.cli.predict import Label, Predict
 from sim2cam.cli.scenes import ScenesAdd, ScenesRun
 from sim2cam.cli.show import Doctor, Report
@@ -121,7 +122,8 @@ def _run(given: list[str]) -> int:
             raise
         return _fail(_of_system(error), 1)
     except KeyboardInterrupt:
-        hint = "Run the same command with --resume to go on." if hasattr(command, "folder") else ""
+        can_resume = isinstance(getattr(command, "folder", None), Folder)
+        hint = "Run the same command with --resume to go on." if can_resume else ""
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
