@@ -14,11 +14,20 @@ from sim2cam.pipeline.fetch.sets import DATA_SETS
 RESULTS = Path(__file__).parent / "results"
 DIGITS = 6
 """Of numbers in the results: far fewer than any estimate is good to, and half as many bytes as all."""
+_HEADLINES = ("protocol", "ap", "ap50", "agnostic_ap50", "images", "objects")
 
 
 def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
-    """Appends that the test split was scored, by what, and what came out."""
-    line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "what": what, **scores}
+    """Append the time, the detector and the headline scores of a scoring on the test split.
+
+    Args:
+        what: what was scored.
+        scores: of a detector, or of a ladder with its arms; other results hold the rest.
+    """
+    line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "what": what}
+    line |= {name: scores[name] for name in _HEADLINES if name in scores}
+    if "arms" in scores:
+        line["arms"] = {arm["name"]: (arm.get("ap50") or {}).get("value") for arm in scores["arms"]}
     with (RESULTS / "dice_test_log.jsonl").open("a") as log:
         log.write(json.dumps(short(line)) + "\n")
 
