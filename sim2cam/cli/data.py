@@ -142,8 +142,7 @@ class Render:
         if failed:
             scenes = "1 scene" if len(failed) == 1 else f"{len(failed)} scenes"
             raise Sim2CamError(
-                f"{out}: all is done but {scenes}, which could not be made. Change the recipe, or use the "
-                "data set without."
+                f"{out}: finished without {scenes}. Change the recipe, or use the data set as it is."
             )
 
     def _check_out(self) -> tuple[Path, int]:

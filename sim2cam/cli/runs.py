@@ -50,7 +50,7 @@ def remove_damaged_shards(root: Path, folder: Folder, talk: Talk) -> None:
         raise UsageError("--verify compares what an earlier run finished. Add --resume.")
     with locked(root):
         count = remove_damaged(root)
-    talk.console().say(f"{root}: {count} damaged shards are made anew")
+    talk.console().say(f"{root}: damaged shards that are made anew: {count}")
 
 
 def take_threads(count: int, console: Console) -> None:
