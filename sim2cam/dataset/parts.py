@@ -77,7 +77,9 @@ def choose_parts(
     chosen = chosen or list(names)
     if len(chosen) < len(names):
         left = ", ".join(name for name in names if name not in chosen)
-        _warn(f"{path}: read is the part {', '.join(chosen)}; left out are {left}.")
+        _warn(
+            f"{path}: reading {', '.join(chosen)}, leaving out {left}. --split chooses other parts."
+        )
     return chosen
 
 
@@ -85,7 +87,7 @@ def _named_parts(path: Path, names: Sequence[str], split: str, *, has_default: b
     if not names:
         if not has_default:
             raise UsageError(f"--split {split}: {path} has no parts. Leave --split out.")
-        _warn(f"{path}: has no parts, so that all of it is read, whatever --split says.")
+        _warn(f"{path}: has no parts, so --split has no effect. All of it is read.")
         return []
     chosen: list[str] = []
     for wanted in split.split(","):
@@ -101,7 +103,7 @@ def _named_parts(path: Path, names: Sequence[str], split: str, *, has_default: b
 def warn_of_joining(path: Path, names: Sequence[str]) -> None:
     """Warn that several parts of a data set are read as one."""
     if len(names) > 1:
-        _warn(f"{path}: its parts {', '.join(names)} are read as one. Choose with --split.")
+        _warn(f"{path}: reading its parts {', '.join(names)} as one. --split chooses parts.")
 
 
 def _warn(text: str) -> None:

@@ -62,16 +62,18 @@ class PhotoFolder:
         if self.maps:
             name = self.maps[0].relative_to(self.root)
             notes.append(
-                f"{self.root}: left out: {_number(len(self.maps), 'image')}, as {name}, which by bits or names hold "
-                "depth, masks or other numbers of each pixel. Name their own folder if they are photos."
+                f"{self.root}: {_number(len(self.maps), 'image')} left out as depth, mask or normal maps, by bits or "
+                f"names (first: {name}). Put them into a folder of their own if they are photos."
             )
         if self.datasets:
             first = self.datasets[0].relative_to(self.root)
             count = _number(len(self.datasets), "data set")
-            notes.append(f"{self.root}: left out: {count} in it, as {first}.")
+            notes.append(f"{self.root}: {count} in it left out (first: {first}).")
         lists = _coco_files(self.root)
         if lists and self.photos:
-            notes.append(f"{self.root}: labels are not read. Name the COCO file for them: {lists}.")
+            notes.append(
+                f"{self.root}: labels are not read. To read them, name the COCO file: {lists}."
+            )
         unread = unread_words(self.root, self.unread)
         return [*notes, unread] if unread else notes
 

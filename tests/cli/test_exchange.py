@@ -203,7 +203,7 @@ def test_train_learns_the_part_train_unless_others_are_named(tmp_path, monkeypat
         assert main([*train, *split]) == 2
     assert found == learned
     told = [str(w.message) for w in caught if issubclass(w.category, RepairWarning)]
-    left = [f"{data}: read is the part train; left out are val, test."]
+    left = [f"{data}: reading train, leaving out val, test. --split chooses other parts."]
     assert told == ([] if split else left)
 
 

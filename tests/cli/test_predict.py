@@ -94,7 +94,7 @@ def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_pat
     (photos / "c.gif").write_bytes(b"gif")
     (photos / "._b.HEIC").write_bytes(b"what macOS keeps beside it")
     flags = ["--out", str(tmp_path / "told"), "--workers", "1"]
-    words = f"{photos}: 2 pictures are left out, as b.HEIC: read are {images.KINDS}. Convert them."
+    words = f"{photos}: images of kinds that cannot be read are left out: 2 (first: b.HEIC). Convert them to one of {images.KINDS}."
     with pytest.warns(RepairWarning, match=re.escape(words)):
         assert main([command, "dice", str(photos), *flags]) == 0
     (photos / "b.HEIC").unlink()

@@ -156,7 +156,7 @@ def test_without_another_image_labels_are_of_upright_pixels_with_a_warning(tmp_p
     path = tmp_path / "a.json"
     path.write_text(json.dumps(one_image(40, 30, (x0, y0, x1 - x0, y1 - y0))))
     with pytest.warns(
-        RepairWarning, match=r"image a\.png: EXIF turns .* as labels of the turned ones"
+        RepairWarning, match=r"image a\.png: EXIF rotates .* as labels of the upright image"
     ):
         (sample,) = read_captures(path).samples
     assert sample.objects[0].box_xyxy == (x0, y0, x1, y1)
@@ -308,11 +308,18 @@ def test_an_image_outside_the_folder_is_refused(tmp_path, name):
     assert str(caught.value) == f"{path}: image '{name}' {OUTSIDE}"
 
 
-@pytest.mark.parametrize("text", ["{", "[" * 100_000, '"\\ud800'])
-def test_what_is_no_json_is_refused(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", r"not JSON \(.*\)\. Export the annotations"),
+        ("[" * 100_000, r"lists or tables are nested more than 64 deep\. Correct the file\."),
+        ('"\\ud800', r"not JSON \(.*\)\. Export the annotations"),
+    ],
+)
+def test_what_is_no_json_is_refused(tmp_path, text, problem):
     path = tmp_path / "a.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"a\.json: not JSON \(.*\)\. Export the annotations"):
+    with pytest.raises(InputError, match=rf"a\.json: {problem}"):
         read_captures(path)
 
 

@@ -78,7 +78,7 @@ def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layou
     if part == "val" and layout in (as_coco, as_coco_itself):
         (tmp_path / "readme.json").write_text("{}")  # which is no part
     with pytest.warns(
-        RepairWarning, match=r": read is the part \w+; left out are \w+, \w+\."
+        RepairWarning, match=r": reading \w+, leaving out \w+, \w+\. --split"
     ) as caught:
         assert stems(read_captures(tmp_path, uses=uses)) == [part]
     assert len(caught) == 1
@@ -87,7 +87,7 @@ def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layou
 @pytest.mark.parametrize("layout", [as_yolo, as_voc])
 def test_all_parts_are_read_as_one_and_that_is_said(tmp_path, layout):
     layout(tmp_path)
-    with pytest.warns(RepairWarning, match=r"its parts .* are read as one\. Choose with --split\."):
+    with pytest.warns(RepairWarning, match=r"reading its parts .* as one\. --split chooses"):
         assert sorted(stems(read_captures(tmp_path))) == sorted(PARTS)
 
 
@@ -113,7 +113,7 @@ def test_data_without_parts_is_whole(tmp_path, native, uses):
 def test_a_split_of_data_without_parts_is_refused_unless_other_data_may_have_some(native):
     with pytest.raises(UsageError, match=r"--split val: .* has no parts\. Leave --split out\."):
         read_captures(native, split="val")
-    with pytest.warns(RepairWarning, match="has no parts, so that all of it is read"):
+    with pytest.warns(RepairWarning, match="has no parts, so --split has no effect"):
         assert len(read_captures(native, split="val", uses=TRAIN).samples) == 4
 
 
@@ -160,7 +160,7 @@ def test_parts_of_exports_are_found(tmp_path, native, to):
     export(parts, root, to)
     for name, part in parts.items():
         assert len(read_captures(root, split=name).samples) == len(part.samples)
-    with pytest.warns(RepairWarning, match="left out are test"):
+    with pytest.warns(RepairWarning, match="leaving out test"):
         assert len(read_captures(root, uses=TRAIN).samples) == len(parts["train"].samples)
 
 
@@ -177,7 +177,7 @@ def test_names_tell_uses(name, use):
 
 
 def test_a_style_part_shows_the_look_and_train_is_left_out(tmp_path):
-    with pytest.warns(RepairWarning, match="read is the part style; left out are train, test"):
+    with pytest.warns(RepairWarning, match="reading style, leaving out train, test"):
         assert choose_parts(tmp_path, ["train", "style", "test"], None, LOOK) == ["style"]
 
 

@@ -145,8 +145,8 @@ def _by_file_name(path: Path, names: Sequence[str]) -> dict[str, Path]:
         f"{len(names)} images have absolute paths or paths" if names[1:] else "an image has a path"
     )
     warnings.warn(
-        f"{path}: {count} outside the folder, as '{names[0]}': read are the images of that file name in "
-        f"{root}.",
+        f"{path}: {count} outside the folder (first: '{names[0]}'). The images of the same file names in {root} "
+        "are used.",
         RepairWarning,
         stacklevel=2,
     )

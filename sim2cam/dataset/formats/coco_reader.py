@@ -145,11 +145,11 @@ class _Labels:
         """Warn of boxes that were changed or left out."""
         notes = []
         if self._empty:
-            notes.append(f"{self._empty} of the boxes have no width or no height and are left out.")
+            notes.append(f"boxes without width or height are left out: {self._empty}.")
         if self._rotated:
             notes.append(
-                f"{self._rotated} of the boxes are rotated (attributes.rotation, as CVAT writes it): read are "
-                "the boxes around them."
+                f"rotated boxes (attributes.rotation, as CVAT writes it): {self._rotated}. The axis-aligned boxes "
+                "around them are used."
             )
         if notes:
             warnings.warn(f"{self._path}: {' '.join(notes)}", RepairWarning, stacklevel=2)

@@ -75,7 +75,7 @@ class DrawnShapes:
         notes = []
         if self._rotated:
             notes.append(
-                f"{self._rotated} of the boxes are rotated: read are the boxes around them."
+                f"rotated boxes: {self._rotated}. The axis-aligned boxes around them are used."
             )
         if self._unread:
             kinds = ", ".join(f"{count} of {kind}" for kind, count in sorted(self._unread.items()))

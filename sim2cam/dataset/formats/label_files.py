@@ -58,8 +58,8 @@ class ImageFinder:
             return []
         count = len(self._others)
         return [
-            f"{count} label files name another image, as {self._others[0]}: read is the image with the name "
-            "of the label file."
+            f"label files that name another image: {count} (first: {self._others[0]}). The image with the name of "
+            "the label file is used."
         ]
 
 

@@ -157,7 +157,7 @@ def _labels(
 def _warn(root: Path, notes: list[str], unlabelled: Sequence[str]) -> None:
     if unlabelled:
         notes.append(
-            f"{len(unlabelled)} images have no LabelMe file and are left out, as {unlabelled[0]}."
+            f"images without a LabelMe file are left out: {len(unlabelled)} (first: {unlabelled[0]})."
         )
     if notes:
         warnings.warn(f"{root}: {' '.join(notes)}", RepairWarning, stacklevel=2)

@@ -133,9 +133,8 @@ def are_of_stored_pixels(path: Path, photos: Sequence[Photo]) -> list[bool]:
         first = open_ones[0]
         count = f"image {first.name}" + (f" and {len(open_ones) - 1} more" if open_ones[1:] else "")
         warnings.warn(
-            f"{path}: {count}: EXIF turns or mirrors the pixels, and the listed size does not say whether "
-            "labels are of the stored or of the turned ones. They are taken as labels of the turned ones, "
-            "as browsers, OpenCV and CVAT show them.",
+            f"{path}: {count}: EXIF rotates or mirrors the pixels, and the listed size fits both the stored and the "
+            "upright image. Labels are read as labels of the upright image, as browsers, OpenCV and CVAT show it.",
             RepairWarning,
             stacklevel=2,
         )

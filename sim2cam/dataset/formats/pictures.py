@@ -140,8 +140,8 @@ def unread_words(root: Path, unread: Sequence[Path]) -> str | None:
     if not unread:
         return None
     return (
-        f"{root}: {len(unread)} pictures are left out, as {unread[0].relative_to(root)}: read are "
-        f"{images.KINDS}. Convert them."
+        f"{root}: images of kinds that cannot be read are left out: {len(unread)} (first: {unread[0].relative_to(root)}). "
+        f"Convert them to one of {images.KINDS}."
     )
 
 

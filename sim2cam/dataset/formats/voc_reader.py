@@ -145,7 +145,9 @@ class _Reader:
         self._problems.finish()
         notes = [*self._finder.notes(), *self._shapes.notes()]
         if self._repeated:
-            notes.append(f"{self._repeated} images are listed more than once. Each is read once.")
+            notes.append(
+                f"images that are listed more than once: {self._repeated}. Each is read once."
+            )
         if notes:
             warnings.warn(f"{self._root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
         warn_of_unread(self._root, {self._finder.folder})

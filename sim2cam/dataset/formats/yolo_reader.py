@@ -70,12 +70,14 @@ def _warn(layout: YoloLayout, lines: LabelLines) -> None:
     every: Sequence[Path] = [path for files in layout.parts.values() for path in files]
     warn_of_unread(layout.file.parent, {path.parent for path in every})
     if layout.repeated:
-        _say(layout, f"{layout.repeated} images are listed more than once. Each is read once.")
+        _say(
+            layout, f"images that are listed more than once: {layout.repeated}. Each is read once."
+        )
     if lines.with_confidence:
         _say(
             layout,
-            f"{lines.with_confidence} lines end in a confidence, so that a detector seems to have made them. "
-            "The confidences are not read.",
+            f"lines that end in a confidence, as detectors write them: {lines.with_confidence}. The confidences "
+            "are ignored.",
         )
 
 

@@ -85,7 +85,7 @@ def test_shapes_and_images_that_labelme_readers_leave_out_are_named(tmp_path):
         assert len(read_captures(root).samples[0].objects) == 1
     words = str(caught[0].message)
     assert "shapes other than boxes and polygons are left out: 2 of circle, 1 of line." in words
-    assert "1 images have no LabelMe file and are left out, as b.png." in words
+    assert "images without a LabelMe file are left out: 1 (first: b.png)." in words
 
 
 @pytest.mark.parametrize("orientation", range(2, 9))
@@ -204,7 +204,7 @@ def test_rotated_boxes_and_other_shapes_of_cvat_are_said(tmp_path):
         (label,) = read_captures(root).samples[0].objects
     assert label.box_xyxy == pytest.approx((5.5, 2.5, 12.5, 14.5))
     words = str(caught[0].message)
-    assert "1 of the boxes are rotated: read are the boxes around them." in words
+    assert "rotated boxes: 1. The axis-aligned boxes around them are used." in words
     assert "left out: 1 of ellipse." in words
 
 

@@ -107,7 +107,9 @@ def test_keypoints_that_do_not_fit_are_refused(tmp_path, line, table, problem):
 )
 def test_a_confidence_is_not_read_and_said(tmp_path, line, table, points):
     root = written(tmp_path, line, table)
-    with pytest.warns(RepairWarning, match=r"1 lines end in a confidence, so that a detector"):
+    with pytest.warns(
+        RepairWarning, match=r"lines that end in a confidence, as detectors write them: 1\."
+    ):
         label = only_label(root)
     assert label.box_xyxy == pytest.approx(BOX_PX)
     assert len(label.keypoints or ()) == points
@@ -286,7 +288,9 @@ def test_an_image_that_a_part_names_twice_is_read_once(tmp_path, train):
     root = written(tmp_path)
     (root / "list.txt").write_text("images/train/a.png\n./images/train/a.png\n")
     (root / "data.yaml").write_text(yaml.safe_dump({"train": train, "names": ["square"]}))
-    with pytest.warns(RepairWarning, match=r"1 images are listed more than once\. Each is read"):
+    with pytest.warns(
+        RepairWarning, match=r"images that are listed more than once: 1\. Each is read"
+    ):
         assert len(read_captures(root).samples) == 1
 
 
@@ -298,7 +302,7 @@ def test_a_part_that_repeats_another_counts_once(tmp_path, val):
 def test_images_that_are_not_read_are_counted(tmp_path):
     root = written(tmp_path)
     (root / "images/train/b.heic").write_bytes(b"x")
-    with pytest.warns(RepairWarning, match=r"1 pictures are left out, as images/train/b\.heic"):
+    with pytest.warns(RepairWarning, match=r"left out: 1 \(first: images/train/b\.heic\)"):
         assert len(read_captures(root).samples) == 1
 
 
