@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sim2cam import __version__
 from sim2cam.dataset.known_objects import KnownObject
-from sim2cam.dataset.parsing import name_problem
+from sim2cam.dataset.parsing import category_problem
 from sim2cam.errors import CheckpointError, UsageError, did_you_mean
 from sim2cam.models.close_ups import View, read_views
 from sim2cam.models.confidence import Scaling
@@ -194,7 +194,7 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
     _check_numbers(path, read)
     if not read.categories or len(set(read.categories)) != len(read.categories):
         raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
-    for problem in filter(None, map(name_problem, read.categories)):
+    for problem in filter(None, map(category_problem, read.categories)):
         raise CheckpointError(path, problem)
     for what in ("objects", "keypoints"):
         found = getattr(read, what)

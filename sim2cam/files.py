@@ -47,10 +47,8 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            part.write_bytes(data)
+            _sync(part)
             part.replace(path)
             sync_folder(path.parent)
     except BaseException:

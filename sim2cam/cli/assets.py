@@ -77,8 +77,7 @@ class New:
     """Folder of mesh files."""
     captures: Path | None = None
     """Photos, a folder or a COCO file; the pictures get their size."""
-    overwrite: bool = False
-    """Replace a recipe that is there."""
+    overwrite: Overwrite = False
     skip_invalid: SkipInvalid = False
     talk: Talk = field(default_factory=Talk)
 
@@ -98,8 +97,7 @@ class New:
                     f"{path} is where what is known of {name} is written. Choose another name, or "
                     "write the recipe into another folder."
                 )
-        if path.exists() and not self.overwrite:
-            raise UsageError(f"{path} is there already. Choose another name or add --overwrite.")
+        check_new(path, overwrite=self.overwrite)
         found = list(import_assets(folder, names))
         captures = None
         if self.captures is not None:

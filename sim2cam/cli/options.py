@@ -107,7 +107,7 @@ def check_new(*paths: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> Non
         if path.is_dir():
             raise OutputError(path, "is a folder, not a file. Choose another --out.")
         if path.exists() and not overwrite:
-            raise OutputError(path, "exists. Choose another --out, or add --overwrite.")
+            raise OutputError(path, "exists. Choose another name, or add --overwrite.")
 
 
 def check_empty(folder: Path, *, overwrite: bool) -> None:

@@ -155,21 +155,30 @@ def _folders(root: Path, datasets: list[Path]) -> Iterator[Path]:
 
 
 def _maps(root: Path, paths: Sequence[Path]) -> set[Path]:
-    """Return the images that hold numbers of each pixel beside photos: by their depth, or by their names."""
-    deep = {path for path in paths if _is_deep(path)}
-    maps = deep if len(deep) < len(paths) else set()
-    words = {path: _words(path.relative_to(root)) for path in paths if path not in maps}
-    shots = {_shot(found) for found in words.values() if not _MAPS & {*found}}
-    return maps | {p for p, found in words.items() if _MAPS & {*found} and _shot(found) in shots}
+    """Return the images that hold depth, masks or the like beside photos.
+
+    Names of maps count where a photo has the rest of the name. Images of more than eight bits are maps by their
+    name or beside a photo of the same rest; images of floats are maps beside any photo.
+    """
+    words = {path: _words(path.relative_to(root)) for path in paths}
+    modes = {path: _mode(path) for path in paths}
+    deep = {path for path, mode in modes.items() if mode in _DEEP}
+    named = {path for path, found in words.items() if _MAPS & {*found}}
+    if len(deep) == len(paths):
+        deep = set()
+    shots = {_shot(words[path]) for path in paths if path not in deep | named}
+    paired = {path for path in deep | named if _shot(words[path]) in shots}
+    return paired | (deep & named) | {path for path in deep if modes[path] == "F"}
 
 
-def _is_deep(path: Path) -> bool:
+def _mode(path: Path) -> str | None:
+    """Return the mode of an image in Pillow's terms; None where it has eight bits or cannot be read."""
     if path.suffix.lower() not in (*images.LOSSLESS, ".jp2"):
-        return False
+        return None
     try:
-        return images.read_mode(path) in _DEEP
+        return images.read_mode(path)
     except InputError:
-        return False  # what reads it says why
+        return None  # whoever decodes the image reports the error
 
 
 def _words(path: Path) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import PlainMethod
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
-from sim2cam.dataset.parsing import is_file, name_problem, read_toml
+from sim2cam.dataset.parsing import category_problem, is_file, read_toml
 from sim2cam.dataset.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
 from sim2cam.models.config import TrainConfig
@@ -194,7 +194,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.categories):
-            problem = name_problem(name)
+            problem = category_problem(name)
             if problem is not None:
                 raise ValueError(problem.removesuffix("."))
         if "/" in self.name or "\\" in self.name:  # files are named after it

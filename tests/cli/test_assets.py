@@ -71,10 +71,8 @@ def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
 def test_a_recipe_that_is_there_stays(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     (place / "kept.toml").write_text("kept")
-    assert main(["new", "kept", "--assets", "objects"]) == 2
-    assert "kept.toml is there already. Choose another name or add --overwrite." in (
-        capsys.readouterr().err
-    )
+    assert main(["new", "kept", "--assets", "objects"]) == 1
+    assert "kept.toml: exists. Choose another name, or add --overwrite." in capsys.readouterr().err
     assert (place / "kept.toml").read_text() == "kept"
 
 

@@ -33,8 +33,8 @@ def test_it_writes_the_camera_and_says_what_it_left_out(photos, tmp_path, capsys
     lines = {line.split()[0]: line for line in said.out.splitlines()}
     assert lines["sensor.jpeg_quality"].split()[1:] == ["85", "85", "to", "85"]
     assert "Print a chessboard" in lines["lens.fx_px"]
-    assert main(["calibrate", str(photos), "--out", str(out)]) == 2
-    assert "is there already. Name another file, or use --overwrite." in capsys.readouterr().err
+    assert main(["calibrate", str(photos), "--out", str(out)]) == 1
+    assert "exists. Choose another name, or add --overwrite." in capsys.readouterr().err
     assert main(["calibrate", str(photos), "--out", str(out), "--overwrite", "--json", "-q"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == json.loads(out.read_text())

@@ -96,9 +96,7 @@ def refused(home, capsys, command):
 @pytest.mark.parametrize("command", FILES.values(), ids=FILES)
 def test_a_file_that_exists_is_not_replaced(home, capsys, command):
     words = refused(home, capsys, command)
-    assert words.endswith(
-        "sim2cam: notes.json: exists. Choose another --out, or add --overwrite.\n"
-    )
+    assert words.endswith("sim2cam: notes.json: exists. Choose another name, or add --overwrite.\n")
 
 
 @pytest.mark.parametrize("command", INPUTS.values(), ids=INPUTS)

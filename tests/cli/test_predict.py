@@ -123,7 +123,7 @@ def test_videos_are_read_frame_by_frame(photo, tmp_path, capsys):
 def test_a_folder_that_holds_something_is_left_alone(photos, capsys):
     before = (photos / "a.jpg").read_bytes()
     assert predict(photos, "--out", photos) == 1
-    assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
+    assert "is not empty. Choose another --out, or add --overwrite." in capsys.readouterr().err
     assert (photos / "a.jpg").read_bytes() == before
 
 
@@ -338,7 +338,7 @@ def test_captures_are_labelled_by_weights_that_ship(photos, tmp_path, capsys):
     assert told["sure"] + told["unsure"] == len(file["annotations"])
     assert told["unsure"] == sum(one["iscrowd"] for one in file["annotations"])
     assert main([*command, "-q"]) == 1
-    assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
+    assert "is not empty. Choose another --out, or add --overwrite." in capsys.readouterr().err
 
 
 def test_labels_of_nothing_are_told(photos, tmp_path, capsys):

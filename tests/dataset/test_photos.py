@@ -114,12 +114,20 @@ def test_names_alone_are_no_evidence(tmp_path, files):
     assert names(tmp_path) == sorted(files)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".tif"])
-def test_images_of_16_bits_beside_others_are_no_photos(tmp_path, suffix):
-    photo(tmp_path / "a.png")
-    photo(tmp_path / f"b{suffix}", DEEP)
-    with pytest.warns(RepairWarning, match=rf": 1 image left out as depth.*first: b\{suffix}\)"):
-        assert [path.name for path in photos_in(tmp_path)] == ["a.png"]
+@pytest.mark.parametrize("name", ["1.tif", "depth_7.png", "1_depth.png"])
+def test_images_of_16_bits_are_no_photos_by_their_name_or_beside_a_photo_of_the_same_name(
+    tmp_path, name
+):
+    photo(tmp_path / "1.png")
+    photo(tmp_path / name, DEEP)
+    with pytest.warns(RepairWarning, match=rf": 1 image left out as depth.*first: {name}\)"):
+        assert [path.name for path in photos_in(tmp_path)] == ["1.png"]
+
+
+def test_photos_of_16_bits_stay_among_others(tmp_path):
+    photo(tmp_path / "1.png")
+    photo(tmp_path / "2.png", DEEP)
+    assert names(tmp_path) == ["1.png", "2.png"]
 
 
 def test_a_float_image_beside_others_is_no_photo(tmp_path):

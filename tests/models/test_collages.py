@@ -63,9 +63,9 @@ def test_objects_are_seen_before_them_alone_or_before_pictures_too(
         cv2.erode(where.astype(np.uint8), np.ones((3, 3))) > 0
         for where in (picture.owners > 0, picture.owners == 0)
     )
-    write_bytes(tmp_path / "green.png", encode_png(np.full((130, 160, 3), GREEN, np.uint8)))
+    write_bytes(tmp_path / "green/0.png", encode_png(np.full((130, 160, 3), GREEN, np.uint8)))
     alone = Backdrops(None, 0, amodal=False, collages=True)
-    both = Backdrops(read_captures(tmp_path), 1 << 24, amodal=False, collages=True)
+    both = Backdrops(read_captures(tmp_path / "green"), 1 << 24, amodal=False, collages=True)
     for made, least, most in ((alone, 0, 0), (both, 12, 28)):
         shown = [behind(made, picture, monkeypatch, seed).rgb for seed in range(40)]
         assert all(np.array_equal(rgb[inside], picture.rgb[inside]) for rgb in shown)

@@ -468,7 +468,7 @@ def test_own_architectures_begin_with_the_stages_of_a_published_network(
             architecture=name, steps=1, batch=2, crop_px=64, learning_rate=1e-12, weight_decay=0.0,
             **values,
         )  # fmt: skip
-        run = tmp_path / folder
+        run = tmp_path / "runs" / folder
         return train_detector(((make_dataset(folder), 1.0),), config, run).network.state_dict()
 
     found = begun("a", pretrained=str(tmp_path / "resnet18.safetensors"))

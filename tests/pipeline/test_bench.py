@@ -208,8 +208,8 @@ def test_the_page_of_errors_lies_beside_the_scores_and_replaces_none(shaped, tmp
     assert "weights.safetensors on train.json" in text
     assert f"{next(iter(found['detections']))}: " in text  # its picture
     out.unlink()
-    assert main(command) == 2
-    assert f"--out: {page} is there already. Name another file." in capsys.readouterr().err
+    assert main(command) == 1
+    assert f"{page}: exists. Choose another name, or add --overwrite." in capsys.readouterr().err
     assert page.read_text() == text
 
 

@@ -90,12 +90,11 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
     assert main(["bench", str(out), *flags]) == 0
     assert json.loads(capsys.readouterr().out) == first
     stored = json.loads(out.read_text())
-    assert {n: stored[n] for n in ("selection", "slices", "trust", "warnings")} | stored[
-        "scores"
-    ] == first
+    beside = ("selection", "slices", "threshold", "trust", "warnings")
+    assert {n: stored[n] for n in beside} | stored["scores"] == first
     assert sum(image["objects"] for image in stored["images"]) == first["objects"]
-    assert main(["bench", weights, *flags, "--out", str(out)]) == 2
-    assert "is there already. Name another file." in capsys.readouterr().err
+    assert main(["bench", weights, *flags, "--out", str(out)]) == 1
+    assert "exists. Choose another name, or add --overwrite." in capsys.readouterr().err
 
 
 def test_what_bench_writes_is_held_against_the_same_labels_again(
@@ -277,18 +276,17 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
         assert problem in capsys.readouterr().err
 
 
-def test_scores_that_are_no_probabilities_are_told_of(coco, perfect, tmp_path, capsys):
-    words = "not 0 to 1: AP asks for their order alone"
-    for scores, is_told in (((0.9, 0.0, 1.0), False), ((-3.0,), True), ((0.9, 1.5), True)):
-        found = {
-            name: tuple(replace(d, score=scores[i % len(scores)]) for i, d in enumerate(each))
-            for name, each in perfect.items()
-        }
-        path = written(tmp_path / "found.json", found)
-        assert main(["bench", str(path), "--captures", str(coco)]) == 0
-        said = capsys.readouterr()
-        assert (words in said.err) == is_told
-        assert "Found are objects by detections with a score of 0.5 or more." in said.out
+@pytest.mark.parametrize("scores", [(0.9, 0.0, 1.0), (-3.0,), (0.9, 1.5)])
+def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, capsys, scores):
+    """The threshold of the best F1 asks for their order alone."""
+    found = {
+        name: tuple(replace(d, score=scores[i % len(scores)]) for i, d in enumerate(each))
+        for name, each in perfect.items()
+    }
+    path = written(tmp_path / "found.json", found)
+    assert main(["bench", str(path), "--captures", str(coco)]) == 0
+    said = capsys.readouterr().out
+    assert f"By detections with a score of {min(scores):.3f} or more, the threshold of" in said
 
 
 def test_images_without_results_and_labels_that_repeat_are_told_of(

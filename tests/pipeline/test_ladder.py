@@ -475,7 +475,9 @@ def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
 def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     root = tmp_path / "run"
     open_ladder(PLAN, captures, root, resume=False, overwrite=False)
-    with pytest.raises(OutputError, match=r"run: is not empty\. Add --resume or --overwrite"):
+    with pytest.raises(
+        OutputError, match=r"run: is not empty\. Add --resume to go on or --overwrite"
+    ):
         open_ladder(PLAN, captures, root, resume=False, overwrite=False)
     open_ladder(PLAN, captures, root, resume=True, overwrite=False)
     other = replace(PLAN, pictures=5)

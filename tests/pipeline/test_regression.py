@@ -160,7 +160,7 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
     assert "<i>why" not in page
     (folder / "broken.json").write_text("{")
     capsys.readouterr()
-    assert main(["scenes", "run", str(folder)]) == 1
+    assert main(["scenes", "run", str(folder), "--overwrite"]) == 1
     told = capsys.readouterr()
     assert "fails  broken  " in told.out
     assert "moved  sim-000000  " in told.out
@@ -169,9 +169,9 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
         f"{folder}: 1 of 2 scenes cannot be rendered again. 1 of 2 scenes moved. If that is meant, add "
         "--renew.\n"
     ) in told.err
-    assert main(["scenes", "run", str(folder), "--renew", "-q"]) == 1
+    assert main(["scenes", "run", str(folder), "--renew", "-q", "--overwrite"]) == 1
     (folder / "broken.json").unlink()
-    assert main(["scenes", "run", str(folder)]) == 0
+    assert main(["scenes", "run", str(folder), "--overwrite"]) == 0
 
 
 def film(folder):

@@ -135,4 +135,4 @@ def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path
         assert message in capsys.readouterr().err
         assert not out.exists()
     assert tune(weights, coco, coco.parent) == 1
-    assert "is not an empty folder. Choose another --out." in capsys.readouterr().err
+    assert "is not empty. Choose another --out, or add --overwrite." in capsys.readouterr().err

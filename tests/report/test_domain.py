@@ -74,8 +74,8 @@ def test_the_command_writes_it(tmp_path, capsys):
     assert main([*show, "--pictures", "exposure", "--json"]) == 0
     assert out.read_text().count("data:image/jpeg") == 2
     assert '"page": ' in capsys.readouterr().out
-    assert main([*show, "--pictures", "none"]) == 0
+    assert main([*show, "--pictures", "none", "--overwrite"]) == 0
     assert "data:image/jpeg" not in out.read_text()
-    assert main([*show, "--pictures", "ligth"]) == 2
+    assert main([*show, "--pictures", "ligth", "--overwrite"]) == 2
     assert "--pictures: unknown group 'ligth'. Did you mean 'light'?" in capsys.readouterr().err
     assert main([*show, "--count", "0"]) == 2

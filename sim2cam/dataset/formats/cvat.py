@@ -15,7 +15,7 @@ from sim2cam.dataset.formats.drawn_shapes import DrawnShapes
 from sim2cam.dataset.formats.photos import Photo, are_of_stored_pixels, read_photo
 from sim2cam.dataset.formats.pictures import checked_categories, each_a_scene
 from sim2cam.dataset.formats.xml_file import number_of, parse_xml
-from sim2cam.dataset.parsing import is_file, name_problem, stays_inside
+from sim2cam.dataset.parsing import category_problem, is_file, stays_inside
 from sim2cam.dataset.problems import Problems
 from sim2cam.dataset.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
@@ -97,7 +97,7 @@ def _labels_of_task(tree: Element) -> Iterator[str]:
 
 def _photo(path: Path, entry: Element, listed: set[Path]) -> Photo:
     name = entry.get("name", "").replace("\\", "/")
-    problem = name_problem(name)
+    problem = category_problem(name)
     if problem is not None or not stays_inside(name):
         raise InputError(path, f"image {problem or f'{name!r:.80} lies outside the folder.'}")
     root, subset = path.parent, entry.get("subset", "")

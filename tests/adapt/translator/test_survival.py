@@ -68,8 +68,8 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         with pytest.raises(OutputError) as full:
             train_translator(sim, captures, config, run, resume=True, checkpoint_s=0.0)
     assert str(full.value) == (
-        f"{run / CHECKPOINT}: cannot be written (No space left on device). Free some disk space and go on "
-        "with --resume, which keeps all that is whole; or choose another --out."
+        f"{run / CHECKPOINT}: cannot be written (No space left on device). Free some disk space, then run "
+        "again with --resume."
     )
 
     with monkeypatch.context() as patch:
