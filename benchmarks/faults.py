@@ -26,7 +26,7 @@ import psutil
 import tyro
 
 from sim2cam import files
-from sim2cam.dataset.shards import check_shards, remove_damaged
+from sim2cam.dataset.shards import read_content, remove_damaged
 from sim2cam.dataset.writer import write_json
 from sim2cam.pipeline.environment import environment_facts
 
@@ -243,7 +243,11 @@ def measure_costs(bench: Bench, reference: Path) -> dict[str, Any]:
         files.sync_tree(copy)
         flushed.append(time.perf_counter() - began)
         shutil.rmtree(copy)
-    checks = {"check_sample_ms": check_shards, "hash_sample_ms": remove_damaged}
+    shards = len(list((reference / "shards").iterdir()))
+    checks: dict[str, Callable[[Path], object]] = {
+        "check_sample_ms": lambda root: [read_content(root, n) for n in range(shards)],
+        "hash_sample_ms": remove_damaged,
+    }
     costs = {"copy_shard_ms": spread(copied), "flush_shard_ms": spread(flushed)}
     for name, check in checks.items():
         times = []

@@ -14,7 +14,6 @@ from sim2cam.dataset.writer import QUARANTINED, REJECTED, SHARDS, digest_of, sha
 from sim2cam.errors import InputError
 
 _LISTS = ("samples", REJECTED, "scenes", "certificates", QUARANTINED)
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -81,27 +80,6 @@ def remove_damaged(root: Path) -> int:
         for shard in damaged:
             files.remove(shard.rename(files.temporary_path(shard)))
     return len(damaged)
-
-
-def check_shards(root: Path) -> None:
-    """Refuse a dataset with damaged shards: by sizes and times, and by hashes where these are suspicious.
-
-    Raises:
-        InputError: with the damaged shards.
-    """
-    problems = []
-    for shard in _finished(root):
-        try:
-            _content(shard, verify=False)
-        except ValueError as error:
-            problems.append(f"{shard.name}: {error}")
-    if problems:
-        more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise InputError(
-            root,
-            f"{len(problems)} shards are damaged ({'; '.join(problems[:_SHOWN])}{more}). Run its command again "
-            "with --resume: it makes them anew.",
-        )
 
 
 def read_quarantined(root: Path, number: int | None = None) -> tuple[Quarantined, ...]:
