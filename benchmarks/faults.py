@@ -136,7 +136,7 @@ def bytes_of(root: Path) -> dict[str, str]:
 
 def kill_runs(bench: Bench, count: int, seconds: float, *, whole_group: bool) -> dict[str, Any]:
     """Kill runs at random moments, with their workers or without, and resume them."""
-    chance, whole = np.random.default_rng(0), 0
+    chance, whole, before = np.random.default_rng(0), 0, semaphores()
     for number in range(count):
         root = bench.root(f"killed-{number}")
         child = start(bench.work, root)
@@ -148,7 +148,13 @@ def kill_runs(bench: Bench, count: int, seconds: float, *, whole_group: bool) ->
         whole += bench.is_whole(root)
         print(f"killed {number + 1} of {count}: {whole} whole", flush=True)
     name = "the run and its workers are killed" if whole_group else "the run is killed"
-    return {"name": name, "tries": count, "whole": whole}
+    left = len(semaphores() - before)
+    return {"name": name, "tries": count, "whole": whole, "semaphores_left": left}
+
+
+def semaphores() -> set[Path]:
+    """Return the POSIX semaphores of this machine."""
+    return set(Path("/dev/shm").glob("sem.*"))  # noqa: S108 - where Linux has them
 
 
 def run_twice(bench: Bench, count: int) -> dict[str, Any]:

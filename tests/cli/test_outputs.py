@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import sim2cam
 from sim2cam.cli.main import main
-from sim2cam.files import write_bytes
+from sim2cam.files import locked, write_bytes
 from sim2cam.images import encode_png
 
 SMALL = 'base = "dice"\n[render]\nwidth = 96\nheight = 96\nviews = 2\n'
@@ -120,6 +121,20 @@ def test_a_checkpoint_is_not_written_into_a_data_set(home, capsys):
     assert main(["render", "small.toml", "--count", "4", "--out", "data", "-q"]) == 0
     words = refused(home, capsys, "train small.toml --data data --out data --steps 1 --tensorboard")
     assert "data: holds 'card.md', which is no part of a training. Choose another --out." in words
+
+
+LOCKED = {
+    "render": "render small.toml --count 2 --out out --resume",
+    "adapt train": "adapt train --sim photos --real photos --method reinhard --out out",
+    "demo": "demo --out out --overwrite",
+}
+
+
+@pytest.mark.parametrize("command", LOCKED.values(), ids=LOCKED)
+def test_a_folder_that_another_process_fills_is_refused(home, capsys, command):
+    with locked(home / "out"):
+        assert main(command.split()) == 1
+    assert f"is in use: process {os.getpid()} on" in capsys.readouterr().err
 
 
 def test_a_page_is_replaced_on_request(home):
