@@ -166,7 +166,7 @@ def _made(solid: Box | Cylinder | Sphere | Capsule) -> Solid:
             mesh = creation.uv_sphere(solid.radius_m, count=_BALL_RINGS)
         case Capsule():
             mesh = creation.capsule(solid.height_m, solid.radius_m, count=_BALL_RINGS)
-    has_normals = "vertex_normals" in mesh._cache  # asked for by name, they would be made
+    has_normals = "vertex_normals" in mesh._cache  # reading the attribute would compute normals
     normals = np.array(mesh.vertex_normals, np.float64) if has_normals else None
     return Solid(np.array(mesh.vertices, np.float64), np.array(mesh.faces, np.int64), normals)
 

@@ -46,7 +46,7 @@ def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
 
         def get(self, name: str) -> bytes:
             found_name = name if files.place.find(name) else unquote(name.removeprefix("file://"))
-            if not colored or files.image(found_name) is None:  # of which trimesh says nothing
+            if not colored or files.image(found_name) is None:  # trimesh does not report it
                 raise FileNotFoundError(name)
             return files.take(found_name) or b""
 
@@ -68,7 +68,7 @@ def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
 
 def _solid(mesh: Any, *, colored: bool) -> Solid:
     """Return a mesh of trimesh's as one of ours."""
-    # asked for by name, normals that the file does not have would be made
+    # reading the attribute would compute normals that the file lacks
     has_normals = "vertex_normals" in mesh._cache
     visual, paint, color = mesh.visual, None, None
     material = getattr(visual, "material", None)

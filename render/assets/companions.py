@@ -104,7 +104,7 @@ def _in_another_case(folder: Path, name: str, tops: Sequence[Path]) -> Path | No
 
 
 def _named_like(folder: Path, name: str) -> list[str]:
-    """Return the entries of a folder that have a name; if none has, those that have it in another case."""
+    """Return the entries of a folder with a name; if there are none, those that differ in case alone."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_MOST_LISTED), strict=False)]
@@ -193,7 +193,7 @@ def absent(name: str) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """Return a text file with one kind of line ends; what is not UTF-8 is taken for Latin-1."""
+    """Return the text of a file with Unix line ends; decode as Latin-1 if it is not UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -40,7 +40,7 @@ MOST_BYTES = 4 * 2**30
 """Memory that a child is given."""
 
 _START_SECONDS = 20.0
-_APART_SECONDS = {"vhacd": 20.0, "coacd": 120.0}  # for what is read well, and concave
+_APART_SECONDS = {"vhacd": 20.0, "coacd": 120.0}  # for concave meshes, after reading
 _WAITS = 4  # by the clock, for a process that is given half a core, or waits for a disk
 _LOOK_SECONDS = 0.1
 _READ = b"read"
@@ -85,7 +85,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a process says of a file: measures, or why there are none."""
+    """Answer of the measuring process: measures of a file, or its problem."""
 
     measures: Measures | None = None
     problem: str | None = None
@@ -183,7 +183,7 @@ class Children:
 
 
 def _worked_s(pid: int) -> float:
-    """Returns how long a process has been at work; by the clock where the system does not tell."""
+    """Return the CPU time of a process in seconds; wall time where the system has no such figure."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -184,7 +184,7 @@ def _count(number: float) -> int:
 
 
 def _wrong_line(data: bytes, start: int, path: Path) -> InputError:
-    """Return what is wrong with the first line that holds a word that is no number."""
+    """Return the error for the first line with a word that is not a number."""
     first = data[:start].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
     body = data[start:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     for number, line in enumerate(body.split(b"\n"), first):

@@ -20,7 +20,7 @@ Indices = NDArray[np.int64]
 _CREASE_RAD = np.radians(30)
 """Between faces that meet at more, normals that had to be made do not run on."""
 
-_LEAST_SIZE = 1e-15  # of which nothing can be reckoned, whatever the unit
+_LEAST_SIZE = 1e-15  # too small to compute with, in any unit
 _LEAST_AREA = 1e-12  # of the square of the mesh's size
 _X = np.array([1.0, 0.0, 0.0])
 

@@ -56,7 +56,7 @@ def _of_text(files: Companions) -> NDArray[np.float64]:
 
 
 def _wrong_line(files: Companions) -> InputError:
-    """Return what is wrong with the first vertex that holds no three numbers."""
+    """Return the error for the first vertex without three numbers."""
     for number, line in enumerate(files.data.replace(b"\r\n", b"\n").splitlines(), 1):
         found = _VERTEX.match(line)
         words = found[1].split()[:3] if found else [b"0"] * 3

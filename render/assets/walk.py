@@ -60,7 +60,7 @@ def _leads_back(path: Path, root: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether there is a file that may be looked at."""
+    """Return whether a file exists and may be read."""
     try:
         return path.is_file()
     except OSError:

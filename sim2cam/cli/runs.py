@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def run_folder(run_dir: Path, folder: Folder) -> Iterator[None]:
-    """Hold the lock of a run folder, emptied where that was asked for.
+    """Hold the lock of a run folder; empty it first with ``--overwrite``.
 
     Of several processes the first does; the others use the folder once they are ``joined``.
 

@@ -65,7 +65,7 @@ def read_content(root: Path, number: int) -> ShardContent | None:
 
 
 def remove_damaged(root: Path) -> int:
-    """Remove the shards of which a file or record has another hash than recorded, and return their number.
+    """Remove shards with a file or record that does not match its hash, and return their number.
 
     Raises:
         OutputError: they cannot be removed.

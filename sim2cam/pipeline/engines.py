@@ -27,7 +27,7 @@ STALL_S = 600.0
 """Seconds without progress after which a worker counts as hung."""
 
 _TRIES = 2  # of a unit whose worker dies or hangs
-_GRACE_S = 2.0  # for a worker that is asked to end
+_GRACE_S = 2.0  # for a worker to end after SIGTERM
 _BEAT_S = 1.0  # least time between two messages about progress
 _SHOWN = 3
 
@@ -148,7 +148,7 @@ class _Pool(Generic[Unit, Result]):
         worker = self._idle.pop() if self._idle else self._start()
         worker.unit, worker.since = unit, time.monotonic()
         self._busy.append(worker)
-        with suppress(OSError):  # of a worker that has died, of which its pipe tells next
+        with suppress(OSError):  # the worker has died; its pipe reports it next
             worker.pipe.send(self._units[unit])
 
     def _start(self) -> _Worker:
